@@ -1,0 +1,95 @@
+# Every verb installs what it needs: a fresh clone with Python 3.11+, git and make is enough.
+
+PYTHON ?= python3
+JOBS ?= 2
+ARGS ?=
+BIN := .venv/bin
+
+# Cold start counts here, so bytecode is always compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all check fmt bench docs lock clean
+
+help:
+	@echo "make setup     .venv with everything, and .venv/bin/strands"
+	@echo "make demo      see it work"
+	@echo "make test      check, then the tests, with the coverage floor"
+	@echo "make test-all  the same with the long tests"
+	@echo "make check     format, lint, types, layers, house rules"
+	@echo "make fmt       format, and fix what can be fixed"
+	@echo "make bench     measure the budgets"
+	@echo "make docs      write the reference pages anew"
+	@echo "make lock      write the lock files anew (ARGS=--upgrade for newer versions)"
+	@echo "make clean     remove what the other verbs made"
+
+setup: .venv/.ready
+
+# uv where it is to be had, else pip: the same locked files with the same hashes.
+.venv/.ready: requirements.lock requirements-uv.lock pyproject.toml
+	@set -e; \
+	new_enough='import sys; sys.exit(sys.version_info < (3, 11))'; \
+	if ! $(BIN)/python -c "$$new_enough" >/dev/null 2>&1; then \
+		python=; \
+		for candidate in "$(PYTHON)" python3.13 python3.12 python3.11; do \
+			if "$$candidate" -c "$$new_enough" >/dev/null 2>&1; then python=$$candidate; break; fi; \
+		done; \
+		if [ -z "$$python" ]; then \
+			echo "No Python 3.11 or newer: neither '$(PYTHON)' nor python3.13, python3.12, python3.11 is one." >&2; \
+			echo "Install it, or say where it is: make setup PYTHON=/path/to/python3" >&2; \
+			exit 1; \
+		fi; \
+		"$$python" -m venv --clear .venv || { \
+			echo "'$$python' could not make .venv. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }; \
+	fi; \
+	uv=$$(command -v uv || true); \
+	if [ -z "$$uv" ] && $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-uv.lock; \
+		then uv=$(BIN)/uv; fi; \
+	if [ -n "$$uv" ] \
+		&& "$$uv" pip sync -q --python $(BIN)/python --require-hashes --compile-bytecode requirements.lock \
+		&& "$$uv" pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .; then :; else \
+		echo "Installing with pip, which takes longer." >&2; \
+		$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock; \
+		$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .; \
+	fi; \
+	$(BIN)/python -m compileall -q src; \
+	touch $@
+
+demo: setup
+	sh scripts/demo.sh
+
+check: setup
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy --strict src
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -q tests/test_house.py
+
+test: check
+	$(BIN)/pytest --cov -n $(JOBS) -m "not long" $(ARGS)
+
+test-all: check
+	$(BIN)/pytest --cov -n $(JOBS) $(ARGS)
+
+fmt: setup
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: setup
+	$(BIN)/python -m compileall -q src
+	$(BIN)/python benchmarks/run.py $(ARGS)
+
+docs: setup
+	$(BIN)/python scripts/generate_reference.py
+
+# The locked uv makes the locks, so that two machines write the same file.
+LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+lock: setup
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-uv.lock
+	$(LOCK) $(ARGS) requirements-uv.in -o requirements-uv.lock
+	$(LOCK) $(ARGS) --all-extras --group dev pyproject.toml -o requirements.lock
+
+clean:
+	rm -rf .venv dist build htmlcov .coverage .coverage.* coverage.xml
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
