@@ -1,0 +1,41 @@
+"""Write a tool once; call it the same way from the shell, from Python and from a workflow.
+
+The names below are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from strands_cli.errors import ToolFailed
+    from strands_cli.toolkit.call import call_tool
+    from strands_cli.toolkit.context import CallContext, ToolContext
+    from strands_cli.toolkit.decorator import tool
+    from strands_cli.tools import get_registry
+
+__version__ = "0.1.0"
+
+__all__ = ["CallContext", "ToolContext", "ToolFailed", "__version__", "call_tool", "get_registry", "tool"]
+
+_HOMES = {
+    "CallContext": "strands_cli.toolkit.context",
+    "ToolContext": "strands_cli.toolkit.context",
+    "ToolFailed": "strands_cli.errors",
+    "call_tool": "strands_cli.toolkit.call",
+    "get_registry": "strands_cli.tools",
+    "tool": "strands_cli.toolkit.decorator",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

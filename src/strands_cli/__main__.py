@@ -1,0 +1,18 @@
+"""The `strands` command. Asked for its version alone, it answers before anything else is imported."""
+
+import sys
+
+
+def main() -> int:
+    if sys.argv[1:] in (["--version"], ["version"]):
+        from strands_cli import __version__
+
+        print(f"strands {__version__}")
+        return 0
+    from strands_cli.cli.app import run
+
+    return run(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

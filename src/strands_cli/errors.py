@@ -1,0 +1,120 @@
+"""What can go wrong, sorted by who must act.
+
+StrandsError                 for the user: one line, a hint, an exit code
+├── UsageError          2    the command line
+├── SpecError           3    a file that people write (.issues)
+├── ToolError          10    a tool that cannot be found, loaded or called (.code)
+└── UnsupportedError   18    something this machine or version does not have
+ToolFailed                   for the model: becomes a tool result, never ends a run
+
+Interrupted           130    Ctrl-C
+anything else          70    a bug: traceback
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+EXIT_INTERRUPTED = 130
+EXIT_BUG = 70
+
+Severity = Literal["error", "warning"]
+
+
+class Issue(msgspec.Struct, frozen=True, kw_only=True):
+    """Something wrong in a file, with its place and what to do about it."""
+
+    reason: str
+    remediation: str = ""
+    pointer: str = ""
+    severity: Severity = "error"
+    file: str = ""
+    line: int = 0
+    column: int = 0
+
+    @property
+    def place(self) -> str:
+        """`file:line:column /pointer`, as much of it as is known."""
+        position = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
+        return "  ".join(part for part in (position, self.pointer) if part)
+
+
+class StrandsError(Exception):
+    """A failure that a user can understand and act on."""
+
+    exit_code = 1
+    code = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(StrandsError):
+    exit_code = 2
+    code = "usage"
+
+
+class SpecError(StrandsError):
+    exit_code = 3
+    code = "invalid_file"
+
+    def __init__(self, message: str, *, hint: str = "", issues: Sequence[Issue] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.issues = tuple(issues)
+
+
+class ToolError(StrandsError):
+    """A tool that cannot be found, loaded or called; `code` is one of `toolkit.results.CODES`."""
+
+    exit_code = 10
+
+    def __init__(
+        self, message: str, *, code: str = "failed", hint: str = "", issue: Issue | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+        self.issue = issue
+
+
+class UnsupportedError(StrandsError):
+    exit_code = 18
+    code = "unsupported"
+
+
+class ToolFailed(Exception):
+    """Raised by a tool's body to tell the model that, and why, it cannot do what was asked.
+
+    `code` is one of `toolkit.results.CODES`, or a word of the tool's own, which is treated as `failed`.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "failed",
+        hint: str = "",
+        details: Iterable[dict[str, Any]] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.hint = hint
+        self.details = list(details)
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known name that `word` was probably meant to be."""
+    from difflib import get_close_matches
+
+    names = {name.lower(): name for name in known}
+    matches = get_close_matches(word.lower(), names, n=1, cutoff=0.6)
+    return names[matches[0]] if matches else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint that names the closest known word, or nothing."""
+    match = closest(word, known)
+    return f"Did you mean {match!r}?" if match else ""

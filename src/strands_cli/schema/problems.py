@@ -1,0 +1,213 @@
+"""Validator errors turned into what a person or a model can act on: pointer, expected, got, hint."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from strands_cli.errors import closest
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError
+
+JsonPath = tuple[str | int, ...]
+
+_SHOWN_CHARACTERS = 60
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """One reason why a value does not fit its schema."""
+
+    path: JsonPath
+    keyword: str
+    expected: str
+    got: str
+    hint: str = ""
+    facts: dict[str, Any] = {}
+
+    @property
+    def pointer(self) -> str:
+        return pointer(self.path)
+
+    @property
+    def sentence(self) -> str:
+        place = self.pointer or "the input"
+        if self.keyword == "required":
+            sentence = f"{place} is missing"
+        elif "name" in self.facts:
+            sentence = f"{place} is not known"
+        else:
+            sentence = f"{place} must be {self.expected}, and is {self.got}"
+        return f"{sentence} ({self.hint.rstrip('.')})" if self.hint else sentence
+
+    def as_detail(self) -> dict[str, Any]:
+        return {"pointer": self.pointer, "expected": self.expected, "got": self.got, "hint": self.hint}
+
+
+def pointer(path: Iterable[str | int]) -> str:
+    """A JSON pointer (RFC 6901)."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def describe(value: object) -> str:
+    """A short, readable account of a JSON value: its type and how it begins."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f"string {shorten(value)!r}"
+    if isinstance(value, int | float):
+        return f"{'integer' if isinstance(value, int) else 'number'} {shorten(str(value))}"
+    if isinstance(value, dict):
+        return f"object with {_count(value, 'key')}"
+    if isinstance(value, list | tuple):
+        return f"array of {_count(value, 'item')}"
+    return type(value).__name__
+
+
+def shorten(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def explain(errors: Iterable["ValidationError"], schema: dict[str, Any]) -> list[Problem]:
+    """Every problem that the validator saw, one for each thing to mend."""
+    return [problem for error in errors for problem in _problems(error, schema)]
+
+
+def _problems(error: "ValidationError", schema: dict[str, Any]) -> Iterator[Problem]:
+    keyword = error.kind.name
+    path = tuple(error.instance_path)
+    facts = error.kind.as_dict()
+    if keyword in ("anyOf", "oneOf"):
+        yield from _alternatives(error, path, facts, schema)
+    elif "unexpected" in facts:
+        yield from _unexpected(error, path, facts["unexpected"], schema)
+    elif keyword == "required":
+        name = facts["property"]
+        yield Problem(
+            path=(*path, name), keyword=keyword, expected="a value (required)", got="nothing", facts=facts
+        )
+    else:
+        yield Problem(
+            path=path,
+            keyword=keyword,
+            expected=_expected(keyword, facts, error.message),
+            got=describe(error.instance),
+            hint=_hint(keyword, facts, error.instance),
+            facts=facts,
+        )
+
+
+def _unexpected(
+    error: "ValidationError", path: JsonPath, names: Sequence[str], schema: dict[str, Any]
+) -> Iterator[Problem]:
+    known = _known_names(schema, path)
+    for name in names:
+        match = closest(name, known)
+        listed = f"Known: {', '.join(sorted(known))}." if known else "It takes none."
+        yield Problem(
+            path=(*path, name),
+            keyword=error.kind.name,
+            expected="one of the known names",
+            got=describe(error.instance.get(name) if isinstance(error.instance, dict) else None),
+            hint=f"Did you mean {match!r}?" if match else listed,
+            facts={"name": name, "closest": match},
+        )
+
+
+def _alternatives(
+    error: "ValidationError", path: JsonPath, facts: dict[str, Any], schema: dict[str, Any]
+) -> Iterator[Problem]:
+    """anyOf and oneOf: the alternative that came closest, or all types that would have done."""
+    branches = [list(explain(branch, schema)) for branch in facts["context"]]
+    if not any(branches):
+        yield Problem(
+            path=path,
+            keyword=error.kind.name,
+            expected="exactly one alternative to fit",
+            got="several that do",
+        )
+        return
+    near = [branch for branch in branches if not any(_is_wrong_type(problem, path) for problem in branch)]
+    if near:
+        yield from min(near, key=len)
+        return
+    types = sorted(
+        {name for branch in branches for problem in branch for name in problem.facts.get("types", ())}
+    )
+    yield Problem(
+        path=path,
+        keyword="type",
+        expected=_either(_article(name) for name in types),
+        got=describe(error.instance),
+        hint=_hint("type", {"types": types}, error.instance),
+        facts={"types": types},
+    )
+
+
+def _is_wrong_type(problem: Problem, path: JsonPath) -> bool:
+    return problem.path == path and problem.keyword == "type"
+
+
+def _known_names(schema: dict[str, Any], path: JsonPath) -> list[str]:
+    """The names that the schema declares at a place of the instance, as far as it says so plainly."""
+    node: Any = schema
+    for part in path:
+        step = "items" if isinstance(part, int) else "properties"
+        node = node.get(step, {}) if isinstance(node, dict) else {}
+        node = node.get(part, {}) if step == "properties" and isinstance(node, dict) else node
+    properties = node.get("properties", {}) if isinstance(node, dict) else {}
+    return list(properties)
+
+
+# What each keyword asks for. A keyword that is missing here is told in the validator's own words.
+_PHRASES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "type": lambda facts: _either(_article(name) for name in facts["types"]),
+    "enum": lambda facts: "one of " + ", ".join(repr(option) for option in facts["options"]),
+    "const": lambda facts: repr(facts["expected_value"]),
+    "minimum": lambda facts: f"at least {facts['limit']}",
+    "maximum": lambda facts: f"at most {facts['limit']}",
+    "exclusiveMinimum": lambda facts: f"more than {facts['limit']}",
+    "exclusiveMaximum": lambda facts: f"less than {facts['limit']}",
+    "multipleOf": lambda facts: f"a multiple of {facts['multiple_of']}",
+    "minLength": lambda facts: f"at least {facts['limit']} characters",
+    "maxLength": lambda facts: f"at most {facts['limit']} characters",
+    "minItems": lambda facts: f"at least {facts['limit']} items",
+    "maxItems": lambda facts: f"at most {facts['limit']} items",
+    "minProperties": lambda facts: f"at least {facts['limit']} keys",
+    "maxProperties": lambda facts: f"at most {facts['limit']} keys",
+    "pattern": lambda facts: f"text that matches {facts['pattern']}",
+    "format": lambda facts: f"text in the format {facts['format']!r}",
+    "uniqueItems": lambda _: "items that are all different",
+    "falseSchema": lambda _: "nothing here",
+}
+
+
+def _expected(keyword: str, facts: dict[str, Any], message: str) -> str:
+    phrase = _PHRASES.get(keyword)
+    return phrase(facts) if phrase else message
+
+
+def _hint(keyword: str, facts: dict[str, Any], value: object) -> str:
+    if keyword == "enum" and isinstance(value, str):
+        match = closest(value, [option for option in facts["options"] if isinstance(option, str)])
+        return f"Did you mean {match!r}?" if match else ""
+    if keyword == "type" and isinstance(value, str) and {"array", "object"} & set(facts["types"]):
+        return "Pass the value itself, not a string that contains it."
+    return ""
+
+
+def _article(type_name: str) -> str:
+    if type_name == "null":
+        return type_name
+    return f"an {type_name}" if type_name[0] in "aio" else f"a {type_name}"
+
+
+def _either(phrases: Iterable[str]) -> str:
+    *first, last = phrases
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _count(value: Sequence[Any] | dict[str, Any], noun: str) -> str:
+    return f"{len(value)} {noun}" if len(value) == 1 else f"{len(value)} {noun}s"

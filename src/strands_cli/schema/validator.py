@@ -1,0 +1,54 @@
+"""A JSON Schema compiled once and asked many times."""
+
+from typing import Any, NoReturn
+
+import jsonschema_rs
+
+from strands_cli.schema.problems import JsonPath, Problem, describe, explain, pointer
+
+
+class SchemaInvalid(ValueError):
+    """The schema itself is wrong: said when it is compiled, with the place."""
+
+    def __init__(self, reason: str, path: JsonPath = ()) -> None:
+        super().__init__(f"{pointer(path)}: {reason}" if path else reason)
+        self.reason = reason
+        self.path = path
+
+
+class Validator:
+    """What a schema accepts, and why it refuses the rest."""
+
+    __slots__ = ("_compiled", "schema")
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.schema = schema
+        self._compiled = _compile(schema)
+
+    def accepts(self, value: object) -> bool:
+        """Whether `value` is JSON and fits. This is the whole cost of a good call."""
+        try:
+            return self._compiled.is_valid(value)
+        except ValueError:
+            return False
+
+    def problems(self, value: object) -> list[Problem]:
+        """All problems at once; an empty list where the value fits."""
+        try:
+            return explain(self._compiled.iter_errors(value), self.schema)
+        except ValueError as error:
+            return [Problem(path=(), keyword="json", expected="JSON", got=describe(value), hint=f"{error}.")]
+
+
+def _compile(schema: dict[str, Any]) -> jsonschema_rs.Validator:
+    try:
+        return jsonschema_rs.validator_for(schema, validate_formats=True, retriever=_refuse_to_fetch)
+    except jsonschema_rs.ValidationError as error:
+        raise SchemaInvalid(error.message, tuple(error.instance_path)) from None
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        raise SchemaInvalid(str(error)) from None
+
+
+def _refuse_to_fetch(uri: str) -> NoReturn:
+    """A schema is complete in itself: compiling one never reaches for the network or a file."""
+    raise ValueError(f"{uri} is outside the schema; copy what it holds under $defs")

@@ -1,0 +1,158 @@
+"""One frozen value with everything that a project or a user can set.
+
+Read from `strands.toml`, else from `[tool.strands]` of `pyproject.toml`, at the project's root (the nearest
+parent with one of the two or with `.git`, else the current directory), then from the environment.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from strands_cli.errors import Issue, SpecError, did_you_mean
+
+DEFAULT_THREADS = 40
+_TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
+
+
+class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[http]`: what tools may reach over the network."""
+
+    allow: tuple[str, ...] = ()
+    """Hosts, addresses or networks that may be reached although they are not public."""
+    max_bytes: int = 5_000_000
+    """The largest response body that is read."""
+
+
+class _FileSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The keys of the settings file, as they are written there."""
+
+    workspace: tuple[str, ...] = (".",)
+    allow: tuple[str, ...] = ()
+    threads: int = DEFAULT_THREADS
+    timeout: float | None = None
+    http: HttpSettings = HttpSettings()
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    project: Path
+    file: Path | None = None
+    """The file that the values come from, where there is one."""
+    workspace: tuple[Path, ...]
+    """The directories that file tools may touch."""
+    allow: tuple[str, ...] = ()
+    """Dotted callables that may be used as tools."""
+    threads: int = DEFAULT_THREADS
+    """How many blocking tool bodies run at the same time."""
+    timeout: float | None = None
+    """An upper bound in seconds on every tool call."""
+    http: HttpSettings = HttpSettings()
+    bypass_consent: bool = False
+
+    @property
+    def tools_directory(self) -> Path:
+        return self.project / "tools"
+
+
+def load_settings(start: Path | None = None, environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings in force in a directory (by default the current one)."""
+    directory = (start or Path.cwd()).resolve()
+    project = find_project(directory)
+    file, table = _read_table(project)
+    values = _convert(table, file)
+    custom = [item.strip() for item in environment.get("STRANDS_CUSTOM_TOOL_ALLOWLIST", "").split(",")]
+    return Settings(
+        project=project,
+        file=file,
+        workspace=tuple((project / root).resolve() for root in values.workspace),
+        allow=(*values.allow, *(item for item in custom if item)),
+        threads=values.threads,
+        timeout=values.timeout,
+        http=values.http,
+        bypass_consent=environment.get("BYPASS_TOOL_CONSENT", "").strip().lower() in _TRUE_WORDS,
+    )
+
+
+def find_project(directory: Path) -> Path:
+    for candidate in (directory, *directory.parents):
+        if (candidate / "strands.toml").is_file() or (candidate / ".git").exists():
+            return candidate
+        if _strands_table(candidate / "pyproject.toml") is not None:
+            return candidate
+    return directory
+
+
+def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where derived data is kept; everything in it may be deleted at any time."""
+    base = environment.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "strands-cli"
+
+
+def answers_directory() -> Path:
+    """Where answers go that are too long for a model; tools may read there, and what is a week old goes."""
+    return cache_directory() / "answers"
+
+
+def _read_table(project: Path) -> tuple[Path | None, dict[str, Any]]:
+    own = project / "strands.toml"
+    if own.is_file():
+        return own, _read_toml(own)
+    shared = project / "pyproject.toml"
+    table = _strands_table(shared)
+    return (shared, table) if table is not None else (None, {})
+
+
+def _strands_table(file: Path) -> dict[str, Any] | None:
+    """`[tool.strands]`; parsed only where the text speaks of it, since many a pyproject is large."""
+    try:
+        if b"tool.strands" not in file.read_bytes():
+            return None
+    except OSError:
+        return None
+    table = _read_toml(file).get("tool", {}).get("strands")
+    return table if isinstance(table, dict) else None
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        issue = Issue(file=str(file), reason=str(error), remediation="Correct the file, or remove it.")
+        raise SpecError(f"{file} cannot be read: {error}", issues=[issue]) from None
+
+
+def _convert(table: dict[str, Any], file: Path | None) -> _FileSettings:
+    try:
+        values = msgspec.convert(table, _FileSettings)
+    except msgspec.ValidationError as error:
+        raise _refusal(str(error), table, file) from None
+    if (
+        values.threads < 1
+        or (values.timeout is not None and values.timeout <= 0)
+        or values.http.max_bytes < 1
+    ):
+        raise SpecError(f"{file}: threads, timeout and http.max_bytes must be greater than zero")
+    return values
+
+
+def _refusal(reason: str, table: dict[str, Any], file: Path | None) -> SpecError:
+    known = _FileSettings.__struct_fields__
+    unknown = [key for key in table if key not in known] or [
+        key for key in table.get("http", ()) if key not in HttpSettings.__struct_fields__
+    ]
+    hint = did_you_mean(unknown[0], (*known, *HttpSettings.__struct_fields__)) if unknown else ""
+    remedy = hint or f"The keys are {', '.join(known)}."
+    issue = Issue(file=str(file), line=_line_of(unknown, file), reason=reason, remediation=remedy)
+    return SpecError(f"{issue.place}: {reason}", hint=remedy, issues=[issue])
+
+
+def _line_of(keys: list[str], file: Path | None) -> int:
+    """The line that first mentions an unknown key; tomllib keeps no positions."""
+    if not keys or file is None:
+        return 0
+    lines = file.read_text("utf-8").splitlines()
+    return next((number for number, line in enumerate(lines, 1) if line.strip().startswith(keys[0])), 0)
