@@ -1,0 +1,1 @@
+"""What a tool is, and the one way in which one is called."""

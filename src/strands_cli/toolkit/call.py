@@ -1,0 +1,129 @@
+"""`call_tool`: the one way a tool is called.
+
+Parse, validate, permit, run, normalise, check the output, cap, report. `prepare` (the first two) and `finish`
+(normalise to cap) are pure and synchronous, so that a direct call is prepare, body, finish.
+"""
+
+from time import perf_counter
+from typing import Any
+
+import msgspec
+
+from strands_cli.errors import ToolFailed
+from strands_cli.events import ToolFinished, ToolStarted
+from strands_cli.toolkit.arguments import fit, parse_object
+from strands_cli.toolkit.context import NOTHING_GIVEN, CallContext, ToolContext
+from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.outcome import run_inline, value_of
+from strands_cli.toolkit.requirements import missing_requirements
+from strands_cli.toolkit.results import ToolResult, ToolUse, code_row, error_of, failure
+from strands_cli.toolkit.spill import capped
+from strands_cli.toolkit.values import encoded_size, normalise, plain_answer, unusable_output
+
+DEEPEST_CALL = 16
+_FIRST_PAUSE_SECONDS = 0.1
+
+
+async def call_tool(tool: Tool, call: ToolUse, context: CallContext = NOTHING_GIVEN) -> ToolResult:
+    """Calls a tool and answers with a result, whatever happens: errors are coded results, not exceptions."""
+    if context.emit is None:
+        return await _answer(tool, call, context)
+    call_id = call.get("toolUseId", "")
+    started = perf_counter()
+    context.emit(ToolStarted(tool.id, tool.version, call_id, call.get("input")))
+    code: str | None = "cancelled"  # what it comes to when the caller's own task is cancelled
+    size = 0
+    try:
+        result = await _answer(tool, call, context)
+        error = error_of(result)
+        code, size = error["code"] if error else None, encoded_size(result)
+        return result
+    finally:
+        context.emit(ToolFinished(tool.id, tool.version, call_id, perf_counter() - started, size, code))
+
+
+async def _answer(tool: Tool, call: ToolUse, context: CallContext) -> ToolResult:
+    call_id = call.get("toolUseId", "")
+    try:
+        arguments = prepare(tool, call)
+        if tool.requires or tool.requires_consent or context.permit is not None:
+            await _permit(tool, arguments, context)
+        if tool.runs_inline:
+            value = value_of(run_inline(tool, arguments, ToolContext(tool, call, context, _call_other)), tool)
+        else:
+            value = await _run(tool, call, arguments, context)
+        return finish(tool, call_id, value, context.max_output)
+    except ToolFailed as failed:
+        return failure(call_id, failed)
+
+
+def prepare(tool: Tool, call: ToolUse) -> dict[str, Any]:
+    """The body's arguments; ToolFailed (`input_malformed`, `input_invalid`) where there are none."""
+    arguments = fit(parse_object(call.get("input", {})), tool.accepted_input)
+    return tool.shape.complete(arguments) if tool.shape else arguments
+
+
+def finish(tool: Tool, call_id: str, value: object, max_output: int | None = None) -> ToolResult:
+    """The body's value as a result that fits the output schema; ToolFailed (`output_invalid`) otherwise."""
+    result = normalise(call_id, value)
+    if tool.accepted_output is not None and result["status"] == "success":
+        answer = plain_answer(value, result)
+        if not tool.accepted_output.accepts(answer):
+            problems = tool.accepted_output.problems(answer)
+            raise unusable_output("; ".join(problem.sentence for problem in problems), problems)
+    return capped(tool.id, result, tool.max_output if max_output is None else max_output)
+
+
+async def _permit(tool: Tool, arguments: dict[str, Any], context: CallContext) -> None:
+    missing = missing_requirements(tool.requires)
+    if missing:
+        raise ToolFailed(f"{tool.id} is unavailable: {'; '.join(missing)}", code="unavailable")
+    if context.permit is not None:
+        await context.permit(tool, arguments)
+    elif tool.requires_consent:
+        raise ToolFailed(
+            f"{tool.id} asks for consent before it runs, and nobody can be asked here",
+            code="consent_required",
+            hint="Pass --yes, or set BYPASS_TOOL_CONSENT=true.",
+        )
+
+
+async def _run(tool: Tool, call: ToolUse, arguments: dict[str, Any], context: CallContext) -> Any:
+    """The body's value, after as many tries as the tool allows."""
+    from strands_cli.toolkit.running import run_body
+
+    seconds = _limit(tool, context)
+    for attempt in range(tool.retries + 1):
+        inside = ToolContext(tool, call, context, _call_other)
+        try:
+            return await run_body(tool, arguments, inside, context, seconds)
+        except ToolFailed as failed:
+            if attempt == tool.retries or not code_row(failed.code).retryable or failed.code == "cancelled":
+                raise
+            await _pause(attempt)
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _pause(attempt: int) -> None:
+    from asyncio import sleep
+
+    await sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
+
+
+def _limit(tool: Tool, context: CallContext) -> float:
+    if context.timeout is not None:
+        return context.timeout
+    bound = context.settings.timeout if context.settings else None
+    return min(tool.timeout, bound) if bound else tool.timeout
+
+
+def _call_other(caller: Tool, context: CallContext, other: Tool, arguments: dict[str, Any]) -> Any:
+    """A body's call of another tool: the same way, under the same context, one level deeper."""
+    from strands_cli.toolkit.nested import call_nested
+
+    if context.depth >= DEEPEST_CALL:
+        raise ToolFailed(
+            f"{caller.id} is already {DEEPEST_CALL} calls deep", hint="A tool may not call itself."
+        )
+    deeper = msgspec.structs.replace(context, depth=context.depth + 1, timeout=None, max_output=0)
+    return call_nested(caller, other, arguments, deeper, call_tool)

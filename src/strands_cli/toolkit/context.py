@@ -1,0 +1,144 @@
+"""What the outside gives to a call, and the narrow view of it that a tool's body gets."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from strands_cli.errors import ToolFailed
+from strands_cli.events import Listener, ToolProgress
+from strands_cli.settings import Settings, load_settings
+from strands_cli.toolkit.cancellation import Cancellation
+from strands_cli.toolkit.results import ToolUse
+from strands_cli.toolkit.workspace import Workspace
+
+if TYPE_CHECKING:
+    from strands_cli.toolkit.contract import Tool
+
+Permit = Callable[["Tool", dict[str, Any]], Awaitable[None]]
+"""Returns when the call may go on; raises ToolFailed (`denied`, `consent_required`) when it may not."""
+
+CallOther = Callable[["Tool", "CallContext", "Tool", dict[str, Any]], Any]
+"""How a body's call of another tool is made: `call.py` gives it, so that this module need not know it."""
+
+
+class AgentView(Protocol):
+    """As much of an agent as a tool may see."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def state(self) -> Any: ...
+
+
+class CallContext(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the outside gives to a call. The defaults do nothing; cli and runtime build it."""
+
+    emit: Listener | None = None
+    permit: Permit | None = None
+    interrupt: Callable[[str, Any], Any] | None = None
+    """Asks a human: returns the answer, or ends the call (with a BaseException) until there is one."""
+    cancel: Cancellation | None = None
+    timeout: float | None = None
+    """Seconds that replace the tool's own limit."""
+    max_output: int | None = None
+    """Bytes that replace the tool's own limit; 0 means no limit."""
+    settings: Settings | None = None
+    workspace: Workspace | None = None
+    resolve: "Callable[[str], Tool] | None" = None
+    """Finds another tool by reference, for bodies that call tools."""
+    key: str = ""
+    """Names this call across repetitions of a run, so that a tool can refuse to act twice."""
+    invocation_state: Mapping[str, Any] = {}
+    agent: AgentView | None = None
+    engine_state: Mapping[str, Any] = {}
+    """What the agent engine passes to tools that were written for it, and to no others."""
+    depth: int = 0
+    """How many tools called one another down to this call."""
+
+
+NOTHING_GIVEN = CallContext()
+
+
+class ToolContext:
+    """What a tool's body may know of its call. A parameter with this annotation is filled by the platform."""
+
+    __slots__ = ("_call", "_given", "_stopped", "_tool", "tool_use")
+
+    def __init__(
+        self,
+        tool: "Tool",
+        tool_use: ToolUse,
+        given: CallContext = NOTHING_GIVEN,
+        call: CallOther | None = None,
+    ) -> None:
+        self.tool_use = tool_use
+        self._tool = tool
+        self._given = given
+        self._call = call
+        self._stopped = False
+
+    @property
+    def settings(self) -> Settings:
+        return self._given.settings or load_settings()
+
+    @property
+    def workspace(self) -> Workspace:
+        """The directories that this call may touch."""
+        return self._given.workspace or Workspace(self.settings.workspace, Path.cwd())
+
+    @property
+    def invocation_state(self) -> Mapping[str, Any]:
+        """What the caller of the agent passed along."""
+        return self._given.invocation_state
+
+    @property
+    def engine_state(self) -> dict[str, Any]:
+        """For tools written for the SDK: the state as its agent passes it."""
+        return {**self._given.invocation_state, **self._given.engine_state}
+
+    @property
+    def agent(self) -> AgentView:
+        """The name and the state of the agent that makes the call."""
+        if self._given.agent is None:
+            raise ToolFailed(f"{self._tool.id} needs an agent, and this call comes from none")
+        return self._given.agent
+
+    @property
+    def key(self) -> str:
+        """The same for each repetition of the same call: what was done under it need not be done again."""
+        return self._given.key
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for the answer any more. A body that works long looks at it now and then."""
+        return self._stopped or (self._given.cancel is not None and self._given.cancel.is_set())
+
+    def stop(self) -> None:
+        """Says that nobody waits any more; called by the platform when a deadline has passed."""
+        self._stopped = True
+
+    def progress(self, data: Any) -> None:
+        """Tells whoever watches how far the body has come."""
+        if self._given.emit is not None:
+            self._given.emit(ToolProgress(self._tool.id, self.tool_use.get("toolUseId", ""), data))
+
+    def call(self, reference: str, **arguments: Any) -> Any:
+        """Another tool's value, called like any other; awaitable in an async body. ToolFailed if it fails."""
+        if self._call is None or self._given.resolve is None:
+            raise ToolFailed(f"{self._tool.id} calls other tools, and there are none to call here")
+        return self._call(self._tool, self._given, self._given.resolve(reference), arguments)
+
+    def interrupt(self, name: str, reason: Any = None) -> Any:
+        """A human's answer; awaitable in an async body. The call ends here until there is one."""
+        if self._given.interrupt is None:
+            raise ToolFailed(
+                f"{self._tool.id} asks a human ({name}), and nobody can be asked here", code="denied"
+            )
+        answer = self._given.interrupt(name, reason)
+        return _awaitable(answer) if self._tool.is_async else answer
+
+
+async def _awaitable(value: Any) -> Any:
+    return value

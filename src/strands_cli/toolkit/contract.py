@@ -1,0 +1,147 @@
+"""Tool: the one form that every kind of tool takes before it can be called."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from strands_cli.errors import Issue, ToolError, did_you_mean
+from strands_cli.schema.validator import SchemaInvalid, Validator
+from strands_cli.toolkit.arguments import Shape, shape_of
+from strands_cli.toolkit.context import ToolContext
+from strands_cli.toolkit.info import (
+    Requires,
+    ToolCategory,
+    bare_schema,
+    name_problem,
+    version_problem,
+)
+from strands_cli.toolkit.requirements import requirements_problem
+
+DEFAULT_TIMEOUT_SECONDS = 30.0
+DEFAULT_MAX_OUTPUT_BYTES = 100_000
+
+Invoke = Callable[[dict[str, Any], ToolContext], Any]
+"""Runs the body with validated arguments; returns its value, or a coroutine where the tool is async."""
+
+HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+
+class Tool(msgspec.Struct, kw_only=True, dict=True, eq=False):
+    """Identity, schemas, limits and a body. Whatever is wrong with one is said when it is made."""
+
+    id: str
+    description: str
+    input_schema: dict[str, Any]
+    invoke: Invoke
+    is_async: bool = False
+
+    output_schema: dict[str, Any] | None = None
+    family: str = ""
+    version: str = "0.0.0"
+    category: ToolCategory | None = None
+    origin: str = ""
+
+    timeout: float = DEFAULT_TIMEOUT_SECONDS
+    max_output: int = DEFAULT_MAX_OUTPUT_BYTES
+    """Bytes of an answer that a model gets; what is longer goes to a file. 0 means no limit."""
+    retries: int = 0
+    """How often a retryable failure is tried again; taken for idempotent or read-only tools only."""
+    blocking: bool = True
+    """Whether a sync body runs in a worker thread; false for a quick pure function, which runs inline."""
+    isolate: Literal["process"] | None = None
+    place: Any = None
+    """Where a child process finds the body (`isolation.Place`); set where the tool is isolated."""
+    effects: Any = None
+    annotations: Mapping[str, bool] = {}
+
+    requires_consent: bool = False
+    deprecated: bool = False
+    replaced_by: str = ""
+    requires: Requires | None = None
+
+    accepted_input: Validator = msgspec.field(default=None)  # type: ignore[assignment]  # made below
+    accepted_output: Validator | None = None
+    shape: Shape | None = None
+    runs_inline: bool = False
+    """Whether the body runs in the caller's own thread, with no deadline: it is quick by declaration."""
+
+    def __post_init__(self) -> None:
+        self.input_schema = bare_schema(self.input_schema)
+        self.runs_inline = not (self.is_async or self.blocking or self.isolate)
+        for problem in self._problems():
+            raise self._refusal(problem)
+        if isinstance(self.category, str):
+            self.category = ToolCategory(self.category)
+        self.accepted_input = self._compile(closed_schema(self.input_schema), "input")
+        self.shape = shape_of(self.input_schema)
+        if self.output_schema is not None:
+            self.output_schema = bare_schema(self.output_schema)
+            self.accepted_output = self._compile(self.output_schema, "output")
+
+    def _problems(self) -> list[str]:
+        return [
+            problem
+            for problem in (
+                name_problem(self.id),
+                version_problem(self.version),
+                requirements_problem(self.requires),
+                self._limits_problem(),
+                self._category_problem(),
+                self._annotations_problem(),
+            )
+            if problem
+        ]
+
+    def _limits_problem(self) -> str:
+        if self.input_schema.get("type", "object") != "object":
+            return "its input schema is not of type object"
+        if self.timeout <= 0 or self.max_output < 0 or self.retries < 0:
+            return "its timeout must be greater than zero, its max_output and retries not below zero"
+        if self.isolate not in (None, "process"):
+            return f"isolate is {self.isolate!r}; it may be 'process'"
+        if self.retries and self.runs_inline:
+            return "retries are for bodies that can fail in time: it is declared quick (blocking=False)"
+        if self.retries and not self.is_repeatable:
+            return "retries are for tools with the annotation idempotentHint or readOnlyHint"
+        return ""
+
+    def _category_problem(self) -> str:
+        known = [item.value for item in ToolCategory]
+        if self.category is None or self.category in known:
+            return ""
+        suggestion = did_you_mean(str(self.category), known)
+        return f"its category {self.category!r} is none of {', '.join(known)}. {suggestion}".strip()
+
+    def _annotations_problem(self) -> str:
+        for name, value in self.annotations.items():
+            if name not in HINTS or not isinstance(value, bool):
+                return f"its annotation {name!r} is not one of {', '.join(HINTS)} with True or False"
+        return ""
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether doing it twice does no more than doing it once."""
+        return bool(self.annotations.get("idempotentHint") or self.annotations.get("readOnlyHint"))
+
+    def _compile(self, schema: dict[str, Any], side: str) -> Validator:
+        try:
+            return Validator(schema)
+        except SchemaInvalid as error:
+            raise self._refusal(f"its {side} schema is not a JSON Schema: {error}") from None
+
+    def _refusal(self, reason: str) -> ToolError:
+        issue = Issue(reason=reason, remediation="Correct the tool's definition.", file=self.origin)
+        return ToolError(f"Tool {self.id!r} is refused: {reason}", code="unavailable", issue=issue)
+
+
+_SPEAKS_OF_OTHERS = frozenset({"additionalProperties", "unevaluatedProperties", "patternProperties"})
+_COMPOSES = frozenset({"allOf", "anyOf", "oneOf", "$ref", "$dynamicRef", "if", "dependentSchemas"})
+
+
+def closed_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema as it is enforced: an undeclared argument is a mistake, unless the schema says more."""
+    if "properties" not in schema or _SPEAKS_OF_OTHERS & schema.keys():
+        return schema
+    keyword = "unevaluatedProperties" if _COMPOSES & schema.keys() else "additionalProperties"
+    return {**schema, keyword: False}

@@ -1,0 +1,194 @@
+"""`@tool`: from a function to a Tool that can also be called directly."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from functools import update_wrapper
+from typing import Any, Literal, overload
+
+from strands_cli.errors import Issue, ToolError, ToolFailed
+from strands_cli.toolkit.adapt import (
+    Function,
+    context_name,
+    is_method,
+    keyword_invoke,
+    refuse_mismatch,
+    runs_async,
+    spec_parts,
+    takes_tool_use,
+    tool_use_invoke,
+)
+from strands_cli.toolkit.call import finish, prepare
+from strands_cli.toolkit.context import ToolContext
+from strands_cli.toolkit.contract import Invoke, Tool
+from strands_cli.toolkit.info import Requires, ToolCategory
+from strands_cli.toolkit.outcome import run_inline, value_of
+from strands_cli.toolkit.results import ToolResult, ToolUse, failure
+
+
+class FunctionTool(Tool, kw_only=True, eq=False):
+    """A Tool made from a function: called with a tool use it is the tool, with anything else the function."""
+
+    function: Function
+    binding: Callable[[Function], Invoke]
+    """How the function, or the method of an object, is invoked."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and not kwargs and is_tool_use(args[0]):
+            return call_directly(self, args[0])
+        return self.function(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> "FunctionTool":
+        """The tool of one object: `database.query` is a tool that shares the state of `database`."""
+        if instance is None:
+            return self
+        bound = copy(self)
+        bound.function = self.function.__get__(instance, owner)
+        bound.invoke = self.binding(bound.function)
+        return bound
+
+    def __iter__(self) -> Iterator[Any]:
+        """An SDK agent takes what it does not know for a collection of tools: this one holds the bridge."""
+        from strands_cli.toolkit.bridge import bridge_of
+
+        yield bridge_of(self)
+
+
+def is_tool_use(value: object) -> bool:
+    return isinstance(value, dict) and ("toolUseId" in value or value.keys() == {"input"})
+
+
+def call_directly(tool: Tool, call: ToolUse) -> ToolResult:
+    """Prepare, body, finish: no deadline and no consent, since the caller is the program itself."""
+    call_id = call.get("toolUseId", "")
+    try:
+        arguments = prepare(tool, call)
+        outcome = run_inline(tool, arguments, ToolContext(tool, call))
+        value = value_of(outcome, tool)
+        return finish(tool, call_id, _run_to_end(value) if tool.is_async else value)
+    except ToolFailed as failed:
+        return failure(call_id, failed)
+
+
+def _run_to_end(coroutine: Any) -> Any:
+    from strands_cli.toolkit.nested import run_apart
+
+    return run_apart(coroutine)
+
+
+@overload
+def tool(function: Function, /) -> FunctionTool: ...
+@overload
+def tool(
+    *,
+    spec: dict[str, Any] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    inputSchema: dict[str, Any] | None = None,  # noqa: N803 - the SDK's spelling
+    output_schema: dict[str, Any] | None = None,
+    context: bool | str = False,
+    version: str = "0.0.0",
+    family: str = "",
+    category: ToolCategory | str | None = None,
+    timeout: float | None = None,
+    retries: int = 0,
+    max_output: int | None = None,
+    blocking: bool = True,
+    isolate: Literal["process"] | None = None,
+    effects: Mapping[str, list[str]] | str | None = None,
+    annotations: Mapping[str, bool] | None = None,
+    requires: Requires | None = None,
+    requires_consent: bool = False,
+    deprecated: bool = False,
+    replaced_by: str = "",
+) -> Callable[[Function], FunctionTool]: ...
+def tool(
+    function: Function | None = None, /, **options: Any
+) -> FunctionTool | Callable[[Function], FunctionTool]:
+    """Makes a tool of a function.
+
+    Its name, description and schemas come from the function itself; `name`, `description`, `inputSchema` and
+    `output_schema` replace them one by one, `spec` (a TOOL_SPEC) all at once.
+    """
+    if function is not None:
+        return _build(function, {})
+    return lambda decorated: _build(decorated, options)
+
+
+def _build(function: Function, options: dict[str, Any]) -> FunctionTool:
+    options = {name: value for name, value in options.items() if value is not None}
+    spec = options.pop("spec", None)
+    try:
+        if spec is not None:
+            options.pop("context", None)
+            return tool_from_function(function, spec, **options)
+        return _inferred(function, options)
+    except ToolError as error:
+        raise _placed(function, error) from None
+
+
+def _placed(function: Function, error: ToolError) -> ToolError:
+    """The same error with the file and the line of the culprit."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    file, line = (code.co_filename, code.co_firstlineno) if code else ("", 0)
+    reason = error.issue.reason if error.issue else error.message
+    issue = Issue(
+        reason=reason, remediation=error.hint or "Correct the tool's definition.", file=file, line=line
+    )
+    return ToolError(f"{error.message} ({issue.place})", code=error.code, hint=error.hint, issue=issue)
+
+
+def _inferred(function: Function, options: dict[str, Any]) -> FunctionTool:
+    """A tool whose spec is its signature and docstring."""
+    from strands_cli.toolkit.signature import read_signature
+
+    read = read_signature(function, context=options.pop("context", False))
+    own_schema = options.pop("inputSchema", None)
+    if own_schema is not None:
+        refuse_mismatch(function, own_schema, read.context_parameter)
+    parts = {
+        "id": options.pop("name", function.__name__),
+        "description": options.pop("description", read.description or function.__name__),
+        "input_schema": own_schema or read.input_schema,
+        "output_schema": read.output_schema,
+    }
+    return _make(
+        function, parts | options, lambda bound: keyword_invoke(bound, read.context_parameter, read.convert)
+    )
+
+
+def tool_from_function(function: Function, spec: dict[str, Any], **options: Any) -> FunctionTool:
+    """A function and its TOOL_SPEC as a Tool."""
+    if not callable(function):
+        raise ToolError(
+            f"{spec.get('name')} is {type(function).__name__}, not a function", code="unavailable"
+        )
+    parts = spec_parts(spec) | options
+    if takes_tool_use(function, spec["inputSchema"]):
+        return _make(function, parts, tool_use_invoke)
+    context = context_name(function)
+    refuse_mismatch(function, spec["inputSchema"], context)
+    return _make(function, parts, lambda bound: keyword_invoke(bound, context, None))
+
+
+def _make(function: Function, parts: dict[str, Any], binding: Callable[[Function], Invoke]) -> FunctionTool:
+    if parts.get("isolate"):
+        from strands_cli.toolkit.isolation import place_of
+
+        parts["place"] = place_of(function)
+    made = FunctionTool(
+        **parts,
+        function=function,
+        binding=binding,
+        invoke=_unbound if is_method(function) else binding(function),
+        is_async=runs_async(function),
+        origin=inspect.getsourcefile(function) or "",
+    )
+    update_wrapper(made, function)
+    return made
+
+
+def _unbound(_arguments: dict[str, Any], _context: ToolContext) -> Any:
+    raise ToolFailed(
+        "The tool is a method: it can be called on an object of its class only", code="unavailable"
+    )

@@ -1,0 +1,39 @@
+"""Bodies that yield: what comes before the last is progress, the last (or the return value) is the result."""
+
+from collections.abc import AsyncGenerator, Generator
+from typing import Any
+
+from strands_cli.errors import ToolFailed
+from strands_cli.toolkit.context import ToolContext
+
+_NOTHING = object()
+
+
+def drain(generator: Generator[Any, Any, Any], context: ToolContext) -> Any:
+    """A sync generator's return value, else its last yield. It ends when nobody waits for it any more."""
+    last = _NOTHING
+    while True:
+        try:
+            item = next(generator)
+        except StopIteration as end:
+            return end.value if end.value is not None else _result(last)
+        if context.cancelled:
+            generator.close()
+            raise ToolFailed("Nobody waits for the answer any more", code="cancelled")
+        if last is not _NOTHING:
+            context.progress(last)
+        last = item
+
+
+async def drain_async(generator: AsyncGenerator[Any, Any], context: ToolContext) -> Any:
+    """An async generator's last yield."""
+    last = _NOTHING
+    async for item in generator:
+        if last is not _NOTHING:
+            context.progress(last)
+        last = item
+    return _result(last)
+
+
+def _result(last: object) -> Any:
+    return None if last is _NOTHING else last

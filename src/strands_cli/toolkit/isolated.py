@@ -1,0 +1,102 @@
+"""The child of `isolate: process`: reads one request, runs one body, writes frames, ends."""
+
+import os
+import sys
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from strands_cli.errors import ToolError, ToolFailed
+from strands_cli.events import Event, ToolProgress
+from strands_cli.toolkit.context import CallContext, ToolContext
+from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.isolation import Place, Request, frame_of
+from strands_cli.toolkit.outcome import run_inline, value_of
+from strands_cli.toolkit.values import is_result, normalise, plain_json
+from strands_cli.toolkit.workspace import Workspace
+
+
+def main() -> None:
+    channel = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what the body prints must not mix with the frames
+
+    def send(message: dict[str, Any]) -> None:
+        channel.write(frame_of(message))
+        channel.flush()
+
+    def listen(event: Event) -> None:
+        if isinstance(event, ToolProgress):
+            send({"progress": plain_json(event.data)})
+
+    request = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Request)
+    sys.path[:] = [*request.sys_path, *(entry for entry in sys.path if entry not in request.sys_path)]
+    workspace = Workspace(tuple(Path(root) for root in request.workspace), Path(request.base))
+    given = CallContext(
+        emit=listen, workspace=workspace, invocation_state=request.invocation_state, key=request.key
+    )
+    send(_answer(request, given))
+
+
+def _answer(request: Request, given: CallContext) -> dict[str, Any]:
+    try:
+        tool = _find(request.place)
+        context = ToolContext(tool, request.call, given)  # type: ignore[arg-type]
+        value = value_of(run_inline(tool, request.call["input"], context), tool)
+        if tool.is_async:
+            import asyncio
+
+            value = asyncio.run(value)
+        return {"value": _portable(value)}
+    except ToolFailed as failed:
+        parts = {
+            "message": failed.message,
+            "code": failed.code,
+            "hint": failed.hint,
+            "details": failed.details,
+        }
+        return {"failed": parts}
+    except ToolError as error:
+        return {"failed": {"message": error.message, "code": error.code, "hint": error.hint}}
+    except BaseException as error:  # noqa: BLE001 - whatever an async body raises is its outcome
+        return {"crashed": f"Execution failed: {type(error).__name__}: {str(error)[:2000]}"}
+
+
+def _portable(value: object) -> Any:
+    if isinstance(value, dict) and is_result(value):
+        return normalise(str(value.get("toolUseId", "")), value)
+    return value if isinstance(value, bytes) else plain_json(value)
+
+
+def _find(place: Place) -> Tool:
+    attribute = getattr(_module(place), place.name)
+    if isinstance(attribute, Tool):
+        return attribute
+    from strands_cli.toolkit.decorator import tool_from_function
+
+    module = sys.modules[attribute.__module__]
+    return tool_from_function(attribute, module.TOOL_SPEC)
+
+
+def _module(place: Place) -> ModuleType:
+    if place.package and place.package not in sys.modules and place.package.startswith("_strands_tools_"):
+        package = ModuleType(place.package)
+        package.__path__ = place.package_path
+        sys.modules[place.package] = package
+    if place.module != "__main__":
+        return import_module(place.module)
+    # The host's script, under another name so that what it does as a program is not done again.
+    spec = spec_from_file_location("__strands_host__", place.file)
+    if spec is None or spec.loader is None:
+        raise ToolError(f"{place.file} cannot be imported", code="unavailable")
+    module = module_from_spec(spec)
+    sys.modules["__strands_host__"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""`isolate: process`: the body runs in a child of its own, which is killed with its whole process group.
+
+The child is a fresh interpreter, not a fork of the host: it imports the tool by its place and gets the
+arguments as data. What it says comes back in frames: four bytes of length, then a msgpack map with one of the keys
+`progress`, `value`, `failed` and `crashed`.
+"""
+
+import inspect
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import IO, Any
+
+import msgspec
+
+from strands_cli.errors import ToolError, ToolFailed
+from strands_cli.toolkit.context import CallContext, ToolContext
+from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.outcome import Raised
+
+_LENGTH_BYTES = 4
+MOST_FRAME_BYTES = 256 * 1024 * 1024
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a child finds the function: its module, or the module's file where no name leads to it."""
+
+    module: str
+    name: str
+    file: str
+    package: str = ""
+    package_path: list[str] = []
+    """The top-level package around the module, for directories of tools that no import path leads to."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What the child is told."""
+
+    place: Place
+    call: dict[str, Any]
+    sys_path: list[str]
+    workspace: list[str]
+    base: str
+    invocation_state: dict[str, Any]
+    key: str
+
+
+def place_of(function: Callable[..., Any]) -> Place:
+    """Where a function can be found again; ToolError for one that only exists in this process."""
+    name, module = function.__qualname__, function.__module__
+    if "." in name:
+        raise ToolError(
+            f"{name} cannot run in a process of its own: only a function at the top of a module can",
+            code="unavailable",
+            hint="Move it to the top of its module, or leave out isolate='process'.",
+        )
+    top = module.partition(".")[0]
+    package = sys.modules.get(top)
+    path = list(getattr(package, "__path__", [])) if top != module else []
+    return Place(module, name, inspect.getsourcefile(function) or "", top if path else "", path)
+
+
+class IsolatedBody:
+    """One body in one child. A worker thread waits for it; `kill` may come from any thread."""
+
+    def __init__(
+        self, tool: Tool, arguments: dict[str, Any], context: ToolContext, given: CallContext
+    ) -> None:
+        self._tool = tool
+        self._context = context
+        self._request = _request(tool, arguments, context, given)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def outcome(self) -> Any:
+        """The body's outcome; its process group is gone when this returns."""
+        try:
+            return self._run()
+        except (ToolFailed, OSError) as error:
+            return Raised(error)
+        finally:
+            self.kill()
+            if self._process is not None:
+                self._process.wait()
+
+    def _run(self) -> Any:
+        # Standard output is the channel; the child sends what the body prints to standard error.
+        command = [sys.executable, "-m", "strands_cli.toolkit.isolated"]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True)
+        if self._context.cancelled:  # the deadline passed while the child was being started
+            raise ToolFailed("Nobody waits for the answer any more", code="cancelled")
+        with self._process.stdin as stdin, self._process.stdout as stdout:  # type: ignore[union-attr]
+            stdin.write(msgspec.msgpack.encode(self._request))
+            stdin.close()
+            while (frame := _read_frame(stdout)) is not None:
+                if "progress" not in frame:
+                    return _outcome_in(frame)
+                self._context.progress(frame["progress"])
+        raise self._died(self._process.wait())
+
+    def _died(self, status: int) -> ToolFailed:
+        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        return ToolFailed(
+            f"Execution failed: the process of {self._tool.id} ended with {how}", code="crashed"
+        )
+
+    def kill(self) -> None:
+        if self._process is not None:
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # the whole group is gone already
+
+
+def _request(tool: Tool, arguments: dict[str, Any], context: ToolContext, given: CallContext) -> Request:
+    assert tool.place is not None
+    workspace = context.workspace
+    return Request(
+        place=msgspec.convert(tool.place, Place),
+        call={**context.tool_use, "input": arguments},
+        sys_path=[entry for entry in sys.path if entry],
+        workspace=[str(root) for root in workspace.roots],
+        base=str(workspace.base),
+        invocation_state=_only_json(given.invocation_state),
+        key=given.key,
+    )
+
+
+def _only_json(state: Any) -> dict[str, Any]:
+    """The part of the caller's state that can cross to another process."""
+    kept = {}
+    for name, value in state.items():
+        try:
+            msgspec.msgpack.encode(value)
+        except (TypeError, OverflowError):
+            continue
+        kept[name] = value
+    return kept
+
+
+def _read_frame(stream: IO[bytes]) -> dict[str, Any] | None:
+    """The next frame, or None where the child has ended without one."""
+    length = stream.read(_LENGTH_BYTES)
+    size = int.from_bytes(length, "big")
+    if size > MOST_FRAME_BYTES:
+        text = f"The tool's answer has {size} bytes; {MOST_FRAME_BYTES} can cross"
+        raise ToolFailed(text, code="output_invalid")
+    data = stream.read(size)
+    if len(length) < _LENGTH_BYTES or len(data) < size:
+        return None
+    frame: dict[str, Any] = msgspec.msgpack.decode(data)
+    return frame
+
+
+def _outcome_in(frame: dict[str, Any]) -> Any:
+    if "failed" in frame:
+        return Raised(ToolFailed(**frame["failed"]))
+    if "crashed" in frame:
+        return Raised(ToolFailed(frame["crashed"], code="crashed"))
+    return frame.get("value")
+
+
+def frame_of(message: dict[str, Any]) -> bytes:
+    data = msgspec.msgpack.encode(message)
+    return len(data).to_bytes(_LENGTH_BYTES, "big") + data

@@ -1,0 +1,32 @@
+"""A body that calls another tool."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from strands_cli.toolkit.context import CallContext
+from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.results import ToolResult, ToolUse
+from strands_cli.toolkit.unwrap import value_of_result
+
+CallTool = Callable[[Tool, ToolUse, CallContext], Awaitable[ToolResult]]
+
+
+def call_nested(
+    caller: Tool, other: Tool, arguments: dict[str, Any], context: CallContext, call_tool: CallTool
+) -> Any:
+    """The other tool's value: a coroutine for an async body, the value itself for a sync one."""
+    call: ToolUse = {"toolUseId": f"{caller.id}/{other.id}", "name": other.id, "input": arguments}
+
+    async def value() -> Any:
+        return value_of_result(await call_tool(other, call, context))
+
+    return value() if caller.is_async else run_apart(value())
+
+
+def run_apart(coroutine: Any) -> Any:
+    """A coroutine's value, in a thread and a loop of its own, so that it works where a loop is running."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()

@@ -1,0 +1,111 @@
+"""Tool results: their blocks, the one error shape, and the table of error codes."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+import msgspec
+
+from strands_cli.errors import EXIT_INTERRUPTED, ToolFailed
+
+
+class ToolUse(TypedDict):
+    """A request to call a tool: `input` is an object, or the text that should have been one."""
+
+    toolUseId: NotRequired[str]
+    name: NotRequired[str]
+    input: NotRequired[Any]
+
+
+class ToolResult(TypedDict):
+    toolUseId: str
+    status: Literal["success", "error"]
+    content: list[dict[str, Any]]
+
+
+class Code(msgspec.Struct, frozen=True):
+    """One row of the table: what a code means, and what follows from it."""
+
+    name: str
+    meaning: str
+    acts: str
+    """Who must do something about it: the model, the user, the tool's author, or nobody."""
+    retryable: bool = False
+    """Whether the same call may succeed when it is made again."""
+    exit_code: int = 10
+    """What `strands tool call` exits with."""
+
+
+_ROWS = (
+    Code("input_malformed", "The input is not a JSON object; the tool did not run.", "model", exit_code=2),
+    Code(
+        "input_invalid",
+        "The input does not fit the tool's schema; the tool did not run.",
+        "model",
+        exit_code=2,
+    ),
+    Code("unknown_tool", "There is no tool of that name.", "model", exit_code=2),
+    Code("unavailable", "The tool needs something that this machine does not have.", "user", exit_code=18),
+    Code("denied", "The user, or a rule of the run, refused the call.", "user"),
+    Code(
+        "consent_required",
+        "The tool asks for consent, and nobody was there to give it.",
+        "user",
+        exit_code=19,
+    ),
+    Code("timeout", "The tool did not answer within its time limit.", "author", retryable=True),
+    Code("overloaded", "Too many abandoned calls still hold their threads.", "nobody", retryable=True),
+    Code("cancelled", "The call was cancelled.", "nobody", retryable=True, exit_code=EXIT_INTERRUPTED),
+    Code("crashed", "The tool raised an exception it did not expect.", "author"),
+    Code("output_invalid", "The tool's answer does not fit its own output schema.", "author"),
+    Code("failed", "The tool ran and says that it cannot do this.", "model"),
+    Code("not_found", "What the call names does not exist.", "model"),
+    Code("forbidden", "The call reaches for something outside what the tool may touch.", "model"),
+    Code("conflict", "What the call would create already exists.", "model"),
+    Code("network", "The other side could not be reached, or broke off.", "nobody", retryable=True),
+)
+
+CODES = {row.name: row for row in _ROWS}
+
+
+def code_row(code: str) -> Code:
+    """The row of a code; a word of a tool's own counts as `failed`."""
+    return CODES.get(code) or CODES["failed"]
+
+
+def success(call_id: str, content: list[dict[str, Any]]) -> ToolResult:
+    return {"toolUseId": call_id, "status": "success", "content": content}
+
+
+def failure(call_id: str, failed: ToolFailed) -> ToolResult:
+    """The one error shape: text for a reader, then JSON for a program."""
+    message = sendable(failed.message)
+    error = {
+        "code": failed.code,
+        "message": message,
+        "retryable": code_row(failed.code).retryable,
+        "details": failed.details,
+    }
+    if failed.hint:
+        error["hint"] = sendable(failed.hint)
+    text = f"{message}\n{error['hint']}" if failed.hint else message
+    return {"toolUseId": call_id, "status": "error", "content": [{"text": text}, {"json": {"error": error}}]}
+
+
+def sendable(text: str) -> str:
+    """Text that can be sent: half of a surrogate pair has no UTF-8 form."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
+def error_of(result: ToolResult) -> dict[str, Any] | None:
+    """The error inside a result, or None for a success. A tool's own error result counts as `failed`."""
+    if result["status"] != "error":
+        return None
+    for block in result["content"]:
+        error = block.get("json", {}).get("error") if isinstance(block.get("json"), dict) else None
+        if isinstance(error, dict) and "code" in error:
+            return error
+    text = "\n".join(str(block["text"]) for block in result["content"] if "text" in block)
+    return {"code": "failed", "message": text, "retryable": False, "details": []}

@@ -1,0 +1,128 @@
+"""From what a body returned to the blocks of a result."""
+
+import json
+import math
+from typing import Any
+
+import msgspec
+
+from strands_cli.errors import ToolFailed
+from strands_cli.schema.problems import Problem, pointer
+from strands_cli.toolkit.results import ToolResult, sendable, success
+
+_IMAGE_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "png"),
+    (b"\xff\xd8\xff", "jpeg"),
+    (b"GIF8", "gif"),
+    (b"RIFF", "webp"),
+)
+
+
+def normalise(call_id: str, value: object) -> ToolResult:
+    """Any value as a result: scalars become text, structures JSON, a ToolResult dict itself."""
+    if isinstance(value, str):
+        return success(call_id, [{"text": sendable(value)}])
+    if isinstance(value, dict) and is_result(value):
+        return _own_result(call_id, value)
+    if isinstance(value, bytes):
+        return success(call_id, [_image_block(value)])
+    if value is None or isinstance(value, bool | int | float):
+        return success(call_id, [{"text": str(value)}])
+    plain = plain_json(value)
+    return success(call_id, [{"text": sendable(plain)} if isinstance(plain, str) else {"json": plain}])
+
+
+def plain_json(value: object) -> Any:
+    """Dataclasses, models, enums, dates and containers of them as JSON; ToolFailed where there is none."""
+    try:
+        encoded = _encode(value)
+        if b"null" in encoded:  # msgspec writes NaN as null, so only here can there be one
+            _refuse_nan(msgspec.to_builtins(value, str_keys=True, enc_hook=_model_as_builtins), ())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise unusable_output(f"the tool returned something that is not JSON: {error}") from None
+    return json.loads(encoded)
+
+
+def _encode(value: object) -> bytes:
+    try:
+        return msgspec.json.encode(value, enc_hook=_model_as_builtins)
+    except OverflowError:  # an integer of more than 64 bits
+        return json.dumps(msgspec.to_builtins(value, str_keys=True, enc_hook=_model_as_builtins)).encode()
+
+
+def plain_answer(value: object, result: ToolResult) -> object:
+    """What an output schema speaks of: the plain value, or the single JSON block of a result."""
+    blocks = [block["json"] for block in result["content"] if "json" in block]
+    if len(blocks) == 1:
+        return blocks[0]
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    return result["content"][0].get("text") if result["content"] else None
+
+
+def encoded_size(result: ToolResult) -> int:
+    """The size of a result's content in bytes, as it goes to a model."""
+    return sum(_block_size(block) for block in result["content"])
+
+
+def unusable_output(reason: str, problems: list[Problem] | None = None) -> ToolFailed:
+    return ToolFailed(
+        f"The tool's answer cannot be used: {reason}",
+        code="output_invalid",
+        hint="This is a defect of the tool, not of the call: other arguments will not mend it.",
+        details=[problem.as_detail() for problem in problems or ()],
+    )
+
+
+def is_result(value: dict[str, Any]) -> bool:
+    return value.get("status") in ("success", "error") and isinstance(value.get("content"), list)
+
+
+def _own_result(call_id: str, value: dict[str, Any]) -> ToolResult:
+    content = [_own_block(index, block) for index, block in enumerate(value["content"])]
+    return {"toolUseId": value.get("toolUseId") or call_id, "status": value["status"], "content": content}
+
+
+def _own_block(index: int, block: object) -> dict[str, Any]:
+    if not isinstance(block, dict):
+        raise unusable_output(f"content block {index} is not a dictionary")
+    if "text" in block:
+        return {**block, "text": sendable(str(block["text"]))}
+    if "json" in block:
+        return {**block, "json": plain_json(block["json"])}
+    if isinstance(block.get("image"), bytes):
+        return _image_block(block["image"])
+    return block
+
+
+def _image_block(data: bytes) -> dict[str, Any]:
+    for signature, name in _IMAGE_SIGNATURES:
+        if data.startswith(signature):
+            return {"image": {"format": name, "source": {"bytes": data}}}
+    raise unusable_output("the tool returned bytes that are no PNG, JPEG, GIF or WebP image")
+
+
+def _model_as_builtins(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json")
+    if isinstance(value, BaseException | type) or not hasattr(value, "__fspath__"):
+        raise TypeError(f"{type(value).__name__} has no JSON form")
+    return value.__fspath__()
+
+
+def _refuse_nan(value: object, path: tuple[str | int, ...]) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise unusable_output(f"{pointer(path) or 'the value'} is {value}, which JSON does not have")
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _refuse_nan(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _refuse_nan(inner, (*path, index))
+
+
+def _block_size(block: dict[str, Any]) -> int:
+    if "text" in block:
+        return len(block["text"].encode())
+    return len(msgspec.json.encode(block, enc_hook=str))

@@ -1,0 +1,75 @@
+"""Tools that run in a process of their own: they must stand at the top of a module that a child can import."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from strands_cli import ToolContext, ToolFailed, tool
+
+
+def spec(name: str, **properties: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    return {"name": name, "description": "A test tool", "inputSchema": schema}
+
+
+@tool(spec=spec("whoami"), isolate="process")
+def whoami() -> dict[str, Any]:
+    print("this goes to standard error")
+    return {"pid": os.getpid(), "group": os.getpgrp()}
+
+
+@tool(spec=spec("hold", seconds={"type": "number"}), isolate="process", timeout=1.0)
+def hold(seconds: float) -> int:
+    """Holds the interpreter lock, as a long computation does."""
+    end = time.monotonic() + seconds
+    total = 0
+    while time.monotonic() < end:
+        total += sum(range(10_000_000))
+    return total
+
+
+@tool(spec=spec("spawn", mark={"type": "string"}), isolate="process", timeout=1.0)
+def spawn(mark: str) -> None:
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", mark])
+    time.sleep(60)
+
+
+@tool(spec=spec("die", how={"type": "string"}), isolate="process", timeout=20)
+def die(how: str) -> None:
+    if how == "kill":
+        os.kill(os.getpid(), 9)
+    if how == "exit":
+        os._exit(3)
+    if how == "system_exit":
+        sys.exit(4)
+    if how == "failed":
+        raise ToolFailed("not here", code="not_found", hint="look elsewhere")
+    raise ValueError("boom")
+
+
+@tool(spec=spec("count"), isolate="process", timeout=20)
+def count() -> Iterator[Any]:
+    yield "one"
+    yield {"two": 2}
+    yield [3]
+
+
+@tool(spec=spec("number"), isolate="process", output_schema={"type": "integer"})
+async def number() -> int:
+    return 7
+
+
+@tool(spec=spec("look"), isolate="process")
+def look(context: ToolContext) -> dict[str, Any]:
+    root = context.workspace.roots[0]
+    return {
+        "id": context.tool_use["toolUseId"],
+        "root": str(root),
+        "key": context.key,
+        "user": context.invocation_state["user"],
+        "here": Path.cwd() == Path.cwd(),
+    }
