@@ -1,0 +1,1 @@
+"""Tools that compute, tell the time and read data."""

@@ -1,0 +1,158 @@
+"""Tell the current date and time."""
+
+import re
+from datetime import UTC, datetime, tzinfo
+
+from strands_cli.errors import ToolFailed, closest
+from strands_cli.schema.problems import shorten
+from strands_cli.toolkit.decorator import tool
+
+TOOL_SPEC = {
+    "name": "current_time",
+    "description": "Tell the current date and time in a time zone, in the form that is asked for.",
+    "inputSchema": {
+        "json": {
+            "type": "object",
+            "properties": {
+                "timezone": {
+                    "type": "string",
+                    "description": "IANA time zone, such as 'Europe/Berlin' or 'America/New_York'",
+                    "default": "UTC",
+                    "maxLength": 100,
+                },
+                "format": {
+                    "type": "string",
+                    "description": "iso (2025-01-31T12:00:00+00:00), date, time, unix (seconds since 1970), "
+                    "rfc2822, or a strftime pattern such as '%A, %d %B %Y'",
+                    "default": "iso",
+                    "maxLength": 200,
+                },
+            },
+        }
+    },
+}
+
+_FORMATS = ("iso", "date", "time", "unix", "rfc2822")
+_DIRECTIVE = re.compile(r"%(-?[a-zA-Z]|%|.?)", re.DOTALL)
+# %s is left out: the C library takes the clock time for one in the machine's own zone.
+_DIRECTIVES = frozenset("aAbBcdDeFfGghHIjmMnprRStTuUVwWxXyYzZ")
+
+_OFFSET = re.compile(r"(?:UTC|GMT)?\s*([+-])(\d{1,2})(?::?(\d\d))?", re.IGNORECASE)
+_ABBREVIATIONS = {
+    # Those that people use although the database does not have them.
+    "AEST": "Australia/Sydney",
+    "BST": "Europe/London",
+    "CDT": "America/Chicago",
+    "CEST": "Europe/Berlin",
+    "CST": "America/Chicago",
+    "EDT": "America/New_York",
+    "IST": "Asia/Kolkata",
+    "JST": "Asia/Tokyo",
+    "MDT": "America/Denver",
+    "PDT": "America/Los_Angeles",
+    "PST": "America/Los_Angeles",
+}
+
+
+@tool(
+    spec=TOOL_SPEC,
+    version="1.0.0",
+    family="data_tools",
+    category="data",
+    timeout=10.0,
+    annotations={"readOnlyHint": True},
+)
+def current_time(timezone: str = "UTC", format: str = "iso") -> str:
+    return _text(datetime.now(_zone(timezone)), format)
+
+
+def _text(now: datetime, form: str) -> str:
+    name = form.lower()
+    if name == "iso":
+        return now.isoformat(timespec="seconds")
+    if name == "date":
+        return now.date().isoformat()
+    if name == "time":
+        return now.time().isoformat(timespec="seconds")
+    if name == "unix":
+        return str(int(now.timestamp()))
+    if name == "rfc2822":
+        from email.utils import format_datetime
+
+        return format_datetime(now)
+    return _by_pattern(now, form)
+
+
+def _by_pattern(now: datetime, pattern: str) -> str:
+    remedy = f"Use {', '.join(_FORMATS)}, or a strftime pattern such as '%d.%m.%Y %H:%M'."
+    if "%" not in pattern:
+        match = closest(pattern, _FORMATS)
+        hint = f"Did you mean {match!r}? " if match else ""
+        raise ToolFailed(f"There is no format {shorten(pattern)!r}", code="input_invalid", hint=hint + remedy)
+    for directive in _DIRECTIVE.findall(pattern):
+        if directive != "%" and directive.removeprefix("-") not in _DIRECTIVES:
+            hint = "Use the format 'unix' for seconds since 1970." if directive == "s" else remedy
+            raise ToolFailed(f"{'%' + directive!r} is no strftime directive", code="input_invalid", hint=hint)
+    try:
+        if "\0" in pattern:  # the C library would take it for the end of the pattern
+            raise ValueError("it contains a null character")
+        return now.strftime(pattern)
+    except ValueError as error:
+        raise ToolFailed(f"The pattern cannot be used: {error}", code="input_invalid", hint=remedy) from None
+
+
+def _zone(name: str) -> tzinfo:
+    if name.strip().upper() in ("UTC", "Z", ""):
+        return UTC
+    from zoneinfo import ZoneInfo, available_timezones
+
+    zone = _load(name)
+    if zone is not None:
+        return zone
+    known = available_timezones()
+    if not known:
+        raise ToolFailed(
+            "This machine has no time zone database, so only UTC is known",
+            code="unavailable",
+            hint="Install the Python package tzdata.",
+        )
+    same = next((other for other in sorted(known) if other.lower() == name.lower()), None)
+    if same is None:
+        raise ToolFailed(
+            f"There is no time zone {shorten(name)!r}", code="not_found", hint=_remedy(name, known)
+        )
+    return ZoneInfo(same)
+
+
+def _load(name: str) -> tzinfo | None:
+    """The zone of exactly that name. ZoneInfo refuses names that would leave its directories."""
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return None
+
+
+def _remedy(name: str, known: set[str]) -> str:
+    offset = _OFFSET.fullmatch(name.strip())
+    if offset:
+        return _remedy_for_offset(offset)
+    wanted = name.strip().replace(" ", "_")
+    cities = {zone.rpartition("/")[2].lower(): zone for zone in sorted(known, reverse=True)}
+    named = [cities[part] for part in reversed(wanted.lower().split("/")) if part in cities]
+    match = _ABBREVIATIONS.get(wanted.upper()) or (named[0] if named else closest(wanted, known))
+    if match is None:
+        city = closest(wanted.rpartition("/")[2], cities)
+        match = cities[city] if city else None
+    return f"Did you mean {match!r}?" if match else "Use a name such as 'Europe/Berlin'."
+
+
+def _remedy_for_offset(offset: re.Match[str]) -> str:
+    sign, hours, minutes = offset.groups()
+    if int(minutes or 0) or int(hours) > 12:
+        return "Use the name of a place, such as 'Asia/Kolkata' for UTC+05:30."
+    opposite = "-" if sign == "+" else "+"
+    return (
+        f"The zone UTC{sign}{int(hours)} is called 'Etc/GMT{opposite}{int(hours)}', with the opposite sign."
+    )

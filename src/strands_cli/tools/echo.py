@@ -1,0 +1,23 @@
+"""Return the input message unchanged."""
+
+from strands_cli.errors import ToolFailed
+from strands_cli.toolkit.decorator import tool
+
+TOOL_SPEC = {
+    "name": "echo",
+    "description": "Returns the input message unchanged",
+    "inputSchema": {
+        "json": {
+            "type": "object",
+            "properties": {"message": {"type": "string", "description": "Message to echo back"}},
+            "required": ["message"],
+        }
+    },
+}
+
+
+@tool(spec=TOOL_SPEC, version="1.0.0", category="data", blocking=False)
+def echo(message: str) -> str:
+    if not message:
+        raise ToolFailed("No message provided")
+    return message

@@ -1,0 +1,1 @@
+"""Tools that read, write, list and search the files of the workspace."""

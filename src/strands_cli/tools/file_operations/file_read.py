@@ -1,0 +1,190 @@
+"""Read a text file."""
+
+import io
+import os
+from typing import TextIO
+
+from strands_cli.errors import ToolFailed, closest
+from strands_cli.schema.problems import shorten
+from strands_cli.toolkit.context import ToolContext
+from strands_cli.toolkit.decorator import tool
+from strands_cli.tools.file_operations._opening import open_regular, refusal
+
+TOOL_SPEC = {
+    "name": "file_read",
+    "description": (
+        "Read a text file of the workspace: all of it (up to 10 MB), or the lines start_line to end_line. "
+        "Returns the text unchanged, without line numbers."
+    ),
+    "inputSchema": {
+        "json": {
+            "type": "object",
+            "properties": {
+                "path": {
+                    "type": "string",
+                    "description": "The path of the file in the workspace",
+                    "minLength": 1,
+                },
+                "start_line": {
+                    "type": "integer",
+                    "description": "The first line to return; the file's first line is 1",
+                    "minimum": 1,
+                    "default": 1,
+                },
+                "end_line": {
+                    "type": "integer",
+                    "description": "The last line to return, included; without it, up to the end of the file",
+                    "minimum": 1,
+                },
+                "encoding": {
+                    "type": "string",
+                    "description": "The encoding of the file, such as 'utf-8', 'latin-1' or 'utf-16'",
+                    "default": "utf-8",
+                    "maxLength": 50,
+                },
+            },
+            "required": ["path"],
+        }
+    },
+}
+
+Lines = tuple[int, int | None]
+"""The first and the last one; None is the end of the file."""
+
+_MOST_BYTES = 10_000_000
+_PIECE = 65_536
+_HEAD = 8192
+
+# Encodings of Python's that are not for the contents of files; the first two take very long over long texts.
+_FOR_OTHER_USES = frozenset({"punycode", "idna", "undefined", "unicode_escape", "raw_unicode_escape"})
+_KINDS = (
+    (b"\x89PNG", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"%PDF", "a PDF document"),
+    (b"PK\x03\x04", "a ZIP archive or an office document"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"\x7fELF", "an executable"),
+    (b"SQLite format 3", "an SQLite database"),
+    (b"\xff\xfe", "probably text in UTF-16"),
+    (b"\xfe\xff", "probably text in UTF-16"),
+)
+
+
+@tool(
+    spec=TOOL_SPEC,
+    version="1.0.0",
+    family="file_operations",
+    category="file_ops",
+    effects={"reads": ["file:{path}"]},
+    annotations={"readOnlyHint": True, "openWorldHint": False},
+)
+def file_read(
+    path: str,
+    start_line: int = 1,
+    end_line: int | None = None,
+    encoding: str = "utf-8",
+    *,
+    context: ToolContext,
+) -> str:
+    if end_line is not None and end_line < start_line:
+        raise ToolFailed(
+            f"end_line {end_line} comes before start_line {start_line}",
+            code="input_invalid",
+            hint="Both are line numbers, and end_line is included.",
+        )
+    codec = _codec(encoding)
+    file = context.workspace.locate_for_reading(path)
+    with open_regular(file, path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if start_line == 1 and end_line is None and size > _MOST_BYTES:
+            raise _too_much(f"{path} has {size:,} bytes")
+        try:
+            head = stream.peek(_HEAD)[:_HEAD]
+            return _text(stream, head, path, codec, (start_line, end_line))
+        except UnicodeError:
+            raise _not_text(path, size, head, encoding) from None
+        except OSError as error:
+            raise refusal(error, file, path, "read") from None
+
+
+def _text(stream: io.BufferedReader, head: bytes, path: str, codec: str, wanted: Lines) -> str:
+    """The lines; UnicodeError where they are no text."""
+    is_wide = codec.startswith(("utf-16", "utf-32"))
+    if b"\0" in head and not is_wide:
+        raise UnicodeError
+    codec = "utf-8-sig" if codec == "utf-8" and head.startswith(b"\xef\xbb\xbf") else codec
+    # Lines end with "\n" and nothing else, and no line ending is translated.
+    with io.TextIOWrapper(stream, codec, newline="\n") as decoded:
+        text = _lines(decoded, path, wanted)
+    if "\0" in text and not is_wide:
+        raise UnicodeError
+    return text
+
+
+def _lines(stream: TextIO, path: str, wanted: Lines) -> str:
+    """Reads in pieces, since a line may be as long as the file."""
+    first, last = wanted
+    kept: list[str] = []
+    size, line, seen = 0, 1, 0
+    while (last is None or line <= last) and (piece := stream.readline(_PIECE)):
+        seen = line
+        if line >= first:
+            kept.append(piece)
+            size += len(piece)
+        if size > _MOST_BYTES:
+            raise _too_much(f"{path} has more than that from line {first} on")
+        line += piece.endswith("\n")
+    if first > max(seen, 1):
+        raise ToolFailed(
+            f"{path} has {seen} line{'' if seen == 1 else 's'}, so there is no line {first}", code="not_found"
+        )
+    return "".join(kept)
+
+
+def _codec(encoding: str) -> str:
+    import codecs
+
+    try:
+        found = codecs.lookup(encoding)
+        io.TextIOWrapper(
+            io.BytesIO(), encoding
+        ).detach()  # refuses those that are not for text, such as base64
+    except (LookupError, ValueError):
+        raise _unknown_encoding(encoding) from None
+    name = found.name.replace("_", "-")
+    if found.name.replace("-", "_") in _FOR_OTHER_USES:
+        raise _unknown_encoding(encoding)
+    return name
+
+
+def _unknown_encoding(encoding: str) -> ToolFailed:
+    from encodings.aliases import aliases
+
+    known = {name.replace("_", "-") for name in (*aliases, *aliases.values())}
+    match = closest(encoding.replace("_", "-"), known)
+    return ToolFailed(
+        f"There is no text encoding {shorten(encoding)!r}",
+        code="input_invalid",
+        hint=f"Did you mean {match!r}?" if match else "Use 'utf-8', 'latin-1', 'cp1252' or 'utf-16'.",
+    )
+
+
+def _too_much(what: str) -> ToolFailed:
+    return ToolFailed(
+        f"{what}; file_read returns {_MOST_BYTES:,} at most",
+        hint="Read a part with start_line and end_line, or look for what you need with file_search.",
+    )
+
+
+def _not_text(path: str, size: int, head: bytes, encoding: str) -> ToolFailed:
+    kind = next((kind for signature, kind in _KINDS if head.startswith(signature)), "")
+    if not kind:
+        kind = "binary data" if b"\0" in head else "binary data, or text in another encoding"
+    hint = (
+        "file_read reads text only."
+        if b"\0" in head
+        else "If it is text, name its encoding, such as 'latin-1'."
+    )
+    hint = "Read it with the encoding 'utf-16'." if "UTF-16" in kind else hint
+    return ToolFailed(f"{path} is not {encoding} text: it is {kind}, {size:,} bytes", hint=hint)

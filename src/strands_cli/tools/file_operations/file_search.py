@@ -1,0 +1,164 @@
+"""Search the text of files."""
+
+import os
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from strands_cli.errors import ToolFailed
+from strands_cli.schema.problems import shorten
+from strands_cli.toolkit.context import ToolContext
+from strands_cli.toolkit.decorator import tool
+from strands_cli.tools.file_operations._opening import displayed, refusal
+from strands_cli.tools.file_operations._walking import glob_filter, walk
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+TOOL_SPEC = {
+    "name": "file_search",
+    "description": (
+        "Search the lines of text files in the workspace with a regular expression (Python's). Returns the "
+        "matching lines with path and line number. Links are not followed; binary files, files above 5 MB "
+        "and the data of version control are skipped."
+    ),
+    "inputSchema": {
+        "json": {
+            "type": "object",
+            "properties": {
+                "pattern": {
+                    "type": "string",
+                    "description": "The regular expression; start it with (?i) to ignore case",
+                    "minLength": 1,
+                    "maxLength": 1000,
+                },
+                "path": {
+                    "type": "string",
+                    "description": "The directory to search, with those below it, or one file",
+                    "default": ".",
+                    "minLength": 1,
+                },
+                "glob": {
+                    "type": "string",
+                    "description": "Which files to search: '*.py' fits names in any directory, 'src/**/*.py' "
+                    "paths below the searched directory",
+                    "maxLength": 1000,
+                },
+                "max_results": {
+                    "type": "integer",
+                    "description": "How many matching lines to return at most",
+                    "minimum": 1,
+                    "maximum": 1000,
+                    "default": 100,
+                },
+            },
+            "required": ["pattern"],
+        }
+    },
+}
+
+_MOST_FILES = 20_000
+_MOST_SECONDS = 20
+_LOOKS_PER_SECOND = 5
+
+
+@tool(
+    spec=TOOL_SPEC,
+    version="1.0.0",
+    family="file_operations",
+    category="file_ops",
+    effects={"reads": ["file:{path}"]},
+    annotations={"readOnlyHint": True, "openWorldHint": False},
+)
+def file_search(
+    pattern: str, path: str = ".", glob: str = "", max_results: int = 100, *, context: ToolContext
+) -> dict[str, Any]:
+    _refuse_malformed(pattern)
+    start = context.workspace.locate(path)
+    try:
+        files = list(islice(_files(start, glob, context), _MOST_FILES + 1))
+    except OSError as error:
+        raise refusal(error, start, path, "searched") from None
+    answer = _search(pattern, files[:_MOST_FILES], max_results, context)
+    shown = [displayed(context.workspace, files[match["file"]]) for match in answer["matches"]]
+    return {
+        "matches": [
+            {"path": name, "line": match["line"], "text": match["text"]}
+            for name, match in zip(shown, answer["matches"], strict=True)
+        ],
+        "truncated": answer["truncated"] or len(files) > _MOST_FILES,
+        "files_searched": answer["searched"],
+        "files_skipped": answer["skipped"],
+    }
+
+
+def _files(start: Path, glob: str, context: ToolContext) -> Iterator[str]:
+    if start.is_file():
+        yield str(start)
+        return
+    fits = glob_filter(glob)
+    for parts, entry in walk(start, recursive=True):
+        if context.cancelled:
+            return
+        if entry.is_file(follow_symlinks=False) and fits(parts):
+            yield entry.path
+
+
+def _refuse_malformed(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        place = "" if error.pos is None else f" at position {error.pos + 1}"
+        raise ToolFailed(
+            f"{shorten(pattern)!r} is not a regular expression: {error.msg}{place}",
+            code="input_invalid",
+            hint=f"To search for the text itself, write {shorten(re.escape(pattern), 200)}",
+        ) from None
+    except (RecursionError, OverflowError) as error:
+        raise ToolFailed(
+            f"The regular expression is too complex: {error}",
+            code="input_invalid",
+            hint="Write a simpler one.",
+        ) from None
+
+
+def _search(pattern: str, files: list[str], max_results: int, context: ToolContext) -> dict[str, Any]:
+    """Matches in a process of its own; see there for the reason."""
+    import json
+    import sys
+    from subprocess import PIPE, Popen
+
+    request = {"pattern": pattern, "max_results": max_results, "seconds": _MOST_SECONDS + 1}
+    names = b"\0".join(os.fsencode(file) for file in files)
+    program = [sys.executable, "-I", "-S", str(Path(__file__).with_name("_matching.py"))]
+    with Popen(program, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
+        try:
+            output = _output(process, json.dumps(request).encode() + b"\n" + names, context)
+        finally:
+            process.kill()
+    answer: dict[str, Any] = json.loads(output)
+    return answer
+
+
+def _output(process: "Popen[bytes]", request: bytes, context: ToolContext) -> bytes:
+    from subprocess import TimeoutExpired
+
+    sent: bytes | None = request
+    for _ in range(_MOST_SECONDS * _LOOKS_PER_SECOND):
+        try:
+            output, errors = process.communicate(sent, timeout=1 / _LOOKS_PER_SECOND)
+        except TimeoutExpired:
+            sent = None  # it goes on being sent
+            if context.cancelled:
+                break
+            continue
+        if process.returncode:
+            raise RuntimeError(errors.decode("utf-8", "replace") or f"exit {process.returncode}")
+        return output
+    raise ToolFailed(
+        f"The search was not finished after {_MOST_SECONDS} s",
+        code="timeout",
+        hint="Search fewer files with path and glob, and do without repeats of repeats such as (a+)+.",
+    )
