@@ -1,0 +1,1 @@
+"""Finding tools without running them: files and installed packages are read, never imported."""
