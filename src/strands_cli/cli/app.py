@@ -1,0 +1,143 @@
+"""The table of commands, and the one boundary where errors become messages and exit codes."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from io import TextIOWrapper
+from typing import Any
+
+import click
+
+from strands_cli.cli.output import print_bug, print_error
+from strands_cli.errors import EXIT_BUG, EXIT_INTERRUPTED, StrandsError, ToolError, UsageError
+
+# name -> (module:attribute, the line that --help shows): a command's module is imported when it is used.
+COMMANDS = {
+    "list-tools": (
+        "strands_cli.cli.tool_list:list_tools",
+        "List every tool, its origin and whether it is available.",
+    ),
+    "tool": ("strands_cli.cli.tool:tool", "List, show, call, check and create tools."),
+    "doctor": ("strands_cli.cli.doctor:doctor", "Say what this machine and this project have and lack."),
+    "completion": ("strands_cli.cli.completion:completion", "Print the completion script for a shell."),
+    "version": ("strands_cli.cli.version:version", "Print the version."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called; help lists them from the table alone."""
+
+    def __init__(self, *args: Any, table: dict[str, tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in self.table:
+            return None
+        module, _, attribute = self.table[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.table and not args[0].startswith("-"):
+            raise unknown_command(ctx, args[0], self.table)
+        return super().resolve_command(ctx, args)
+
+
+def unknown_command(ctx: click.Context, name: str, table: dict[str, tuple[str, str]]) -> UsageError:
+    from strands_cli.errors import did_you_mean
+
+    listing = f"'{ctx.command_path} --help' lists the commands."
+    return UsageError(f"There is no command {name!r}.", hint=f"{did_you_mean(name, table)} {listing}".strip())
+
+
+def _print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:  # noqa: ARG001
+    if asked:
+        from strands_cli import __version__
+
+        click.echo(f"strands {__version__}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--debug", is_flag=True, help="Show what happens inside, on standard error.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version.",
+)
+def strands(debug: bool) -> None:
+    """Give LLM agents tools: find them, check them, call them."""
+    if debug or os.environ.get("STRANDS_LOG"):
+        configure_logging("debug" if debug else os.environ["STRANDS_LOG"])
+
+
+def configure_logging(wanted: str) -> None:
+    """`debug`, or `tools=debug,plugins=info`: levels for all of strands_cli, or for rooms of it."""
+    import logging
+
+    logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    for part in filter(None, (item.strip() for item in wanted.split(","))):
+        room, _, level = part.rpartition("=")
+        known = logging.getLevelNamesMapping().get(level.upper())
+        if known is None:
+            levels = "debug, info, warning or error"
+            raise UsageError(
+                f"STRANDS_LOG: {level!r} is not a level", hint=f"Use {levels}, or room={levels}."
+            )
+        logging.getLogger(f"strands_cli.{room}" if room else "strands_cli").setLevel(known)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line and answers with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    as_json = "--json" in arguments
+    try:
+        status = strands.main(list(arguments), prog_name="strands", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except StrandsError as error:
+        print_error(error, as_json=as_json)
+        return _exit_code(error)
+    except click.UsageError as error:
+        print_error(_as_usage_error(error), as_json=as_json)
+        return UsageError.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("Interrupted.", err=True)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away, as `| head` does; what is left in the buffer has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception:  # noqa: BLE001 - whatever arrives here is a bug: shown in full, with its own exit code
+        print_bug()
+        return EXIT_BUG
+
+
+def _exit_code(error: StrandsError) -> int:
+    """A tool's failure exits as the table of codes says, whether the tool or something before it failed."""
+    if not isinstance(error, ToolError):
+        return error.exit_code
+    from strands_cli.toolkit.results import code_row
+
+    return code_row(error.code).exit_code
+
+
+def _as_usage_error(error: click.UsageError) -> UsageError:
+    path = error.ctx.command_path if error.ctx else "strands"
+    return UsageError(error.format_message(), hint=f"'{path} --help' shows how it is used.")

@@ -1,0 +1,82 @@
+"""`strands doctor`"""
+
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+import msgspec
+
+from strands_cli import __version__
+from strands_cli.cli.arguments import json_option
+from strands_cli.cli.output import count, print_columns, print_json
+from strands_cli.errors import SpecError
+from strands_cli.settings import Settings, cache_directory
+from strands_cli.toolkit.requirements import missing_requirements
+from strands_cli.tools import get_registry
+from strands_cli.tools.registry import ToolRegistry
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One line of the report."""
+
+    topic: str
+    state: str
+    """`ok`, `note` or `problem`."""
+    text: str
+
+
+@click.command()
+@json_option
+def doctor(as_json: bool) -> int:
+    """Say what this machine and this project have and lack."""
+    registry = get_registry()
+    findings = [*_machine(), *_project(registry.settings), *_tools(registry)]
+    if as_json:
+        print_json({"findings": [msgspec.to_builtins(finding) for finding in findings]})
+    else:
+        print_columns([(_mark(item.state), item.topic, item.text) for item in findings], indent="")
+    return SpecError.exit_code if any(item.state == "problem" for item in findings) else 0
+
+
+def _mark(state: str) -> str:
+    return {"ok": "ok", "note": "--", "problem": "!!"}[state]
+
+
+def _machine() -> Iterator[Finding]:
+    yield Finding("strands-cli", "ok", f"{__version__}, Python {platform.python_version()} on {sys.platform}")
+    yield Finding("agent engine", "ok", f"strands-agents {version('strands-agents')}")
+    cache = cache_directory()
+    existing = next(path for path in (cache, *cache.parents) if path.exists())
+    writable = os.access(existing, os.W_OK)
+    slow = "" if writable else " cannot be written: every listing reads all tools anew"
+    yield Finding("cache", "ok" if writable else "note", f"{cache}{slow}")
+    compiled = Path(__file__).with_name("__pycache__").is_dir()
+    yield Finding(
+        "bytecode", "ok" if compiled else "note", "compiled" if compiled else "not compiled: starts slowly"
+    )
+
+
+def _project(settings: Settings) -> Iterator[Finding]:
+    yield Finding("project", "ok", str(settings.project))
+    yield Finding("settings", "ok", str(settings.file) if settings.file else "none: defaults are in force")
+    for root in settings.workspace:
+        state = "ok" if root.is_dir() else "problem"
+        yield Finding("workspace", state, str(root) if root.is_dir() else f"{root} is not a directory")
+    if settings.bypass_consent:
+        yield Finding("consent", "note", "BYPASS_TOOL_CONSENT is set: no tool asks before it runs")
+
+
+def _tools(registry: ToolRegistry) -> Iterator[Finding]:
+    infos = registry.list_all()
+    yield Finding("tools", "ok", count(len(infos), "tool"))
+    for info in infos:
+        reasons = missing_requirements(info.requires)
+        if reasons:
+            yield Finding("tool", "note", f"{info.id} is unavailable: {'; '.join(reasons)}")
+    for issue in registry.problems:
+        state = "problem" if issue.severity == "error" else "note"
+        yield Finding("tool", state, f"{issue.place}: {issue.reason}")

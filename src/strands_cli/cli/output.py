@@ -1,0 +1,112 @@
+"""What people and programs see: results on standard output, everything else on standard error."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from strands_cli.errors import Issue, SpecError, StrandsError
+
+
+@contextmanager
+def tool_output_aside() -> Iterator[None]:
+    """What tools and their children print goes to standard error: standard output is for the result alone."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def print_json(document: Any) -> None:
+    """One JSON document, and nothing else, on standard output."""
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=_as_json))
+
+
+def _as_json(value: object) -> object:
+    if isinstance(value, bytes):
+        from base64 import b64encode
+
+        return b64encode(value).decode()
+    return str(value)
+
+
+def print_error(error: StrandsError, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"error": error_document(error)})
+        return
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {error.message}", err=True)
+    if error.hint:
+        click.echo(f"  {error.hint}", err=True)
+
+
+def error_document(error: StrandsError) -> dict[str, Any]:
+    document: dict[str, Any] = {"code": error.code, "message": error.message, "hint": error.hint}
+    if isinstance(error, SpecError):
+        document["issues"] = [issue_document(issue) for issue in error.issues]
+    return document
+
+
+def print_bug() -> None:
+    import traceback
+
+    traceback.print_exc(file=sys.stderr)
+    click.echo("This is a bug in strands-cli. Please report it with the text above.", err=True)
+
+
+def print_note(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def print_warning(text: str) -> None:
+    click.echo(f"{click.style('warning:', fg='yellow', bold=True)} {text}", err=True)
+
+
+def issue_document(issue: Issue) -> dict[str, Any]:
+    return {name: getattr(issue, name) for name in Issue.__struct_fields__}
+
+
+def print_issues(issues: Iterable[Issue], *, err: bool) -> None:
+    """Each issue in three lines at most: where, why, what to do."""
+    for issue in issues:
+        colour = "red" if issue.severity == "error" else "yellow"
+        label = click.style(issue.severity, fg=colour)
+        click.echo(f"{issue.place}  {label}" if issue.place else label, err=err)
+        click.echo(f"  {issue.reason}", err=err)
+        if issue.remediation:
+            click.echo(f"  {issue.remediation}", err=err)
+
+
+def print_columns(rows: Sequence[Sequence[str]], *, indent: str = "  ") -> None:
+    """Rows with aligned columns; on a terminal the last column is cut to the width of the window."""
+    if not rows:
+        return
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    room = _terminal_width() - len(indent) - sum(widths) - 2 * len(widths)
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        click.echo((indent + "  ".join([*cells, _cut(row[-1], room)])).rstrip())
+
+
+def _terminal_width() -> int:
+    if not sys.stdout.isatty():
+        return sys.maxsize
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= max(room, 20) else text[: max(room, 20) - 1] + "…"
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

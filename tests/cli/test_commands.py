@@ -1,0 +1,428 @@
+"""The commands as a person or a program uses them: real processes, their output and their exit codes."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.projects import Project
+
+GREET = '''"""Greets."""
+
+TOOL_SPEC = {
+    "name": "greet",
+    "description": "Greets somebody",
+    "inputSchema": {"json": {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "times": {"type": "integer", "default": 1}},
+        "required": ["name"],
+    }},
+}
+
+
+def greet(tool, **kwargs):
+    words = " ".join([f"Hello, {tool['input']['name']}!"] * tool["input"]["times"])
+    return {"toolUseId": tool["toolUseId"], "status": "success", "content": [{"text": words}]}
+'''
+
+
+def test_the_version_is_told_by_option_and_by_command(project: Project) -> None:
+    for arguments in (["--version"], ["version"], ["--debug", "--version"], ["--debug", "version"]):
+        outcome = project.strands(*arguments)
+        assert (outcome.exit_code, outcome.err) == (0, "")
+        assert outcome.out.startswith("strands 0.")
+
+
+def test_help_names_every_command(project: Project) -> None:
+    outcome = project.strands("--help")
+    assert outcome.exit_code == 0
+    for word in ("list-tools", "tool", "doctor", "completion", "version"):
+        assert word in outcome.out
+    assert "mcp" not in outcome.out.lower()
+    for words in (
+        ["tool"],
+        ["tool", "call"],
+        ["tool", "show"],
+        ["tool", "new"],
+        ["tool", "check"],
+        ["doctor"],
+    ):
+        assert project.strands(*words, "--help").exit_code == 0
+
+
+def test_a_file_dropped_into_tools_can_be_called_with_no_other_change(project: Project) -> None:
+    (project.root / "strands.toml").unlink()
+    project.write("tools/greet.py", GREET)
+    outcome = project.strands("tool", "call", "greet", '{"name": "Ada"}')
+    assert (outcome.exit_code, outcome.out, outcome.err) == (0, "Hello, Ada!\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        (['{"name": "Ada", "times": 2}'], ""),
+        (["-"], '{"name": "Ada", "times": 2}'),
+        (["@input.json"], ""),
+        (["name=Ada", "times=2"], ""),
+    ],
+)
+def test_input_comes_as_json_from_standard_input_a_file_or_pairs(
+    project: Project, arguments: list[str], sent: str
+) -> None:
+    project.write("tools/greet.py", GREET)
+    project.write("input.json", '{"name": "Ada", "times": 2}')
+    outcome = project.strands("tool", "call", "greet", *arguments, input=sent)
+    assert outcome.out == "Hello, Ada! Hello, Ada!\n", outcome
+
+
+def test_pairs_are_typed_by_the_schema(project: Project) -> None:
+    project.tool(
+        "kinds",
+        "def kinds(tool, **kwargs):\n    return {k: [type(v).__name__, v] for k, v in tool['input'].items()}",
+        properties='{"s": {"type": "string"}, "i": {"type": "integer"}, "n": {"type": "number"},'
+        ' "b": {"type": "boolean"}, "a": {"type": "array"}, "o": {"type": "object"}, "x": {}}',
+    )
+    outcome = project.strands(
+        "tool", "call", "kinds", "s=5", "i=5", "n=2.5", "b=true", "a=[1]", 'o={"k": 1}', "x=free = text"
+    )
+    assert outcome.json == {
+        "s": ["str", "5"], "i": ["int", 5], "n": ["float", 2.5], "b": ["bool", True],
+        "a": ["list", [1]], "o": ["dict", {"k": 1}], "x": ["str", "free = text"],
+    }  # fmt: skip
+
+
+REFUSALS: list[tuple[list[str], int, str, str]] = [
+    (["tool", "call", "ecko", "{}"], 2, "unknown_tool", "Did you mean 'echo'?"),
+    (["tool", "show", "ecko"], 2, "unknown_tool", "Did you mean 'echo'?"),
+    (["tool", "call", "echo", '{"message": 5}'], 2, "input_invalid", "/message"),
+    (["tool", "call", "echo", "{}"], 2, "input_invalid", "/message"),
+    (["tool", "call", "echo", '{"mesage": "x"}'], 2, "input_invalid", "Did you mean 'message'?"),
+    (["tool", "call", "echo", '{"message": '], 2, "input_malformed", "line 1"),
+    (["tool", "call", "echo", "[1]"], 2, "input_malformed", "array"),
+    (["tool", "call", "echo", "hello"], 2, "input_malformed", "JSON object"),
+    (["tool", "call", "echo", "@missing.json"], 2, "usage", "No such file"),
+    (["tool", "call", "echo", "message=x", "oops"], 2, "usage", "KEY=VALUE"),
+    (["tool", "call", "echo", "--bogus"], 2, "usage", "--bogus"),
+    (["tool", "call", "echo", "message=x", "--timeout", "0"], 2, "usage", "0"),
+    (["tool", "call", "echo", "message="], 10, "failed", "No message provided"),
+    (["tool", "call", "file_read", "path=../../secret.txt"], 10, "forbidden", "outside the workspace"),
+    (["tool", "call", "file_read", "path=/etc/passwd"], 10, "forbidden", "outside the workspace"),
+    (["tool", "call", "file_read", "path=nothere.txt"], 10, "not_found", "nothere.txt"),
+    (["tool", "call", "current_time", "timezone=Europe/Berlni"], 10, "not_found", "Europe/Berlin"),
+    (["tool", "call", "calculator", "expression=1/0"], 10, "failed", "zero"),
+    (["tool", "call", "calculator", "expression=9**9**9"], 10, "failed", "digits"),
+    (["tool", "call", "file_write", "path=a.txt", "content=x"], 19, "consent_required", "--yes"),
+    (["lst-tools"], 2, "usage", "list-tools"),
+    (["tool", "chekc"], 2, "usage", "check"),
+    (["list-tools", "--category", "nope"], 2, "usage", "nope"),
+]
+SPELLINGS = (
+    "http://127.0.0.1:9/", "http://2130706433:9/", "http://127.1:9/", "http://0x7f.1:9/", "http://0177.0.0.1:9/",
+    "http://[::1]:9/", "http://[::ffff:127.0.0.1]:9/", "http://localhost:9/", "http://0:9/", "http://169.254.169.254/",
+    "http://user:pw@127.0.0.1:9/",
+)  # fmt: skip
+REFUSALS += [
+    (["tool", "call", "http_request", json.dumps({"url": url})], 10, "forbidden", "HTTP request failed: ")
+    for url in SPELLINGS
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "code", "words"), REFUSALS, ids=[" ".join(r[0]) for r in REFUSALS]
+)
+def test_refused_input_gets_one_clear_sentence_its_exit_code_and_json(
+    project: Project, arguments: list[str], exit_code: int, code: str, words: str
+) -> None:
+    told = project.strands(*arguments)
+    assert told.exit_code == exit_code, told
+    assert told.out == ""
+    assert told.err.startswith("error: ")
+    assert words in told.err
+    assert "Traceback" not in told.err
+    shown = project.strands(*arguments, "--json")
+    assert shown.exit_code == exit_code
+    assert shown.json["error"]["code"] == code
+    assert words.lower() in json.dumps(shown.json["error"], ensure_ascii=False).lower()
+
+
+def test_a_tool_that_hangs_is_answered_at_its_deadline(project: Project) -> None:
+    project.tool("slow", "def slow():\n    time.sleep(30)", options="timeout=0.2")
+    outcome = project.strands("tool", "call", "slow", "{}", "--json")
+    assert outcome.json["error"]["code"] == "timeout"
+    assert outcome.exit_code == 10
+    assert outcome.seconds < 5
+
+
+def test_an_async_tool_that_ignores_its_cancellation_does_not_hold_up_the_command(project: Project) -> None:
+    body = """async def slow():
+    while True:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            pass"""
+    project.tool("slow", body, options="timeout=0.2")
+    outcome = project.strands("tool", "call", "slow", "--json")
+    assert outcome.json["error"]["code"] == "timeout"
+    assert outcome.seconds < 5
+
+
+def test_the_caller_may_lengthen_and_shorten_a_limit(project: Project) -> None:
+    project.tool("slow", "def slow():\n    time.sleep(0.5)\n    return 'done'", options="timeout=0.1")
+    assert project.strands("tool", "call", "slow").exit_code == 10
+    assert project.strands("tool", "call", "slow", "--timeout", "20").out == "done\n"
+
+
+def test_a_crash_is_told_without_its_traceback_which_debug_shows(project: Project) -> None:
+    project.tool("boom", "def boom():\n    raise ValueError('kaput')", options="version='1.0.0'")
+    quiet = project.strands("tool", "call", "boom")
+    assert quiet.exit_code == 10
+    assert "Execution failed: ValueError: kaput [crashed]" in quiet.err
+    assert "Traceback" not in quiet.err
+    assert "Traceback" in project.strands("--debug", "tool", "call", "boom").err
+    assert "Traceback" in project.strands("tool", "call", "boom", STRANDS_LOG="tools=info").err
+    assert project.strands("tool", "call", "boom", STRANDS_LOG="loud").exit_code == 2
+
+
+def test_what_a_tool_prints_does_not_mix_with_its_result(project: Project) -> None:
+    body = "def noisy():\n    print('noise')\n    os.system('echo more noise')\n    return {'a': 1}"
+    file = project.tool("noisy", body)
+    file.write_text("print('noise at import')\n" + file.read_text().replace("noisy()", "noisy(tool)"))
+    outcome = project.strands("tool", "call", "noisy", "--json")
+    assert outcome.json["content"] == [{"json": {"a": 1}}]
+    for words in ("noise at import", "noise\n", "more noise"):
+        assert words in outcome.err
+
+
+def test_a_deprecated_tool_runs_and_names_its_replacement(project: Project) -> None:
+    project.tool("old", "def old():\n    return 'ran'", options="deprecated=True, replaced_by='echo'")
+    outcome = project.strands("tool", "call", "old")
+    assert (outcome.exit_code, outcome.out) == (0, "ran\n")
+    assert "deprecated; use echo" in outcome.err
+    assert "deprecated, use echo" in project.strands("list-tools").out
+
+
+def test_an_unavailable_tool_is_listed_with_the_reason_and_refused(project: Project) -> None:
+    project.tool(
+        "needy", "def needy():\n    return 'ran'", options="requires={'binaries': ['no-such-program']}"
+    )
+    listed = project.strands("list-tools").out
+    assert "needy" in listed
+    assert "no-such-program is not on the PATH" in listed
+    outcome = project.strands("tool", "call", "needy", "--json")
+    assert outcome.json["error"]["code"] == "unavailable"
+    assert outcome.exit_code == 18
+
+
+def test_listing_as_json_is_one_document_with_tools_and_problems(project: Project) -> None:
+    project.write("tools/greet.py", GREET)
+    project.write("tools/broken.py", "def (")
+    outcome = project.strands("list-tools", "--json")
+    greet = next(item for item in outcome.json["tools"] if item["id"] == "greet")
+    assert greet["origin"] == "tools/greet.py"
+    assert greet["input_schema"]["required"] == ["name"]
+    assert [Path(problem["file"]).name for problem in outcome.json["problems"]] == ["broken.py"]
+    plain = project.strands("tool", "list")
+    assert plain.out == project.strands("list-tools").out
+    assert "1 problem" in plain.err
+    assert "broken.py:1" in project.strands("list-tools", "--verbose").err
+    assert "greet" not in project.strands("list-tools", "--category", "data").out
+
+
+def test_show_tells_arguments_limits_and_how_to_call(project: Project) -> None:
+    project.write("tools/greet.py", GREET)
+    outcome = project.strands("tool", "show", "greet")
+    for words in (
+        "Greets somebody",
+        "tools/greet.py",
+        "name",
+        "required",
+        "default 1",
+        "30 s",
+        "strands tool call greet",
+    ):
+        assert words in outcome.out
+    assert project.strands("tool", "show", "greet", "--json").json["input_schema"]["properties"]["times"]
+
+
+def test_a_new_tool_works_at_once_and_its_test_passes(project: Project) -> None:
+    assert project.strands("tool", "new", "welcome").exit_code == 0
+    assert project.strands("tool", "new", "farewell", "--family", "politeness").exit_code == 0
+    assert project.strands("tool", "call", "welcome", "name=Ada").out == "Hello, Ada!\n"
+    assert project.strands("tool", "call", "farewell", "name=Ada").out == "Hello, Ada!\n"
+    assert project.strands("tool", "check").exit_code == 0
+    tests = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
+        cwd=project.root, env=project.environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert tests.returncode == 0, tests.stdout
+    again = project.strands("tool", "new", "welcome")
+    assert again.exit_code == 2
+    assert "already" in again.err
+
+
+@pytest.mark.parametrize("name", ["two words", "class", "1st", "../up", "echo", "_hidden", "naïve", "x" * 65])
+def test_a_name_that_no_tool_can_have_writes_nothing(project: Project, name: str) -> None:
+    outcome = project.strands("tool", "new", name)
+    assert outcome.exit_code == 2, outcome
+    assert not (project.root / "tools").exists()
+
+
+def test_check_reports_what_registration_would_refuse(project: Project) -> None:
+    project.write("tools/good.py", GREET.replace("greet", "good"))
+    project.write(
+        "tools/nameless.py", "TOOL_SPEC = {'description': 'x', 'inputSchema': {}}\ndef nameless(tool): pass\n"
+    )
+    project.write("tools/helper.py", "def assist(): pass\n")
+    project.write("tools/badschema.py", GREET.replace("greet", "badschema").replace('"integer"', '"integr"'))
+    outcome = project.strands("tool", "check")
+    assert outcome.exit_code == 3
+    for words in ("nameless.py:1", "helper.py", "badschema.py"):
+        assert words in outcome.out
+    assert "good.py" not in outcome.out
+    one = project.strands("tool", "check", "tools/good.py", "--json")
+    assert (one.exit_code, one.json["issues"]) == (0, [])
+    assert project.strands("tool", "check", "nowhere").exit_code == 2
+    project.write("tools/lazy.py", GREET.replace("greet", "lazy") + "\nraise RuntimeError('at import')\n")
+    assert "at import" not in project.strands("tool", "check").out
+    assert "at import" in project.strands("tool", "check", "--load").out
+
+
+def test_doctor_tells_what_is_wrong_and_what_is_fine(project: Project) -> None:
+    fine = project.strands("doctor")
+    assert fine.exit_code == 0, fine
+    assert "strands-agents" in fine.out
+    project.write("tools/broken.py", "def (")
+    project.write("strands.toml", 'workspace = ["nowhere"]')
+    wrong = project.strands("doctor", "--json")
+    assert wrong.exit_code == 3
+    texts = [item["text"] for item in wrong.json["findings"] if item["state"] == "problem"]
+    assert any("broken.py" in text for text in texts)
+    assert any("nowhere" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("workspac = ['.']", "Did you mean 'workspace'?"),
+        ("threads = 'many'", "threads"),
+        ("timeout = -1", "greater than zero"),
+        ("[http]\nalow = []", "Did you mean 'allow'?"),
+        ("not toml", "strands.toml"),
+    ],
+)
+def test_a_mistake_in_the_settings_is_told_with_its_file(project: Project, text: str, words: str) -> None:
+    project.write("strands.toml", text)
+    outcome = project.strands("list-tools")
+    assert outcome.exit_code == 3
+    assert words in outcome.err
+    assert "strands.toml" in outcome.err
+
+
+def test_settings_may_stand_in_pyproject_and_count_from_below(project: Project) -> None:
+    (project.root / "strands.toml").unlink()
+    project.write("pyproject.toml", "[tool.strands]\nworkspace = ['data']\n")
+    project.write("data/a.txt", "inside")
+    project.write("b.txt", "outside")
+    below = project.root / "data"
+    assert project.strands("tool", "call", "file_read", "path=a.txt", cwd=below).out == "inside\n"
+    assert project.strands("tool", "call", "file_read", "path=../b.txt", cwd=below).exit_code == 10
+
+
+def test_completion_knows_commands_and_tool_ids(project: Project) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        script = project.strands("completion", shell)
+        assert script.exit_code == 0
+        assert "_STRANDS_COMPLETE" in script.out
+    offered = project.strands(
+        _STRANDS_COMPLETE="bash_complete", COMP_WORDS="strands tool call calc", COMP_CWORD="3"
+    )
+    assert "calculator" in offered.out
+
+
+def test_output_into_a_closed_pipe_ends_quietly(project: Project) -> None:
+    command = f"{sys.executable} -m strands_cli list-tools --json | head -c 1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=project.root, env=project.environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stderr == ""
+
+
+def on_terminal(project: Project, arguments: list[str], answer: bytes, waits_for: bytes) -> tuple[str, int]:
+    """Runs the command on a terminal of its own, answers when the text is there, gives all that was shown."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(project.root)
+        os.execve(sys.executable, [sys.executable, "-m", "strands_cli", *arguments], project.environment)
+    shown, answered, deadline = b"", False, time.monotonic() + 30
+    while time.monotonic() < deadline:
+        ready, _, _ = select.select([terminal], [], [], 0.5)
+        try:
+            shown += os.read(terminal, 4096) if ready else b""
+        except OSError:
+            break
+        if waits_for in shown and not answered:
+            answered = True
+            os.write(terminal, answer)
+    status = os.waitpid(pid, 0)[1]
+    os.close(terminal)
+    return shown.decode(), os.waitstatus_to_exitcode(status)
+
+
+@pytest.mark.parametrize(
+    ("answer", "exit_code", "written"), [(b"y\n", 0, True), (b"n\n", 10, False), (b"\x03", 130, False)]
+)
+def test_consent_is_asked_on_a_terminal(
+    project: Project, answer: bytes, exit_code: int, written: bool
+) -> None:
+    arguments = ["tool", "call", "file_write", "path=new.txt", "content=hello"]
+    shown, status = on_terminal(project, arguments, answer, b"Run it?")
+    assert status == exit_code, shown
+    assert (project.root / "new.txt").exists() is written
+    assert '"path": "new.txt"' in shown
+
+
+@pytest.mark.parametrize("way", [["--yes"], []])
+def test_consent_can_be_given_beforehand(project: Project, way: list[str]) -> None:
+    variables = {} if way else {"BYPASS_TOOL_CONSENT": "true"}
+    outcome = project.strands(
+        "tool", "call", "file_write", "path=new.txt", "content=hello", *way, **variables
+    )
+    assert outcome.exit_code == 0, outcome
+    assert (project.root / "new.txt").read_text() == "hello"
+
+
+def test_an_interrupt_ends_a_call_at_once(project: Project) -> None:
+    project.tool(
+        "slow", "def slow():\n    print('started', flush=True)\n    time.sleep(30)", options="timeout=60"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-m", "strands_cli", "tool", "call", "slow"],
+        cwd=project.root, env=project.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert child.stderr is not None
+    assert child.stderr.readline() == "started\n"
+    started = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    _, shown = child.communicate(timeout=20)
+    assert child.returncode == 130
+    assert time.monotonic() - started < 5
+    assert "Traceback" not in shown
+
+
+def test_a_bug_of_ours_shows_its_traceback_and_exits_70(project: Project) -> None:
+    program = (
+        "import sys; from strands_cli.cli import app; from strands_cli.cli.app import strands, run;"
+        "strands.table = {'list-tools': ('strands_cli.cli.no_such_module:x', '')}; sys.exit(run(['list-tools']))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 70
+    assert "Traceback" in done.stderr
+    assert "bug" in done.stderr

@@ -1,0 +1,342 @@
+"""The registry: every name of a tool leads to it, and what is not a tool is reported."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strands_cli import CallContext, ToolFailed, get_registry, tool
+from strands_cli.errors import ToolError
+from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.info import version_key
+from strands_cli.tools.registry import ToolCategory, ToolInfo, ToolRegistry, ToolSpec
+from tests.projects import Project
+
+SPEC = (
+    'TOOL_SPEC = {"name": "NAME", "description": "d", "inputSchema": {"type": "object", "properties": {}}}\n'
+)
+
+
+def plain(name: str, answer: str = "ok") -> str:
+    """A tool module in its smallest form."""
+    return f"{SPEC.replace('NAME', name)}\ndef {name}(tool, **kwargs):\n    return {answer!r}\n"
+
+
+def text_of(made: Tool) -> str:
+    return str(made({"toolUseId": "t", "input": {}})["content"][0]["text"])  # type: ignore[operator]
+
+
+def test_the_guides_snippets_work_as_written() -> None:
+    registry = get_registry()
+    assert "echo" in [t.id for t in get_registry().list_all()]
+    assert all(t.description for t in registry.list_all())
+    tool_info = registry.get("echo")
+    assert tool_info
+    assert tool_info.import_path == "strands_cli.tools.echo"
+    assert registry.resolve("echo") == "strands_cli.tools.echo"
+    assert {"echo", "strands_cli.tools.echo"} <= registry.get_allowlist()
+    assert ToolRegistry() is registry
+
+
+def test_the_plans_info_and_spec_are_one_class_with_its_paths() -> None:
+    info = ToolSpec(
+        id="http_request",
+        module_path="strands_cli.tools.http_request.tool",
+        callable_name="http_request",
+        family="http_request",
+        category=ToolCategory.HTTP,
+        description="d",
+        version="1.0.0",
+        deprecated=False,
+        requires_consent=False,
+        timeout_ms=None,
+        input_schema=None,
+        output_schema=None,
+    )
+    assert ToolSpec is ToolInfo
+    assert info.full_import_path == "strands_cli.tools.http_request.tool.http_request"
+    assert info.legacy_path == "strands_tools.http_request.http_request"
+    bare = ToolInfo(id="x")
+    assert (bare.callable_name, bare.family, bare.version) == ("x", "x", "0.0.0")
+
+
+FORMS = {
+    "echo": "echo",
+    "echo@1.0.0": "echo",
+    "native:echo": "echo",
+    "native:echo@1.0.0": "echo",
+    "native:file_operations.file_read": "file_read",
+    "native:file_read": "file_read",
+    "strands_cli.tools.echo": "echo",
+    "strands_cli.tools.echo.echo": "echo",
+    "strands_cli.tools.file_operations.file_read": "file_read",
+    "strands_cli.tools.http_request": "http_request",
+    "strands_tools.file_read": "file_read",
+    "strands_tools.file_read.file_read": "file_read",
+    "strands_tools.file_operations.file_read": "file_read",
+    "strands_tools.http_request": "http_request",
+    "strands_tools.http_request.http_request": "http_request",
+    "strands_tools.calculator.calculator": "calculator",
+    "strands_tools.current_time": "current_time",
+}
+
+
+@pytest.mark.parametrize(("reference", "tool_id"), FORMS.items())
+def test_every_form_of_reference_leads_to_its_tool(reference: str, tool_id: str) -> None:
+    registry = get_registry()
+    info = registry.get_by_import_path(reference)
+    assert info is not None
+    assert info.id == tool_id
+    assert registry.resolve(reference) == info.import_path
+    assert registry.validate_tool_path(reference) == (True, None)
+    assert reference in registry.get_allowlist()
+    assert registry.load(reference).id == tool_id
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["", "ecko", "native:", "native:ecko", "native:data_tools.file_read", "strands_tools.", "strands_tools.x.file_read",
+     "os.system", "echo@9.9.9", "@", "./no_such.py", "a..b", "native:native:echo", "strands_cli.tools.registry"],
+)  # fmt: skip
+def test_an_unknown_reference_is_none_and_never_an_exception(reference: str) -> None:
+    registry = get_registry()
+    assert registry.resolve(reference) is None
+    assert registry.validate_tool_path(reference) == (False, f"Unknown tool: {reference}")
+    with pytest.raises(ToolError, match="Unknown tool"):
+        registry.load(reference)
+
+
+@given(st.text(max_size=40))
+def test_resolving_any_text_never_raises(text: str) -> None:
+    get_registry().resolve(text)
+    get_registry().validate_tool_path(text)
+
+
+def test_an_unknown_tool_names_the_closest_one() -> None:
+    with pytest.raises(ToolError) as caught:
+        get_registry().load("native:calculater")
+    assert "Did you mean 'calculator'?" in caught.value.hint
+    with pytest.raises(ToolError) as caught:
+        get_registry().load("echo@7.0.0")
+    assert "1.0.0" in caught.value.hint
+
+
+def test_tools_are_listed_by_category() -> None:
+    ids = {info.id for info in get_registry().list_by_category(ToolCategory.FILE_OPS)}
+    assert ids == {"file_list", "file_read", "file_search", "file_write"}
+
+
+def test_a_file_in_the_projects_tools_is_a_tool(inside: Project) -> None:
+    inside.write("tools/greet.py", plain("greet", "hello"))
+    get_registry().refresh()
+    assert get_registry().resolve("greet") == "tools.greet"
+    assert text_of(get_registry().load("greet")) == "hello"
+
+
+def test_two_projects_with_a_tool_of_one_name_do_not_meet(tmp_path: Path, inside: Project) -> None:
+    from strands_cli.settings import load_settings
+
+    registry, answers = get_registry(), []
+    for word in ("one", "two"):
+        other = Project(_made(tmp_path / word))
+        other.write("tools/greet.py", plain("greet", word))
+        registry.refresh(load_settings(other.root))
+        answers.append(text_of(registry.load("greet")))
+    assert answers == ["one", "two"]
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir()
+    return directory
+
+
+def test_tools_of_a_project_may_import_their_siblings_and_the_projects_own_modules(inside: Project) -> None:
+    inside.write("tools/_words.py", "WORD = 'sibling'\n")
+    inside.write("my_project_module_x.py", "WORD = 'project'\n")
+    text = "from ._words import WORD\nimport my_project_module_x as other\n" + SPEC.replace("NAME", "greet")
+    inside.write("tools/greet.py", text + "def greet(tool):\n    return WORD + ' ' + other.WORD\n")
+    get_registry().refresh()
+    assert text_of(get_registry().load("greet")) == "sibling project"
+
+
+def test_several_versions_stand_side_by_side_and_the_highest_that_is_not_deprecated_is_meant(
+    inside: Project,
+) -> None:
+    inside.write(
+        "tools/shout/__init__.py",
+        "from strands_cli.tools.registry import ToolSpec\n"
+        "S = {'type': 'object', 'properties': {}}\n"
+        "TOOL_SPECS = [\n"
+        "  ToolSpec(id='shout', version='1.0.0', callable_name='one', input_schema=S),\n"
+        "  ToolSpec(id='shout', version='2.0.0', callable_name='two', input_schema=S),\n"
+        "  ToolSpec(id='shout', version='3.0.0', callable_name='three', input_schema=S, deprecated=True,\n"
+        "           replaced_by='shout@2.0.0'),\n"
+        "]\n"
+        "def one(tool): return '1'\n"
+        "def two(tool): return '2'\n"
+        "def three(tool): return '3'\n",
+    )
+    registry = get_registry()
+    registry.refresh()
+    assert registry.problems == []
+    assert [text_of(registry.load(name)) for name in ("shout", "shout@1.0.0", "shout@3.0.0")] == [
+        "2",
+        "1",
+        "3",
+    ]
+    usable, reason = registry.validate_tool_path("shout@3.0.0")
+    assert not usable
+    assert str(reason).startswith("Tool shout@3.0.0 is deprecated as of v3.0.0")
+    assert registry.load("shout").id == "shout"
+
+
+def test_the_same_id_and_version_twice_keeps_the_earlier_source_and_names_both(inside: Project) -> None:
+    inside.write("tools/a_echo.py", SPEC.replace("NAME", "echo") + "from strands_cli import tool\n"
+                 "@tool(spec=TOOL_SPEC, version='1.0.0')\ndef echo() -> str:\n    return 'mine'\n")  # fmt: skip
+    registry = get_registry()
+    registry.refresh()
+    assert registry.resolve("echo") == "strands_cli.tools.echo"
+    (problem,) = registry.problems
+    assert "strands-cli" in problem.reason
+    assert "a_echo.py" in problem.reason
+    assert problem.line > 0
+
+
+def test_another_version_in_a_later_source_is_reached_by_its_version_only(inside: Project) -> None:
+    inside.write("tools/my_echo.py", SPEC.replace("NAME", "echo") + "from strands_cli import tool\n"
+                 "@tool(spec=TOOL_SPEC, version='9.0.0')\ndef echo() -> str:\n    return 'mine'\n")  # fmt: skip
+    registry = get_registry()
+    registry.refresh()
+    assert registry.resolve("echo") == "strands_cli.tools.echo"
+    assert text_of(registry.load("echo@9.0.0")) == "mine"
+    assert [info.origin for info in registry.list_all() if info.id == "echo"] == [
+        "strands-cli",
+        "tools/my_echo.py",
+    ]
+
+
+def test_a_broken_file_breaks_nothing_and_is_reported_with_its_line(inside: Project) -> None:
+    inside.write("tools/greet.py", plain("greet"))
+    inside.write("tools/broken.py", "x = 1\ndef broken(:\n    pass\n")
+    registry = get_registry()
+    registry.refresh()
+    assert registry.resolve("greet")
+    (problem,) = registry.problems
+    assert problem.file.endswith("broken.py")
+    assert problem.line == 2
+    assert problem.remediation
+
+
+def test_a_module_that_fails_when_it_is_imported_says_where(inside: Project) -> None:
+    inside.write("tools/greet.py", "# first\n" + plain("greet") + "\n\n1 / 0\n")
+    registry = get_registry()
+    registry.refresh()
+    with pytest.raises(ToolError) as caught:
+        registry.load("greet")
+    assert str(caught.value).startswith("Failed to load tool 'greet': ZeroDivisionError: division by zero")
+    assert caught.value.issue is not None
+    assert caught.value.issue.line == 8
+
+
+def test_a_path_names_a_tool_anywhere(inside: Project) -> None:
+    inside.write("elsewhere/my_tool.py", plain("greet", "by path"))
+    registry = get_registry()
+    for reference in (
+        "./elsewhere/my_tool.py",
+        "elsewhere/my_tool.py:greet",
+        str(inside.root / "elsewhere/my_tool.py"),
+    ):
+        assert text_of(registry.load(reference)) == "by path"
+    assert registry.resolve("./elsewhere/my_tool.py:other") is None
+
+
+def test_an_allowed_callable_can_be_used_by_its_dotted_name(
+    inside: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside.write("acme_tools_a/__init__.py", "")
+    inside.write("acme_tools_a/texts.py", plain("shout", "allowed"))
+    registry = get_registry()
+    assert registry.resolve("acme_tools_a.texts.shout") is None
+    monkeypatch.setenv("STRANDS_CUSTOM_TOOL_ALLOWLIST", "acme_tools_a.texts.shout, no.such.thing")
+    registry.refresh()
+    assert "acme_tools_a.texts.shout" in registry.get_allowlist()
+    assert text_of(registry.load("acme_tools_a.texts.shout")) == "allowed"
+    assert ["no.such" in problem.reason for problem in registry.problems] == [True]
+
+
+def test_a_tool_can_be_registered_at_run_time_and_only_once(inside: Project) -> None:
+    @tool(spec={"name": "made_here", "inputSchema": {"type": "object", "properties": {}}})
+    def made_here() -> str:
+        return "made"
+
+    registry = get_registry()
+    registry.register(made_here)
+    assert registry.load("made_here") is made_here
+    with pytest.raises(ToolError, match="already"):
+        registry.register(made_here)
+    inside.write("tools/_hidden.py", plain("by_spec", "spec"))
+    registry.register(ToolSpec(id="by_spec", module_path="strands_cli.tools.echo", callable_name="echo"))
+    assert registry.load("by_spec").id == "by_spec"
+
+
+def test_what_a_spec_declares_holds_for_the_call(inside: Project) -> None:
+    inside.write(
+        "tools/slow/__init__.py",
+        "from strands_cli.tools.registry import ToolSpec, ToolCategory\n"
+        "TOOL_SPECS = ToolSpec(id='slow', version='1.2.0', category=ToolCategory.SYSTEM, timeout_ms=1500,\n"
+        "    requires_consent=True, requires={'binaries': ['no-such-program']},\n"
+        "    input_schema={'type': 'object', 'properties': {}})\n"
+        "def slow(tool): return 'x'\n",
+    )
+    registry = get_registry()
+    registry.refresh()
+    made = registry.load("slow")
+    assert (made.version, made.category, made.timeout, made.requires_consent) == (
+        "1.2.0",
+        "system",
+        1.5,
+        True,
+    )
+    assert made.requires == {"binaries": ["no-such-program"]}
+
+
+def test_discovery_leaves_no_trace_of_a_modules_side_effects(project: Project) -> None:
+    project.write("tools/loud.py", "open('trace.txt', 'w').close()\nprint('loud')\n" + plain("loud"))
+    for command in (["list-tools"], ["tool", "show", "loud"], ["tool", "check"], ["doctor"]):
+        outcome = project.strands(*command)
+        assert outcome.exit_code == 0, outcome
+        assert not (project.root / "trace.txt").exists()
+    assert project.strands("tool", "call", "loud").exit_code == 0
+    assert (project.root / "trace.txt").exists()
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)), min_size=2))
+def test_versions_are_ordered_by_their_numbers(numbers: list[tuple[int, int, int]]) -> None:
+    texts = [".".join(map(str, parts)) for parts in numbers]
+    assert sorted(texts, key=version_key) == [".".join(map(str, parts)) for parts in sorted(numbers)]
+    assert version_key("1.0.0-rc.2") < version_key("1.0.0-rc.10") < version_key("1.0.0")
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    program = (
+        "import sys; from strands_cli import tool, ToolContext, get_registry; get_registry().list_all();"
+        "heavy = {'strands', 'pydantic', 'asyncio', 'httpx', 'boto3', 'mcp'} & set(sys.modules); assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_context_without_an_agent_says_so() -> None:
+    from strands_cli.toolkit.context import ToolContext
+
+    echo = get_registry().load("echo")
+    context = ToolContext(echo, {"toolUseId": "t"}, CallContext())
+    with pytest.raises(ToolFailed, match="needs an agent"):
+        _ = context.agent
+    with pytest.raises(ToolFailed, match="none to call"):
+        context.call("echo", message="x")
+    with pytest.raises(ToolFailed, match="nobody can be asked"):
+        context.interrupt("why")
