@@ -1,0 +1,407 @@
+"""The rules of the house. A rule is a function from a source tree to the sentences about what breaks it."""
+
+import ast
+import math
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import grimp
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PACKAGE = REPOSITORY / "src" / "strands_cli"
+
+# Where a broad except may stand, as "toolkit/call.py:function" or "toolkit/call.py:Class.method", and why.
+BROAD_EXCEPTS: dict[str, str] = {
+    "cli/app.py:run": "the last boundary: what arrives here is a bug and exits with 70",
+    "toolkit/isolated.py:_answer": "whatever an async body raises in the child is its outcome",
+    "toolkit/outcome.py:_capped": "an exception whose own text fails is still a crash to report",
+    "toolkit/outcome.py:run_inline": "whatever a body raises is its outcome",
+    "toolkit/running.py:_guarded": "whatever a body raises is its outcome",
+    "tools/_discovery/loading.py:load_tool": "importing a module runs whatever its author wrote",
+}
+
+MEANINGLESS = {"util", "helper", "common", "manager", "factory", "factorie", "handler"}
+REGISTRIES = ["pypi" + ".org", "files.python" + "hosted", "registry.npm" + "js", "deb." + "debian"]
+
+HEAVY = {"boto3", "httpcore", "httpx", "jinja2", "mcp", "opentelemetry", "pydantic", "rich", "strands"}
+LIGHT_COMMANDS = {
+    ("--version",): HEAVY | {"asyncio", "click", "jsonschema_rs", "msgspec", "yaml"},
+    ("--help",): HEAVY | {"asyncio"},
+    ("list-tools",): HEAVY | {"asyncio"},
+    ("tool", "show", "echo"): HEAVY | {"asyncio"},
+    ("tool", "call", "echo", '{"message": "hi"}'): HEAVY,
+}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Loop = ast.For | ast.AsyncFor | ast.While
+Block = ast.If | Loop | ast.With | ast.AsyncWith | ast.Try | ast.TryStar | ast.Match
+Rule = Callable[[Path], Iterator[str]]
+
+
+# --- Reading a tree ---------------------------------------------------------------------------------------
+
+
+def parsed(root: Path) -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(root.rglob("*.py")):
+        yield path.relative_to(root).as_posix(), ast.parse(path.read_text("utf-8"))
+
+
+def scoped(node: ast.AST, scope: str = "") -> Iterator[tuple[str, ast.AST]]:
+    """Yields every node with the qualified name of the function or class around it."""
+    for child in ast.iter_child_nodes(node):
+        yield scope, child
+        inner = [scope, child.name] if isinstance(child, Function | ast.ClassDef) else [scope]
+        yield from scoped(child, ".".join(filter(None, inner)))
+
+
+def functions(root: Path) -> Iterator[tuple[str, Function]]:
+    for file, tree in parsed(root):
+        for scope, node in scoped(tree):
+            if isinstance(node, Function):
+                yield f"{file}:{node.lineno} {scope}.{node.name}".replace(" .", " "), node
+
+
+def run_at_import(node: ast.AST) -> Iterator[ast.AST]:
+    """Yields what runs when the module is imported: all but the bodies of functions."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, Function | ast.Lambda):
+            arguments = child.args
+            own = [*arguments.defaults, *arguments.kw_defaults, *getattr(child, "decorator_list", [])]
+            for part in filter(None, own):
+                yield from ast.walk(part)
+        else:
+            yield child
+            yield from run_at_import(child)
+
+
+def root_name(node: ast.AST | None) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def names_from(tree: ast.Module, package: str) -> set[str]:
+    """The names that a module binds by importing from the package."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {item.asname or package for item in node.names if item.name.split(".")[0] == package}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == package:
+            names |= {item.asname or item.name for item in node.names}
+    return names
+
+
+# --- The rules --------------------------------------------------------------------------------------------
+
+
+def oversized_files(root: Path) -> Iterator[str]:
+    for file, tree in parsed(root):
+        targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
+        is_tool = "tools" in Path(file).parts and any(root_name(target) == "TOOL_SPEC" for target in targets)
+        limit = 200 if is_tool else 400
+        if (lines := len((root / file).read_text("utf-8").splitlines())) > limit:
+            yield f"{file} has {lines} lines, at most {limit} are allowed: divide it by what it does"
+
+
+def function_sizes(root: Path) -> list[tuple[int, str]]:
+    return sorted(((node.end_lineno or 0) - node.lineno + 1, where) for where, node in functions(root))
+
+
+def oversized_functions(root: Path) -> Iterator[str]:
+    for lines, where in function_sizes(root):
+        if lines > 60:
+            yield f"{where} has {lines} lines, at most 60 are allowed: name its parts"
+
+
+def many_long_functions(root: Path) -> Iterator[str]:
+    sizes = function_sizes(root)
+    long = [f"{where} ({lines})" for lines, where in sizes if lines > 35]
+    if len(long) > len(sizes) - math.ceil(len(sizes) * 0.95):
+        yield f"Over 5 % of the functions have more than 35 lines: {', '.join(long)}"
+
+
+def deep_nesting(root: Path) -> Iterator[str]:
+    def deepest(node: ast.AST, level: int) -> int:
+        levels = [level]
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, Function | ast.ClassDef):
+                continue
+            same = isinstance(node, ast.If) and child in node.orelse and child.col_offset == node.col_offset
+            levels.append(deepest(child, level + (isinstance(child, Block) and not same)))
+        return max(levels)
+
+    for where, node in functions(root):
+        if (level := deepest(node, 0)) > 3:
+            yield f"{where} nests {level} blocks, at most 3 are allowed: return early, or name a part"
+
+
+def untyped_signatures(root: Path) -> Iterator[str]:
+    for where, node in functions(root):
+        given = node.args
+        positional = [*given.posonlyargs, *given.args]
+        if positional and positional[0].arg in ("self", "cls"):
+            positional.pop(0)
+        for argument in filter(None, [*positional, *given.kwonlyargs, given.vararg, given.kwarg]):
+            if argument.annotation is None:
+                yield f"{where}: the parameter {argument.arg!r} has no type"
+        if node.returns is None:
+            yield f"{where}: the result has no type"
+
+
+def meaningless_names(root: Path) -> Iterator[str]:
+    for path in sorted(root.rglob("*")):
+        words = {word.rstrip("s") for word in path.stem.split("_")}
+        if (path.suffix == ".py" or path.is_dir()) and words & MEANINGLESS:
+            yield f"{path.relative_to(root)} is a name for anything: name it after what it holds"
+
+
+def broad_excepts(root: Path) -> Iterator[str]:
+    def is_broad(node: ast.AST) -> bool:
+        if isinstance(node, ast.ExceptHandler):
+            caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("suppress", "contextlib.suppress"):
+            caught = node.args
+        else:
+            return False
+        return any(kind is None or root_name(kind) in ("Exception", "BaseException") for kind in caught)
+
+    for file, tree in parsed(root):
+        yield from sorted({f"{file}:{scope or '<module>'}" for scope, node in scoped(tree) if is_broad(node)})
+
+
+def prints_and_exits(root: Path) -> Iterator[str]:
+    for file, tree in parsed(root):
+        if file.startswith("cli/") or file == "__main__.py":
+            continue
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call | ast.Raise)):
+            does = ast.unparse(call.func) if isinstance(call, ast.Call) else f"raise {root_name(call.exc)}"
+            if does in ("print", "pprint", "pprint.pprint"):
+                yield f"{file}:{call.lineno} prints, as only cli does: emit an event, or return a value"
+            elif does in ("sys.exit", "exit", "quit", "SystemExit", "raise SystemExit"):
+                yield f"{file}:{call.lineno} exits, as only cli does: raise one of the errors in errors.py"
+
+
+def loop_objects_at_import(root: Path) -> Iterator[str]:
+    for file, tree in parsed(root):
+        names = names_from(tree, "asyncio")
+        for node in run_at_import(tree):
+            if isinstance(node, ast.Call) and root_name(node.func) in names:
+                yield f"{file}:{node.lineno} makes {ast.unparse(node)} at import, before there is a loop"
+
+
+def import_cycles(root: Path) -> Iterator[str]:
+    graph = grimp.build_graph(root.name, exclude_type_checking_imports=True, cache_dir=None)
+    needs = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as cycle:
+        yield "Modules import each other: " + " -> ".join(cycle.args[1])
+
+
+def mocks(root: Path) -> Iterator[str]:
+    for file, tree in parsed(root):
+        ours = names_from(tree, "strands_cli")
+        for node in ast.walk(tree):
+            line = getattr(node, "lineno", 0)
+            if imports_a_mock(node) or (isinstance(node, ast.arg) and node.arg == "mocker"):
+                yield f"{file}:{line} uses a mock: use the real part, or a real subclass at its seam"
+            elif patches(node, ours):
+                yield f"{file}:{line} patches our own code: pass in what has to differ"
+
+
+def imports_a_mock(node: ast.AST) -> bool:
+    names: list[str] = []
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        names = [f"{node.module}.{alias.name}" for alias in node.names]
+    return any(f"{name}.".startswith(("unittest.mock.", "mock.", "pytest_mock.")) for name in names)
+
+
+def patches(node: ast.AST, ours: set[str]) -> bool:
+    if isinstance(node, ast.Assign):
+        return any(isinstance(target, ast.Attribute) and root_name(target) in ours for target in node.targets)
+    if not isinstance(node, ast.Call) or not node.args:
+        return False
+    if ast.unparse(node.func).split(".")[-1] not in ("setattr", "delattr", "setitem", "delitem"):
+        return False
+    by_name = isinstance(node.args[0], ast.Constant) and str(node.args[0].value).startswith("strands_cli.")
+    return by_name or root_name(node.args[0]) in ours
+
+
+def registry_hosts(root: Path) -> Iterator[str]:
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
+    for file in filter(None, listed.split("\0")):
+        text = (root / file).read_bytes().lower() if (root / file).is_file() else b""
+        for host in REGISTRIES:
+            if host.encode() in text:
+                yield f"{file} names {host}: packages are named, the places they come from are not"
+
+
+# --- The rules, held against this house -------------------------------------------------------------------
+
+RULES_FOR_SOURCE: list[Rule] = [
+    oversized_files,
+    oversized_functions,
+    many_long_functions,
+    deep_nesting,
+    untyped_signatures,
+    meaningless_names,
+    prints_and_exits,
+    loop_objects_at_import,
+    import_cycles,
+]
+
+
+@pytest.mark.parametrize("rule", RULES_FOR_SOURCE)
+def test_the_source_has_no(rule: Rule) -> None:
+    assert list(rule(PACKAGE)) == []
+
+
+def test_tests_use_real_parts() -> None:
+    assert list(mocks(REPOSITORY / "tests")) == []
+
+
+def test_no_file_names_the_host_of_a_package_registry() -> None:
+    assert list(registry_hosts(REPOSITORY)) == []
+
+
+def test_a_broad_except_stands_only_where_the_table_says_so() -> None:
+    found = set(broad_excepts(PACKAGE))
+    unlisted, gone = sorted(found - set(BROAD_EXCEPTS)), sorted(set(BROAD_EXCEPTS) - found)
+    assert not unlisted, f"Catch what you expect, or add to BROAD_EXCEPTS in {__file__}: {unlisted}"
+    assert not gone, f"No longer there, so take it out of BROAD_EXCEPTS in {__file__}: {gone}"
+    assert all(BROAD_EXCEPTS.values()), "An entry of BROAD_EXCEPTS says why it has to be broad"
+
+
+# --- Light commands ---------------------------------------------------------------------------------------
+
+PROBE = """
+import os, sys
+log = os.open(sys.argv.pop(1), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+def note(event, arguments):
+    if event == "open" and isinstance(arguments[0], str):
+        os.write(log, (arguments[0] + chr(10)).encode("utf-8", "replace"))
+sys.addaudithook(note)
+from strands_cli.__main__ import main
+sys.exit(main())
+"""
+
+GREET = """
+TOOL_SPEC = {"name": "greet", "description": "Greet.", "inputSchema": {"json": {"type": "object"}}}
+def greet(tool, **kwargs):
+    return "hi"
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "project" / "tools").mkdir(parents=True)
+    (tmp_path / "project" / "tools" / "greet.py").write_text(GREET, "utf-8")
+    return tmp_path / "project"
+
+
+def opened_by(command: tuple[str, ...], project: Path) -> list[Path]:
+    """Runs 'strands' with the arguments and returns the files that it opened."""
+    log = project.parent / "opened"
+    kept = {"PATH", "LANG", "LC_ALL", "SYSTEMROOT", "VIRTUAL_ENV"}
+    env = {name: value for name, value in os.environ.items() if name in kept} | {"HOME": str(project.parent)}
+    argv = [sys.executable, "-c", PROBE, str(log), *command]
+    child = subprocess.run(argv, cwd=project, env=env, input="", capture_output=True, text=True, check=False)
+    assert child.returncode == 0, child.stderr
+    return [Path(line) for line in log.read_text("utf-8").splitlines()]
+
+
+def imported_from(files: list[Path], root: Path) -> set[str]:
+    """The names, right below the root, of the packages and modules whose files were opened."""
+    below = [file.relative_to(root).parts for file in files if file.is_relative_to(root)]
+    return {(parts[1] if parts[0] == "__pycache__" else parts[0]).split(".")[0] for parts in below}
+
+
+@pytest.mark.parametrize("command", LIGHT_COMMANDS, ids=" ".join)
+def test_a_light_command_imports_nothing_heavy(command: tuple[str, ...], project: Path) -> None:
+    files = opened_by(command, project)
+    roots = {Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}
+    imported = {name for root in roots for name in imported_from(files, root)}
+    assert imported & LIGHT_COMMANDS[command] == set()
+
+
+def test_version_is_answered_before_anything_of_ours_is_imported(project: Path) -> None:
+    assert imported_from(opened_by(("--version",), project), PACKAGE) <= {"__init__", "__main__"}
+
+
+def test_a_second_listing_reads_no_tool_file_again(project: Path) -> None:
+    opened_by(("list-tools",), project)
+    again = {(project / file).parent for file in opened_by(("list-tools",), project) if file.suffix == ".py"}
+    assert again & {project / "tools", PACKAGE / "tools", PACKAGE / "tools" / "data_tools"} == set()
+
+
+# --- The rules, held against houses that are known to be crooked or straight ------------------------------
+
+STRAIGHT = {
+    "__init__.py": "",
+    "cli/__init__.py": "import sys\ndef leave() -> None:\n    print('bye')\n    sys.exit(0)\n",
+    "errors.py": "class Wrong(Exception):\n    def say(self, *words: str) -> str: ...\n",
+    "loops.py": "import asyncio\ndef lock() -> asyncio.Lock:\n    return asyncio.Lock()\n",
+    "flat.py": "def f(x: int) -> None:\n if x: pass\n" + " elif x: pass\n" * 5,
+    "tools/__init__.py": "",
+    "tools/small.py": "from crooked import errors\nTOOL_SPEC = {}\n" + "x = 1\n" * 100,
+}
+CROOKED: list[tuple[Rule, str, str]] = [
+    (oversized_files, "a.py", "x = 1\n" * 401),
+    (oversized_files, "tools/a.py", "TOOL_SPEC = {}\n" * 201),
+    (oversized_functions, "a.py", "def f() -> None:\n" + "    x = 1\n" * 60),
+    (many_long_functions, "a.py", "def f() -> None:\n" + "    x = 1\n" * 35),
+    (deep_nesting, "a.py", "def f() -> None:\n if 1:\n  for x in y:\n   with x:\n    while 1: pass\n"),
+    (deep_nesting, "a.py", "def f() -> None:\n if 1: pass\n else:\n  if 2:\n   if 3:\n    if 4: pass\n"),
+    (untyped_signatures, "a.py", "def f(x) -> None: ...\n"),
+    (untyped_signatures, "a.py", "class A:\n    async def f(self, *, x: int): ...\n"),
+    (meaningless_names, "http_utils.py", ""),
+    (meaningless_names, "helpers/a.py", ""),
+    (broad_excepts, "a.py", "try: x\nexcept: pass\n"),
+    (broad_excepts, "a.py", "class A:\n def f(s):\n  try: x\n  except (KeyError, BaseException): pass\n"),
+    (broad_excepts, "a.py", "import contextlib\nwith contextlib.suppress(Exception): x\n"),
+    (prints_and_exits, "tools/a.py", "print(1)\n"),
+    (prints_and_exits, "tools/a.py", "import sys\nsys.exit(1)\n"),
+    (prints_and_exits, "tools/a.py", "raise SystemExit\n"),
+    (loop_objects_at_import, "a.py", "from asyncio import Event as E\nclass A:\n    ready = E()\n"),
+    (loop_objects_at_import, "a.py", "import asyncio\ndef f(x=asyncio.Lock()) -> None: ...\n"),
+    (import_cycles, "errors.py", "def f() -> None:\n    from crooked.tools import small\n"),
+    (mocks, "test_a.py", "from unittest import mock\n"),
+    (mocks, "test_a.py", "from unittest.mock import patch\n"),
+    (mocks, "test_a.py", "def test_x(mocker) -> None: ...\n"),
+    (mocks, "test_a.py", "from strands_cli import tools as t\nmonkeypatch.setattr(t, 'x', 1)\n"),
+    (mocks, "test_a.py", "monkeypatch.setattr('strands_cli.tools.x', 1)\n"),
+    (mocks, "test_a.py", "import strands_cli.tools\nstrands_cli.tools.x = 1\n"),
+    (registry_hosts, "README.md", f"https://{REGISTRIES[0]}/simple"),
+]
+
+
+def build_house(parent: Path, files: dict[str, str]) -> Path:
+    house = parent / "crooked"
+    for name, source in files.items():
+        (house / name).parent.mkdir(parents=True, exist_ok=True)
+        (house / name).write_text(source, "utf-8")
+    subprocess.run(["git", "init", "-q", house], check=True)
+    return house
+
+
+@pytest.mark.parametrize("rule", [*RULES_FOR_SOURCE, broad_excepts, mocks, registry_hosts])
+def test_a_straight_house_breaks_no_rule(rule: Rule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    assert list(rule(build_house(tmp_path, STRAIGHT))) == []
+
+
+@pytest.mark.parametrize(("rule", "file", "source"), CROOKED)
+def test_a_crooked_house_is_told_what_is_wrong(
+    rule: Rule, file: str, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    assert len(list(rule(build_house(tmp_path, STRAIGHT | {file: source})))) == 1
