@@ -9,6 +9,7 @@ import msgspec
 
 from strands_cli.errors import ToolFailed
 from strands_cli.schema.problems import JsonPath, Problem, describe, shorten
+from strands_cli.schema.references import local_target
 from strands_cli.schema.validator import Validator
 
 _INTEGER = re.compile(r"-?\d{1,300}")
@@ -169,7 +170,4 @@ def _follow(schema: Any, root: dict[str, Any], above: tuple[str, ...]) -> tuple[
     reference = schema.get("$ref") if isinstance(schema, dict) else None
     if not isinstance(reference, str) or not reference.startswith("#/") or reference in above:
         return ({}, above) if reference else (schema, above)
-    target: Any = root
-    for part in reference[2:].split("/"):
-        target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
-    return target, (*above, reference)
+    return local_target(reference, root), (*above, reference)

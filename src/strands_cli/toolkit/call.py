@@ -12,7 +12,7 @@ import msgspec
 from strands_cli.errors import ToolFailed
 from strands_cli.events import ToolFinished, ToolStarted
 from strands_cli.toolkit.arguments import fit, parse_object
-from strands_cli.toolkit.context import NOTHING_GIVEN, CallContext, ToolContext
+from strands_cli.toolkit.context import NOTHING_GIVEN, CallContext, ToolContext, inside_of
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.outcome import run_inline, value_of
 from strands_cli.toolkit.requirements import missing_requirements
@@ -117,13 +117,20 @@ def _limit(tool: Tool, context: CallContext) -> float:
     return min(tool.timeout, bound) if bound else tool.timeout
 
 
-def _call_other(caller: Tool, context: CallContext, other: Tool, arguments: dict[str, Any]) -> Any:
-    """A body's call of another tool: the same way, under the same context, one level deeper."""
+def _call_other(context: ToolContext, other: Tool, arguments: dict[str, Any]) -> Any:
+    """A body's call of another tool: the same way, one level deeper."""
     from strands_cli.toolkit.nested import call_nested
 
-    if context.depth >= DEEPEST_CALL:
+    caller, _, count = inside_of(context)
+    return call_nested(caller, other, arguments, deeper(context, str(count)), call_tool)
+
+
+def deeper(context: ToolContext, step: str = "") -> CallContext:
+    """What a call inside a call is given: its own limits and key, and no cap: only the whole is capped."""
+    caller, given, _ = inside_of(context)
+    if given.depth >= DEEPEST_CALL:
         raise ToolFailed(
             f"{caller.id} is already {DEEPEST_CALL} calls deep", hint="A tool may not call itself."
         )
-    deeper = msgspec.structs.replace(context, depth=context.depth + 1, timeout=None, max_output=0)
-    return call_nested(caller, other, arguments, deeper, call_tool)
+    key = f"{given.key}/{step}" if given.key and step else given.key
+    return msgspec.structs.replace(given, depth=given.depth + 1, timeout=None, max_output=0, key=key)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Permit = Callable[["Tool", dict[str, Any]], Awaitable[None]]
 """Returns when the call may go on; raises ToolFailed (`denied`, `consent_required`) when it may not."""
 
-CallOther = Callable[["Tool", "CallContext", "Tool", dict[str, Any]], Any]
+CallOther = Callable[["ToolContext", "Tool", dict[str, Any]], Any]
 """How a body's call of another tool is made: `call.py` gives it, so that this module need not know it."""
 
 
@@ -64,7 +64,7 @@ NOTHING_GIVEN = CallContext()
 class ToolContext:
     """What a tool's body may know of its call. A parameter with this annotation is filled by the platform."""
 
-    __slots__ = ("_call", "_given", "_stopped", "_tool", "tool_use")
+    __slots__ = ("_call", "_calls", "_given", "_stopped", "_tool", "tool_use")
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class ToolContext:
         self._tool = tool
         self._given = given
         self._call = call
+        self._calls = 0
         self._stopped = False
 
     @property
@@ -128,7 +129,8 @@ class ToolContext:
         """Another tool's value, called like any other; awaitable in an async body. ToolFailed if it fails."""
         if self._call is None or self._given.resolve is None:
             raise ToolFailed(f"{self._tool.id} calls other tools, and there are none to call here")
-        return self._call(self._tool, self._given, self._given.resolve(reference), arguments)
+        self._calls += 1
+        return self._call(self, self._given.resolve(reference), arguments)
 
     def interrupt(self, name: str, reason: Any = None) -> Any:
         """A human's answer; awaitable in an async body. The call ends here until there is one."""
@@ -142,3 +144,8 @@ class ToolContext:
 
 async def _awaitable(value: Any) -> Any:
     return value
+
+
+def inside_of(context: ToolContext) -> tuple["Tool", CallContext, int]:
+    """For the platform, not for bodies: whose call it is, what it was given, how many calls it has made."""
+    return context._tool, context._given, context._calls

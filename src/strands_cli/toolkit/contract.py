@@ -6,9 +6,11 @@ from typing import Any, Literal
 import msgspec
 
 from strands_cli.errors import Issue, ToolError, did_you_mean
+from strands_cli.schema.references import OPENING_KEYWORDS
 from strands_cli.schema.validator import SchemaInvalid, Validator
 from strands_cli.toolkit.arguments import Shape, shape_of
 from strands_cli.toolkit.context import ToolContext
+from strands_cli.toolkit.effects import Effects, parse_effects
 from strands_cli.toolkit.info import (
     Requires,
     ToolCategory,
@@ -52,7 +54,7 @@ class Tool(msgspec.Struct, kw_only=True, dict=True, eq=False):
     isolate: Literal["process"] | None = None
     place: Any = None
     """Where a child process finds the body (`isolation.Place`); set where the tool is isolated."""
-    effects: Any = None
+    effects: Effects | None = None
     annotations: Mapping[str, bool] = {}
 
     requires_consent: bool = False
@@ -78,6 +80,8 @@ class Tool(msgspec.Struct, kw_only=True, dict=True, eq=False):
         if self.output_schema is not None:
             self.output_schema = bare_schema(self.output_schema)
             self.accepted_output = self._compile(self.output_schema, "output")
+        if self.effects is not None:
+            self.effects = parse_effects(self.effects, self.input_schema)
 
     def _problems(self) -> list[str]:
         return [
@@ -135,13 +139,12 @@ class Tool(msgspec.Struct, kw_only=True, dict=True, eq=False):
         return ToolError(f"Tool {self.id!r} is refused: {reason}", code="unavailable", issue=issue)
 
 
-_SPEAKS_OF_OTHERS = frozenset({"additionalProperties", "unevaluatedProperties", "patternProperties"})
 _COMPOSES = frozenset({"allOf", "anyOf", "oneOf", "$ref", "$dynamicRef", "if", "dependentSchemas"})
 
 
 def closed_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema as it is enforced: an undeclared argument is a mistake, unless the schema says more."""
-    if "properties" not in schema or _SPEAKS_OF_OTHERS & schema.keys():
+    if "properties" not in schema or any(keyword in schema for keyword in OPENING_KEYWORDS):
         return schema
     keyword = "unevaluatedProperties" if _COMPOSES & schema.keys() else "additionalProperties"
     return {**schema, keyword: False}

@@ -1,8 +1,8 @@
 """`isolate: process`: the body runs in a child of its own, which is killed with its whole process group.
 
 The child is a fresh interpreter, not a fork of the host: it imports the tool by its place and gets the
-arguments as data. What it says comes back in frames: four bytes of length, then a msgpack map with one of the keys
-`progress`, `value`, `failed` and `crashed`.
+arguments as data. What it says comes back in frames: four bytes of length, then a msgpack map with one of
+the keys `progress`, `value`, `failed` and `crashed`.
 """
 
 import inspect

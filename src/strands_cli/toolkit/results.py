@@ -54,6 +54,7 @@ _ROWS = (
     Code("timeout", "The tool did not answer within its time limit.", "author", retryable=True),
     Code("overloaded", "Too many abandoned calls still hold their threads.", "nobody", retryable=True),
     Code("cancelled", "The call was cancelled.", "nobody", retryable=True, exit_code=EXIT_INTERRUPTED),
+    Code("blocked", "It depends on a call that waits for a human; it did not run.", "nobody", retryable=True),
     Code("crashed", "The tool raised an exception it did not expect.", "author"),
     Code("output_invalid", "The tool's answer does not fit its own output schema.", "author"),
     Code("failed", "The tool ran and says that it cannot do this.", "model"),

@@ -88,7 +88,7 @@ def _read_callable(dotted: str, settings: Settings) -> Reading:
     file = locate_module(module, [str(settings.project), *sys.path]) if module else None
     if file is None:
         issue = Issue(
-            reason=f"The allowed callable {dotted} is not found: no module {module or dotted} is on the path.",
+            reason=f"The callable {dotted} is not found: no module {module or dotted} is on the path.",
             remediation="Install its package, or take it off the list of allowed callables.",
             file=str(settings.file or ""),
         )

@@ -1,0 +1,281 @@
+"""Tools made of tools: `pipe`, `fan_out`, `fallback`, `each`.
+
+A composition is a Tool like any other, with its own id, schemas and limits. Its steps are called through
+`call_tool`, under the same context one level deeper: each is permitted, timed and reported by itself, so
+that the composition asks for no consent where its steps do. Its effects are those of its steps.
+"""
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from itertools import pairwise
+from math import ceil
+from typing import Any, TypedDict, Unpack
+from zlib import crc32
+
+from strands_cli.errors import ToolFailed
+from strands_cli.schema.problems import describe
+from strands_cli.toolkit import schedule, unwrap
+from strands_cli.toolkit.call import call_tool, deeper
+from strands_cli.toolkit.composed_schemas import (
+    only_property,
+    output_at,
+    refusal,
+    refuse_misfit,
+    relocated,
+    shared_input,
+    taken_arguments,
+)
+from strands_cli.toolkit.context import ToolContext
+from strands_cli.toolkit.contract import Tool, closed_schema
+from strands_cli.toolkit.decorator import FunctionTool
+from strands_cli.toolkit.effects import PLACEHOLDER, Effects
+from strands_cli.toolkit.results import ToolResult, ToolUse, error_of
+
+Step = Tool | Callable[[Any], Any]
+Body = Callable[[dict[str, Any], ToolContext], Coroutine[Any, Any, Any]]
+
+_BETWEEN_STEPS_SECONDS = 1.0
+"""Added to what the steps may take, so that a step's own limit is heard of before the composition's."""
+_ENDS_A_FALLBACK = frozenset({"cancelled", "denied", "consent_required", "blocked"})
+"""Failures after which trying something else would be against somebody's will."""
+
+
+class Identity(TypedDict, total=False):
+    """What a composition may be given; the rest follows from its tools."""
+
+    name: str
+    description: str
+    version: str
+    timeout: float
+
+
+def pipe(first: Tool, *others: Step, **identity: Unpack[Identity]) -> FunctionTool:
+    """The value of each step is the input of the next.
+
+    An object becomes the arguments; anything else goes to the only required (or only) property. A step may be
+    a plain function from the value to what the next step gets. Steps that can never fit are refused here.
+    """
+    steps = (first, *others)
+    last = steps[-1]
+    tools = _tools([step for step in steps if isinstance(step, Tool) or not callable(step)])
+    if not isinstance(first, Tool):
+        raise refusal("a pipe begins with a function, so that its input is unknown", "Begin with a tool.")
+    for giver, taker in pairwise(steps):
+        if isinstance(giver, Tool) and isinstance(taker, Tool):
+            refuse_misfit(giver, taker)
+
+    async def body(arguments: dict[str, Any], context: ToolContext) -> Any:
+        value: Any = arguments
+        for index, step in enumerate(steps):
+            if not isinstance(step, Tool):
+                value = step(value)
+                continue
+            result = await _call(step, _arguments_from(value, step), context, str(index))
+            unwrap.raise_at_step(result, index, step.id)
+            value = unwrap.value_of_result(result, step)
+        return unwrap.answer_of(result, last) if isinstance(last, Tool) else value
+
+    parts = {
+        "name": _joined("then", (tool.id for tool in tools)),
+        "description": _described("Calls these tools, each with the value of the one before:", tools),
+        "input_schema": first.input_schema,
+        "output_schema": last.output_schema if isinstance(last, Tool) else None,
+        "timeout": sum(map(_longest, tools)) + _BETWEEN_STEPS_SECONDS,
+        "effects": _effects_of_pipe(tools),
+    }
+    return _composition(tools, body, parts | identity)
+
+
+def fan_out(
+    *tools: Tool,
+    partial: bool = False,
+    name: str = "",
+    description: str = "",
+    version: str = "0.0.0",
+    timeout: float = 0,
+    **named: Tool,
+) -> FunctionTool:
+    """The same input to all tools at once; the value is an object with the value of each under its name.
+
+    A tool's name is its id, or the keyword it is given by; each gets those of the arguments that it takes. If
+    one fails, that is the answer; with `partial=True` its value is `{"error": …}` instead.
+    """
+    _tools([*tools, *named.values()])
+    members = {tool.id: tool for tool in tools} | named
+    inner = list(members.values())
+    if len(inner) < len(tools) + len(named):
+        raise refusal("two of its tools have the same name", "Name them: fan_out(one=…, two=…).")
+
+    async def body(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        calls = [
+            (tool, _use(tool, taken_arguments(arguments, tool), context, key))
+            for key, tool in members.items()
+        ]
+        results = dict(zip(members, await schedule.call_tools(calls, deeper(context)), strict=True))
+        if not partial:
+            unwrap.raise_first({(key,): result for key, result in results.items()})
+        return {key: unwrap.value_or_error(result, members[key]) for key, result in results.items()}
+
+    outputs = {key: output_at(("properties", key), tool, partial) for key, tool in members.items()}
+    parts = {
+        "name": name or _joined("and", members),
+        "description": description or _described("Calls all of these tools with the same input:", inner),
+        "version": version,
+        "input_schema": shared_input(inner),
+        "output_schema": {"type": "object", "properties": outputs, "required": list(outputs)},
+        "timeout": timeout or max(map(_longest, inner)) + _BETWEEN_STEPS_SECONDS,
+        "effects": _united(inner),
+    }
+    return _composition(inner, body, parts)
+
+
+def fallback(*tools: Tool, **identity: Unpack[Identity]) -> FunctionTool:
+    """The value of the first tool that does not fail; if all do, the last failure, with all in its details.
+
+    A call that was cancelled, denied, blocked or lacks consent is not tried otherwise.
+    """
+    inner = _tools(tools)
+
+    async def body(arguments: dict[str, Any], context: ToolContext) -> Any:
+        details: list[dict[str, Any]] = []
+        for index, tool in enumerate(inner):
+            result = await _call(tool, taken_arguments(arguments, tool), context, str(index))
+            error = error_of(result)
+            if error is None:
+                return unwrap.answer_of(result, tool)
+            details.append(unwrap.as_detail(error, tool=tool.id))
+            if index == len(inner) - 1 or error["code"] in _ENDS_A_FALLBACK:
+                raise unwrap.failed_as({**error, "details": details})
+        raise AssertionError("the last tool answers or fails")
+
+    outputs = [output_at(("anyOf", index), tool) for index, tool in enumerate(inner)]
+    parts = {
+        "name": _joined("or", (tool.id for tool in inner)),
+        "description": _described("Calls the first of these tools that does not fail:", inner),
+        "input_schema": shared_input(inner),
+        "output_schema": {"anyOf": outputs} if all(tool.output_schema for tool in inner) else None,
+        "timeout": sum(map(_longest, inner)) + _BETWEEN_STEPS_SECONDS,
+        "effects": _united(inner),
+    }
+    return _composition(inner, body, parts | identity)
+
+
+def each(
+    tool: Tool,
+    *,
+    partial: bool = False,
+    max_items: int = 100,
+    max_parallel: int = 8,
+    **identity: Unpack[Identity],
+) -> FunctionTool:
+    """Calls a tool for each of `items`, its inputs; the value is the list of its values, in order.
+
+    If an item fails, that is the answer, with its pointer; with `partial=True` its value is `{"error": …}`
+    instead. The time limit is enough for `max_items`, `max_parallel` at once; a caller may ask for fewer.
+    """
+    inner = _tools([tool])
+
+    async def body(arguments: dict[str, Any], context: ToolContext) -> list[Any]:
+        items = enumerate(arguments["items"])
+        calls = [(tool, _use(tool, item, context, str(index))) for index, item in items]
+        results = await schedule.call_tools(calls, deeper(context), max_parallel=arguments["max_parallel"])
+        if not partial:
+            unwrap.raise_first({("items", index): result for index, result in enumerate(results)})
+        return [unwrap.value_or_error(result, tool) for result in results]
+
+    taken = relocated(closed_schema(tool.input_schema), "/properties/items/items")
+    properties = {
+        "items": {"type": "array", "maxItems": max_items, "items": taken},
+        "max_parallel": {"type": "integer", "minimum": 1, "maximum": max_parallel, "default": max_parallel},
+    }
+    parts = {
+        "name": _joined("of", ("each", tool.id)),
+        "description": _described("Calls this tool once for each of the items:", inner),
+        "input_schema": {"type": "object", "properties": properties, "required": ["items"]},
+        "output_schema": {"type": "array", "items": output_at(("items",), tool, partial)},
+        "timeout": _longest(tool) * ceil(max_items / max_parallel) + _BETWEEN_STEPS_SECONDS,
+        "effects": _effects_of_each(tool),
+    }
+    return _composition(inner, body, parts | identity)
+
+
+async def _call(tool: Tool, arguments: dict[str, Any], context: ToolContext, key: str) -> ToolResult:
+    return await call_tool(tool, _use(tool, arguments, context, key), deeper(context, key))
+
+
+def _use(tool: Tool, arguments: dict[str, Any], context: ToolContext, key: str) -> ToolUse:
+    call_id = f"{context.tool_use.get('toolUseId', '')}/{key}"
+    return {"toolUseId": call_id, "name": tool.id, "input": arguments}
+
+
+def _arguments_from(value: Any, tool: Tool) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    name = only_property(tool)
+    if name is None:
+        raise ToolFailed(f"{tool.id} takes several arguments, and the step before it gave {describe(value)}")
+    return {name: value}
+
+
+def _composition(tools: Sequence[Tool], body: Body, parts: Mapping[str, Any]) -> FunctionTool:
+    async def function(**arguments: Any) -> Any:
+        return unwrap.value_of_result(await call_tool(made, {"name": made.id, "input": arguments}), made)
+
+    fields = {"id" if key == "name" else key: value for key, value in parts.items()}
+    caps = [tool.max_output for tool in tools]
+    fields["max_output"] = max(caps) if all(caps) else 0
+    rules = {"readOnlyHint": all, "idempotentHint": all, "destructiveHint": any, "openWorldHint": any}
+    hints = {hint: rule(tool.annotations.get(hint) for tool in tools) for hint, rule in rules.items()}
+    fields["annotations"] = {hint: True for hint, is_so in hints.items() if is_so}
+    made = FunctionTool(invoke=body, function=function, binding=lambda _: body, is_async=True, **fields)
+    return made
+
+
+def _joined(word: str, names: Iterable[str]) -> str:
+    name = f"_{word}_".join(names)
+    return name if len(name) <= 64 else f"{name[:55]}_{crc32(name.encode()):08x}"
+
+
+def _described(how: str, tools: Sequence[Tool]) -> str:
+    return "\n".join([how, *(f"- {tool.id}: {tool.description}" for tool in tools)])
+
+
+def _longest(tool: Tool) -> float:
+    """The seconds that a call may take: each try has the tool's limit, and there are pauses between them."""
+    return tool.timeout * (tool.retries + 1) + (0.1 * 2**tool.retries if tool.retries else 0)
+
+
+def _united(tools: Sequence[Tool]) -> Effects | None:
+    declared: list[Effects] = [tool.effects for tool in tools if tool.effects]
+    if any(effects.exclusive for effects in declared):
+        return Effects(exclusive=True)
+    reads = dict.fromkeys(template for effects in declared for template in effects.reads)
+    writes = dict.fromkeys(template for effects in declared for template in effects.writes)
+    return Effects(reads=tuple(reads), writes=tuple(writes)) if declared else None
+
+
+def _effects_of_pipe(tools: Sequence[Tool]) -> Effects | None:
+    """What a later step touches is known when it gets its input: a pipe with such a step runs alone."""
+    later = _united(tools[1:])
+    if later and any(map(PLACEHOLDER.search, later.reads + later.writes)):
+        return Effects(exclusive=True)
+    return _united(tools)
+
+
+def _effects_of_each(tool: Tool) -> Effects | None:
+    effects = _united([tool])
+    if effects is None:
+        return None
+    reads, writes = (
+        tuple(PLACEHOLDER.sub(r"{items.\1}", template) for template in side)
+        for side in (effects.reads, effects.writes)
+    )
+    return Effects(reads=reads, writes=writes, exclusive=effects.exclusive)
+
+
+def _tools(items: Sequence[object]) -> list[Tool]:
+    for item in items:
+        if not isinstance(item, Tool):
+            raise refusal(f"{item!r} is not a tool", "Make one of it with @tool.")
+    if not items:
+        raise refusal("it is made of no tools")
+    return [item for item in items if isinstance(item, Tool)]

@@ -1,0 +1,133 @@
+"""The schemas of tools that are made of tools: what fits together, what it takes, what it gives."""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import msgspec
+
+from strands_cli.errors import ToolError
+from strands_cli.schema.problems import pointer
+from strands_cli.schema.references import OPENING_KEYWORDS, composed_of, local_target
+from strands_cli.toolkit.contract import Tool
+
+Schema = dict[str, Any]
+
+_PLAIN = {"type", "properties", "required", "title", "description", "additionalProperties", "$schema"}
+"""The keywords of input schemas that can be merged property by property."""
+_ADAPT = "Put a function between the two, from the value of the first to the arguments of the second."
+
+
+def refusal(reason: str, hint: str = "") -> ToolError:
+    return ToolError(f"The composition is refused: {reason}", code="unavailable", hint=hint)
+
+
+def _properties(schema: Schema) -> dict[str, list[Any]]:
+    """All that a schema says of each property, wherever it says so."""
+    found: dict[str, list[Any]] = {}
+    for branch in composed_of(schema, schema):
+        for name, part in branch.get("properties", {}).items():
+            found.setdefault(name, []).append(part)
+    return found
+
+
+def _takes(tool: Tool) -> frozenset[str] | None:
+    """The names of a tool's arguments; None where it takes any."""
+    branches = composed_of(tool.input_schema, tool.input_schema)
+    takes_others = any(branch.get(keyword) for branch in branches for keyword in OPENING_KEYWORDS)
+    return frozenset(_properties(tool.input_schema)) or None if not takes_others else None
+
+
+def taken_arguments(arguments: dict[str, Any], tool: Tool) -> dict[str, Any]:
+    names = _takes(tool)
+    return arguments if names is None else {name: value for name, value in arguments.items() if name in names}
+
+
+def only_property(tool: Tool) -> str | None:
+    """Where a value goes that is not an object: to the only required property, or to the only one."""
+    for names in (tool.input_schema.get("required", []), list(_properties(tool.input_schema))):
+        if len(names) == 1:
+            return str(names[0])
+    return None
+
+
+def refuse_misfit(giver: Tool, taker: Tool) -> None:
+    """Refuses two steps of which the second can never take what the first gives."""
+    given, taken = giver.output_schema or {}, _properties(taker.input_schema)
+    types = _types(given, given) or {"object"}
+    matched = {name: parts for name, parts in _properties(given).items() if name in taken}
+    if "object" not in types:
+        name = only_property(taker)
+        if name is None:
+            raise refusal(f"{giver.id} gives no object, and {taker.id} takes several arguments", _ADAPT)
+        matched = {name: [given]}
+    for name, parts in matched.items():
+        if _disjoint(parts, given, taken.get(name, []), taker.input_schema):
+            raise refusal(f"what {giver.id} gives is of another type than {name!r} of {taker.id}", _ADAPT)
+
+
+def _disjoint(some: list[Any], root: Schema, others: list[Any], other_root: Schema) -> bool:
+    types, other_types = _types({"anyOf": some}, root), _types({"anyOf": others}, other_root)
+    return types is not None and other_types is not None and not types & other_types
+
+
+def _types(schema: Any, root: Schema, depth: int = 8) -> set[str] | None:
+    """The JSON types that a schema allows; None where it does not plainly say."""
+    if not isinstance(schema, dict) or depth == 0:
+        return None
+    named = schema.get("type")
+    if named:
+        types = {named} if isinstance(named, str) else set(named)
+        return types | {"integer"} if "number" in types else types
+    if "$ref" in schema:
+        return _types(local_target(schema["$ref"], root), root, depth - 1)
+    options = [_types(option, root, depth - 1) for option in schema.get("anyOf") or schema.get("oneOf") or ()]
+    known = [types for types in options if types is not None]
+    return set().union(*known) if options and len(known) == len(options) else None
+
+
+def shared_input(tools: Sequence[Tool]) -> Schema:
+    """What the tools take together. Where two ask for different types under one name, no input would do."""
+    schemas = [tool.input_schema for tool in tools]
+    for tool, other in combinations(tools, 2):
+        parts, others = _properties(tool.input_schema), _properties(other.input_schema)
+        for name in parts.keys() & others.keys():
+            if _disjoint(parts[name], tool.input_schema, others[name], other.input_schema):
+                raise refusal(f"{tool.id} and {other.id} take different types of {name!r}")
+    is_open = any(_takes(tool) is None for tool in tools)
+    if all(schema.keys() <= _PLAIN and b'"$ref"' not in msgspec.json.encode(schema) for schema in schemas):
+        return _merged(schemas) | ({"additionalProperties": True} if is_open else {})
+    members = [
+        {key: part for key, part in relocated(schema, f"/allOf/{index}").items() if part is not False}
+        for index, schema in enumerate(schemas)
+    ]
+    return {"type": "object", "allOf": members, "unevaluatedProperties": is_open}
+
+
+def _merged(schemas: Sequence[Schema]) -> Schema:
+    properties: dict[str, Any] = {}
+    for schema in schemas:
+        for name, part in schema.get("properties", {}).items():
+            known = properties.setdefault(name, part)
+            properties[name] = part if known == part else {"allOf": [known, part]}
+    required = dict.fromkeys(name for schema in schemas for name in schema.get("required", []))
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def relocated(schema: Any, place: str) -> Any:
+    """A schema as it reads at another place of a larger one: its references to itself point there."""
+    if isinstance(schema, list):
+        return [relocated(part, place) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    moved = {key: relocated(part, place) for key, part in schema.items()}
+    reference = moved.get("$ref")
+    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
+        moved["$ref"] = f"#{place}{reference[1:]}"
+    return moved
+
+
+def output_at(path: tuple[str | int, ...], tool: Tool, partial: bool = False) -> Schema:
+    """What a tool gives, at a place of the composition's output schema."""
+    schema: Schema = relocated(tool.output_schema or {}, pointer((*path, "anyOf", 0) if partial else path))
+    return {"anyOf": [schema, {"type": "object", "required": ["error"]}]} if partial else schema
