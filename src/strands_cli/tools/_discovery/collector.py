@@ -90,7 +90,7 @@ class Collector:
         if homes is None:
             return
         found = next(filter(None, (home.find(name) for home in homes)), None)
-        if not homes:
+        if not homes or (found is None and _is_guessed(draft)):
             self._keep(draft, Found(reader, None), name)
         elif found is None:
             self.issues.append(_missing_callable(draft, name, homes[0]))
@@ -248,6 +248,12 @@ def _needs_schema(draft: Draft, info: ToolInfo, found: Found) -> bool:
     """A plain function has no schema of its own; anything else may still bring one when it is loaded."""
     is_plain = found.binding is not None and isinstance(found.binding.definition, Function)
     return is_plain and info.input_schema is None and not (draft.inferred or info.unread)
+
+
+def _is_guessed(draft: Draft) -> bool:
+    """Whether it is uncertain where the callable is, because that is computed."""
+    places = [draft.said[field].value for field in ("callable_name", "module_path") if field in draft.said]
+    return draft.unread is not None or any(isinstance(value, Unread) for value in places)
 
 
 def unread_specs(unread: Unread, subject: str = "TOOL_SPECS") -> Issue:

@@ -75,7 +75,13 @@ def read_family(
 
 def _submodules(collector: Collector, directory: Path) -> list[Path]:
     collector.sources.seen[str(directory)] = None
-    return sorted(file for file in directory.iterdir() if is_submodule_name(file.name))
+    try:
+        return sorted(file for file in directory.iterdir() if is_submodule_name(file.name))
+    except OSError as error:
+        reason = f"The family's directory cannot be listed: {error.strerror}."
+        issue = Issue(file=str(directory), reason=reason, remediation="Make it readable, or remove it.")
+        collector.issues.append(issue)
+        return []
 
 
 def _read_file(collector: Collector, file: Path) -> None:

@@ -5,6 +5,7 @@ computed entry still gives all the others.
 """
 
 import ast
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from strands_cli.tools._discovery.source import parse, resolve_import
 from strands_cli.tools._discovery.values import ONLY_RUNNING, SpecCall, Unread
 
 MAX_DEPTH = 100
-MAX_STEPS = 300_000
+MAX_STEPS = 100_000
 """How many parts one reading may look at: a few names that double each other would be endless."""
 
 OUR_PACKAGES = ("strands_cli", "strands")
@@ -48,7 +49,7 @@ class Sources:
         """The package or module file behind a path without a suffix, if there is one."""
         for candidate in (path / "__init__.py", path.with_name(f"{path.name}.py")) if path else ():
             self.seen[str(candidate)] = None
-            if candidate.is_file():
+            if os.path.isfile(candidate):  # noqa: PTH113 - Path.is_file raises where a name is too long
                 return candidate
         return None
 
