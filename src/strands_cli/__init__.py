@@ -8,20 +8,40 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from strands_cli.errors import ToolFailed
     from strands_cli.toolkit.call import call_tool
+    from strands_cli.toolkit.compose import each, fallback, fan_out, pipe
     from strands_cli.toolkit.context import CallContext, ToolContext
     from strands_cli.toolkit.decorator import tool
+    from strands_cli.toolkit.schedule import call_tools
     from strands_cli.tools import get_registry
 
 __version__ = "0.1.0"
 
-__all__ = ["CallContext", "ToolContext", "ToolFailed", "__version__", "call_tool", "get_registry", "tool"]
+__all__ = [
+    "CallContext",
+    "ToolContext",
+    "ToolFailed",
+    "__version__",
+    "call_tool",
+    "call_tools",
+    "each",
+    "fallback",
+    "fan_out",
+    "get_registry",
+    "pipe",
+    "tool",
+]
 
 _HOMES = {
     "CallContext": "strands_cli.toolkit.context",
     "ToolContext": "strands_cli.toolkit.context",
     "ToolFailed": "strands_cli.errors",
     "call_tool": "strands_cli.toolkit.call",
+    "call_tools": "strands_cli.toolkit.schedule",
+    "each": "strands_cli.toolkit.compose",
+    "fallback": "strands_cli.toolkit.compose",
+    "fan_out": "strands_cli.toolkit.compose",
     "get_registry": "strands_cli.tools",
+    "pipe": "strands_cli.toolkit.compose",
     "tool": "strands_cli.toolkit.decorator",
 }
 

@@ -10,25 +10,18 @@ from strands_cli.errors import UsageError
 from strands_cli.settings import load_settings
 from strands_cli.tools import get_registry
 
-_TOOL = '''"""{title}: say here what it does."""
+_TOOL = '''"""The tool {name}."""
 
 from strands_cli import ToolFailed, tool
 
-TOOL_SPEC = {{
-    "name": "{name}",
-    "description": "Greets somebody by name. Say here what the tool does: the model reads it.",
-    "inputSchema": {{
-        "json": {{
-            "type": "object",
-            "properties": {{"name": {{"type": "string", "description": "Who to greet"}}}},
-            "required": ["name"],
-        }}
-    }},
-}}
 
-
-@tool(spec=TOOL_SPEC, version="0.1.0")
+@tool(version="0.1.0")
 def {name}(name: str) -> str:
+    """Greet somebody by name. Say here what the tool does: the model reads it.
+
+    Args:
+        name: Who to greet
+    """
     if not name.strip():
         raise ToolFailed("No name provided")
     return f"Hello, {{name}}!"
@@ -77,7 +70,7 @@ def new(name: str, family: str | None) -> None:
 def _files(project: Path, name: str, family: str | None) -> dict[Path, str]:
     directory = project / "tools" / (family or "")
     files = {
-        directory / f"{name}.py": _TOOL.format(name=name, title=name.replace("_", " ").capitalize()),
+        directory / f"{name}.py": _TOOL.format(name=name),
         project / "tests" / f"test_{name}.py": _TEST.format(name=name),
     }
     package = directory / "__init__.py"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from strands_cli.errors import closest
+from strands_cli.schema.references import composed_of
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -152,13 +153,17 @@ def _is_wrong_type(problem: Problem, path: JsonPath) -> bool:
 
 def _known_names(schema: dict[str, Any], path: JsonPath) -> list[str]:
     """The names that the schema declares at a place of the instance, as far as it says so plainly."""
-    node: Any = schema
-    for part in path:
-        step = "items" if isinstance(part, int) else "properties"
-        node = node.get(step, {}) if isinstance(node, dict) else {}
-        node = node.get(part, {}) if step == "properties" and isinstance(node, dict) else node
-    properties = node.get("properties", {}) if isinstance(node, dict) else {}
-    return list(properties)
+    parts = [schema]
+    for step in path:
+        branches = [branch for part in parts for branch in composed_of(part, schema)]
+        if isinstance(step, int):
+            parts = [branch["items"] for branch in branches if "items" in branch]
+        else:
+            parts = [
+                branch["properties"][step] for branch in branches if step in branch.get("properties", {})
+            ]
+    named = [branch.get("properties", {}) for part in parts for branch in composed_of(part, schema)]
+    return list(dict.fromkeys(name for names in named for name in names))
 
 
 # What each keyword asks for. A keyword that is missing here is told in the validator's own words.
@@ -181,6 +186,7 @@ _PHRASES: dict[str, Callable[[dict[str, Any]], str]] = {
     "format": lambda facts: f"text in the format {facts['format']!r}",
     "uniqueItems": lambda _: "items that are all different",
     "falseSchema": lambda _: "nothing here",
+    "propertyNames": lambda facts: f"keys of another form: {facts['error'].message}",
 }
 
 

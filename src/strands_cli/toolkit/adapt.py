@@ -77,14 +77,22 @@ def tool_use_invoke(function: Function) -> Invoke:
     return _yielding(function, invoke)
 
 
-def keyword_invoke(function: Function, context_name: str | None, convert: Convert | None) -> Invoke:
+def keyword_invoke(
+    function: Function,
+    context_name: str | None = None,
+    convert: Convert | None = None,
+    agent_name: str | None = None,
+) -> Invoke:
     """Calls a function with its arguments by name, converted to what it declared."""
-    if context_name is None and convert is None:
+    if context_name is None and convert is None and agent_name is None:
         return _yielding(function, lambda arguments, _: function(**arguments))
 
     def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
         given = convert(arguments) if convert else arguments
-        return function(**given, **{context_name: context}) if context_name else function(**given)
+        filled: dict[str, Any] = {context_name: context} if context_name else {}
+        if agent_name:
+            filled[agent_name] = context.agent
+        return function(**given, **filled)
 
     return _yielding(function, invoke)
 

@@ -152,9 +152,8 @@ def _inferred(function: Function, options: dict[str, Any]) -> FunctionTool:
         "input_schema": own_schema or read.input_schema,
         "output_schema": read.output_schema,
     }
-    return _make(
-        function, parts | options, lambda bound: keyword_invoke(bound, read.context_parameter, read.convert)
-    )
+    names = (read.context_parameter, read.convert, read.agent_parameter)
+    return _make(function, parts | options, lambda bound: keyword_invoke(bound, *names))
 
 
 def tool_from_function(function: Function, spec: dict[str, Any], **options: Any) -> FunctionTool:
@@ -168,7 +167,7 @@ def tool_from_function(function: Function, spec: dict[str, Any], **options: Any)
         return _make(function, parts, tool_use_invoke)
     context = context_name(function)
     refuse_mismatch(function, spec["inputSchema"], context)
-    return _make(function, parts, lambda bound: keyword_invoke(bound, context, None))
+    return _make(function, parts, lambda bound: keyword_invoke(bound, context))
 
 
 def _make(function: Function, parts: dict[str, Any], binding: Callable[[Function], Invoke]) -> FunctionTool:

@@ -1,0 +1,171 @@
+"""The types that only pydantic can read. This module is imported with the first of them."""
+# ruff: noqa: TID253 - being the one that knows pydantic is what this module is for
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
+from pydantic_core import ErrorDetails, to_json
+from typing_extensions import TypedDict
+
+from strands_cli.schema.problems import JsonPath, describe
+from strands_cli.toolkit.conversion import Arguments, Complaint, leads_on, refused
+from strands_cli.toolkit.structures import Unreadable
+from strands_cli.toolkit.type_schemas import DATE_TIME, DECIMAL_TEXT, DURATION, TIME, Schema
+
+_ORDINARY_TYPES = "Use JSON types, enums, dataclasses, TypedDicts or pydantic models."
+_REMEDIES = {"typed-dict-version": "Import TypedDict from typing_extensions."}
+_REFERENCE = "#/$defs/{model}"
+_OWN_WORDS = ("Value error, ", "Assertion failed, ")
+_EXPECTS = "Input should be "
+
+
+class PydanticTypes:
+    """Some parameters of a function, read as one TypedDict: all that is wrong with them is told at once."""
+
+    def __init__(self, types: dict[str, Any]) -> None:
+        shape = TypedDict("Arguments", types, total=False)  # type: ignore[misc]
+        # This holds for the dataclasses within; models have a configuration of their own.
+        config = ConfigDict(extra="forbid", val_json_bytes="base64", ser_json_bytes="base64")
+        shape.__pydantic_config__ = config  # type: ignore[attr-defined]
+        with _told_plainly():
+            self._adapter: TypeAdapter[Any] = TypeAdapter(shape)
+            self._schema = _schema_of(self._adapter)
+        self._names = tuple(types)
+
+    def schemas(self, taken: Mapping[str, Schema]) -> tuple[dict[str, Schema], dict[str, Schema]]:
+        """The parameters' schemas, and their definitions under names that are not taken."""
+        definitions = self._schema.get("$defs", {})
+        if definitions.keys().isdisjoint(taken):
+            return self._schema["properties"], definitions
+        renamed = _schema_of(self._adapter, reference="#/$defs/pydantic.{model}")
+        definitions = {f"pydantic.{name}": schema for name, schema in renamed["$defs"].items()}
+        return renamed["properties"], definitions
+
+    def convert(self, arguments: Arguments) -> Arguments:
+        sent = {name: arguments[name] for name in self._names if name in arguments}
+        try:
+            # As JSON, so that a strict model takes a date from text.
+            made: Arguments = self._adapter.validate_json(to_json(sent))
+        except ValidationError as error:
+            errors = error.errors(include_url=False, include_context=False, include_input=False)
+            raise refused([_complaint(item, sent) for item in _worth_telling(errors)]) from None
+        return arguments | made
+
+    def encode(self, name: str, default: Any) -> Any:
+        """A default as JSON; ValueError where it has no such form."""
+        dump = self._adapter.dump_python
+        return dump({name: default}, mode="json", by_alias=True, exclude_unset=True, warnings="none")[name]
+
+
+def pydantic_output(annotation: Any) -> Schema:
+    """The schema of what `values.plain_json` makes of a value with pydantic models in it."""
+    with _told_plainly():
+        return _schema_of(TypeAdapter(annotation), output=True)
+
+
+@contextmanager
+def _told_plainly() -> Iterator[None]:
+    """What pydantic cannot read, in one sentence and without the address of its manual."""
+    try:
+        yield
+    except (PydanticUserError, PydanticUndefinedAnnotation) as error:
+        reason = error.message.partition("\n")[0].partition(". ")[0].rstrip(".")
+        remedy = _REMEDIES.get(error.code or "", _ORDINARY_TYPES)
+        raise Unreadable(f"is of a type that has no JSON Schema ({reason})", remedy) from None
+
+
+def _worth_telling(errors: list[ErrorDetails]) -> list[ErrorDetails]:
+    """The schema let the value through, so an alternative of another shape is not what was meant."""
+    return [error for error in errors if not _is_about_shape(error["type"])] or errors
+
+
+def _is_about_shape(kind: str) -> bool:
+    return kind.endswith("_type") or kind in ("missing", "extra_forbidden", "unexpected_keyword_argument")
+
+
+def _complaint(error: ErrorDetails, sent: Arguments) -> Complaint:
+    path: JsonPath = ()
+    value: Any = sent
+    for step in error["loc"]:  # which also names the alternatives of unions, and those lead nowhere
+        if leads_on(value, step):
+            path, value = (*path, step), value[step]
+    said = error["msg"]
+    if error["type"] == "missing":
+        path = (*path, error["loc"][-1])
+        return Complaint(path, "a value (required)", "nothing", is_expectation=True, keyword="required")
+    if said.startswith(_EXPECTS):
+        return Complaint(path, said.removeprefix(_EXPECTS), describe(value), is_expectation=True)
+    for words in _OWN_WORDS:
+        said = said.removeprefix(words)
+    return Complaint(path, said, describe(value))
+
+
+def _schema_of(adapter: TypeAdapter[Any], *, reference: str = _REFERENCE, output: bool = False) -> Schema:
+    return adapter.json_schema(
+        by_alias=not output,  # plain_json dumps models by the names of their fields
+        ref_template=reference,
+        schema_generator=_Generator,
+        mode="serialization" if output else "validation",
+    )
+
+
+class _Generator(GenerateJsonSchema):
+    """pydantic's schemas in the form of ours: closed where input comes in, no titles made of names."""
+
+    ignored_warning_kinds: ClassVar[set[JsonSchemaWarningKind]] = {  # type: ignore[misc]
+        "skipped-choice",
+        "non-serializable-default",
+        "skipped-discriminator",
+    }
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False
+
+    def model_schema(self, schema: Any) -> Schema:
+        config = schema["cls"].model_config
+        before = self.by_alias
+        if self.mode == "serialization":
+            self.by_alias = config.get("serialize_by_alias", False)
+        made = super().model_schema(schema)
+        self.by_alias = before
+        return self._finished(made, schema["cls"], config.get("extra"))
+
+    def dataclass_schema(self, schema: Any) -> Schema:
+        made = super().dataclass_schema(schema)
+        for field in schema["schema"].get("fields", ()):
+            if field.get("init") is False and self.mode == "validation":
+                made["properties"].pop(field["name"], None)
+        return self._finished(made, schema["cls"])
+
+    def typed_dict_schema(self, schema: Any) -> Schema:
+        return self._finished(super().typed_dict_schema(schema), schema.get("cls"))
+
+    def _finished(self, made: Schema, cls: type | None, extra: str | None = None) -> Schema:
+        if made.get("title") == getattr(cls, "__name__", None):
+            del made["title"]
+        if self.mode == "serialization" and made.get("additionalProperties") is False:
+            del made["additionalProperties"]  # an object of a derived class may say more
+        if self.mode == "validation" and "properties" in made:
+            made.setdefault("additionalProperties", extra == "ignore")
+        return made
+
+    def default_schema(self, schema: Any) -> Schema:
+        """Without the default: the platform fills in those that it sees, and a model tells what was set."""
+        return self.generate_inner(schema["schema"])
+
+    def datetime_schema(self, schema: Any) -> Schema:  # noqa: ARG002
+        return {**DATE_TIME}
+
+    def time_schema(self, schema: Any) -> Schema:  # noqa: ARG002
+        return {**TIME}
+
+    def timedelta_schema(self, schema: Any) -> Schema:  # noqa: ARG002
+        return {**DURATION}
+
+    def get_decimal_pattern(self, schema: Any) -> str | None:
+        own = super().get_decimal_pattern(schema)
+        return own if own or self.mode == "serialization" else str(DECIMAL_TEXT["pattern"])
