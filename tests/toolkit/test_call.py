@@ -124,6 +124,8 @@ COERCED: list[tuple[dict[str, Any], object, object]] = [
     ({"type": "integer"}, "5", 5),
     ({"type": "integer"}, "-17", -17),
     ({"type": "integer"}, 5.0, 5),
+    ({"type": ["integer", "null"]}, 5.0, 5),
+    ({"type": ["integer", "number"]}, 5.0, 5.0),
     ({"type": "number"}, "2.5", 2.5),
     ({"type": "boolean"}, "True", True),
     ({"enum": ["GET", "POST"]}, "get", "GET"),

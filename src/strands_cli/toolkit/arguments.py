@@ -158,11 +158,15 @@ def _shape(schema: Any, root: dict[str, Any], above: tuple[str, ...]) -> Shape |
     items = {name: _shape(part.get("items"), root, above) for name, part in plain.items()}
     shape = Shape(
         tuple((name, part["default"]) for name, part in plain.items() if "default" in part),
-        frozenset(name for name, part in plain.items() if part.get("type") == "integer"),
+        frozenset(name for name, part in plain.items() if _is_integer(part.get("type"))),
         {name: inner for name, inner in nested.items() if inner},
         {name: inner for name, inner in items.items() if inner},
     )
     return shape if any((shape.defaults, shape.integers, shape.nested, shape.items)) else None
+
+
+def _is_integer(kind: object) -> bool:
+    return kind == "integer" or (isinstance(kind, list) and "integer" in kind and "number" not in kind)
 
 
 def _follow(schema: Any, root: dict[str, Any], above: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
