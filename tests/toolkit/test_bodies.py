@@ -448,3 +448,46 @@ def test_what_is_wrong_with_a_tool_is_said_when_it_is_made(options: dict[str, An
 def test_a_spec_that_says_too_little_is_refused(bad: Any) -> None:
     with pytest.raises(ToolError):
         tool(spec=bad)(lambda tool: None)
+
+
+def test_a_call_that_is_cancelled_before_it_begins_never_runs() -> None:
+    ran: list[int] = []
+
+    @tool(spec=spec(), blocking=False)
+    def probe() -> None:
+        ran.append(1)
+
+    cancel = Cancellation()
+    cancel.set()
+    assert code_of(ask(probe, context=CallContext(cancel=cancel))) == "cancelled"
+    assert ran == []
+
+
+def test_a_body_that_asks_a_human_is_reported_as_interrupted() -> None:
+    from strands_cli.toolkit.interrupts import InterruptRequested
+
+    events: list[Event] = []
+
+    @tool(spec=spec())
+    async def probe(context: ToolContext) -> str:
+        return f"answer: {await context.interrupt('name', 'what is your name?')}"
+
+    def nobody_yet(name: str, reason: Any) -> Any:
+        raise InterruptRequested(name, reason)
+
+    with pytest.raises(InterruptRequested):
+        ask(probe, context=CallContext(interrupt=nobody_yet, emit=events.append))
+    assert events[-1].code == "interrupted"  # type: ignore[union-attr]
+    answered = ask(probe, context=CallContext(interrupt=lambda name, reason: "Ada"))
+    assert answered["content"] == [{"text": "answer: Ada"}]
+
+
+def test_a_module_of_ours_in_a_plain_sdk_agent_is_called_as_a_tool() -> None:
+    import strands
+
+    from strands_cli.tools import echo
+    from tests.fakes import ScriptedModel, call
+
+    model = ScriptedModel().enqueue(call("echo", message="by module")).enqueue("done")
+    strands.Agent(model=model, tools=[echo], callback_handler=None)("go")
+    assert model.requests[-1].results[0]["content"] == [{"text": "by module"}]

@@ -131,7 +131,12 @@ class Point:
     x: int
 
 
-POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"], "additionalProperties": False}
+POINT = {
+    "type": "object",
+    "properties": {"x": {"type": "integer"}},
+    "required": ["x"],
+    "additionalProperties": False,
+}
 
 # annotation, the same as a schema, a good value, bad values with the pointer of what is wrong in them
 TYPES: dict[str, tuple[Any, dict[str, Any], Any, list[tuple[Any, str]]]] = {
@@ -139,12 +144,24 @@ TYPES: dict[str, tuple[Any, dict[str, Any], Any, list[tuple[Any, str]]]] = {
     "integer": (int, {"type": "integer"}, 5, [("five", "/value"), (5.5, "/value"), (True, "/value")]),
     "number": (float, {"type": "number"}, 2.5, [("x", "/value"), (True, "/value")]),
     "boolean": (bool, {"type": "boolean"}, True, [(1, "/value"), ("maybe", "/value")]),
-    "list": (list[int], {"type": "array", "items": {"type": "integer"}}, [1], [([1, "x"], "/value/1"), ({}, "/value")]),
+    "list": (
+        list[int],
+        {"type": "array", "items": {"type": "integer"}},
+        [1],
+        [([1, "x"], "/value/1"), ({}, "/value")],
+    ),
     "choice": (Literal["a", "b"], {"enum": ["a", "b"]}, "a", [("c", "/value"), (1, "/value")]),
-    "object": (Point, POINT, {"x": 1}, [({"x": "y"}, "/value/x"), ({}, "/value/x"), ({"x": 1, "z": 2}, "/value/z")]),
+    "object": (
+        Point,
+        POINT,
+        {"x": 1},
+        [({"x": "y"}, "/value/x"), ({}, "/value/x"), ({"x": 1, "z": 2}, "/value/z")],
+    ),
 }
 
-CASES = [(form, kind, bad, pointer) for form in FORMS for kind, entry in TYPES.items() for bad, pointer in entry[3]]
+CASES = [
+    (form, kind, bad, pointer) for form in FORMS for kind, entry in TYPES.items() for bad, pointer in entry[3]
+]
 
 
 def made_with(form: Form, kind: str) -> tuple[Tool, Seen]:
@@ -163,8 +180,12 @@ def test_there_are_enough_cases() -> None:
     assert len(CASES) >= 120
 
 
-@pytest.mark.parametrize(("form", "kind", "bad", "pointer"), CASES, ids=lambda value: getattr(value, "__name__", str(value)))
-def test_a_bad_value_never_reaches_the_body_and_is_pointed_at(form: Form, kind: str, bad: Any, pointer: str) -> None:
+@pytest.mark.parametrize(
+    ("form", "kind", "bad", "pointer"), CASES, ids=lambda value: getattr(value, "__name__", str(value))
+)
+def test_a_bad_value_never_reaches_the_body_and_is_pointed_at(
+    form: Form, kind: str, bad: Any, pointer: str
+) -> None:
     made, seen = made_with(form, kind)
     error = answer(made, {"value": bad})
     assert error is not None
@@ -194,8 +215,14 @@ def test_a_good_value_reaches_the_body(form: Form, kind: str) -> None:
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(-2, 2, allow_nan=False) | st.sampled_from(["a", "c", "5"]),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["x", "y"]), inner, max_size=2),
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(-2, 2, allow_nan=False)
+    | st.sampled_from(["a", "c", "5"]),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["x", "y"]), inner, max_size=2)
+    ),
     max_leaves=4,
 )
 
@@ -203,7 +230,9 @@ json_values = st.recursive(
 @given(form=st.sampled_from(FORMS), kind=st.sampled_from(list(TYPES)), value=json_values)
 def test_the_body_sees_what_the_schema_accepts_and_nothing_else(form: Form, kind: str, value: Any) -> None:
     made, seen = made_with(form, kind)
-    accepted = Validator({"type": "object", "properties": {"value": TYPES[kind][1]}}).accepts({"value": value})
+    accepted = Validator({"type": "object", "properties": {"value": TYPES[kind][1]}}).accepts(
+        {"value": value}
+    )
     error = answer(made, {"value": value})
     if accepted:
         assert error is None

@@ -14,6 +14,7 @@ from strands_cli.events import ToolFinished, ToolStarted
 from strands_cli.toolkit.arguments import fit, parse_object
 from strands_cli.toolkit.context import NOTHING_GIVEN, CallContext, ToolContext, inside_of
 from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.interrupts import InterruptRequested
 from strands_cli.toolkit.outcome import run_inline, value_of
 from strands_cli.toolkit.requirements import missing_requirements
 from strands_cli.toolkit.results import ToolResult, ToolUse, code_row, error_of, failure
@@ -38,6 +39,9 @@ async def call_tool(tool: Tool, call: ToolUse, context: CallContext = NOTHING_GI
         error = error_of(result)
         code, size = error["code"] if error else None, encoded_size(result)
         return result
+    except InterruptRequested:
+        code = "interrupted"
+        raise
     finally:
         context.emit(ToolFinished(tool.id, tool.version, call_id, perf_counter() - started, size, code))
 
@@ -48,6 +52,8 @@ async def _answer(tool: Tool, call: ToolUse, context: CallContext) -> ToolResult
         arguments = prepare(tool, call)
         if tool.requires or tool.requires_consent or context.permit is not None:
             await _permit(tool, arguments, context)
+        if context.cancel is not None and context.cancel.is_set():
+            raise ToolFailed(f"The call of {tool.id} was cancelled before it began", code="cancelled")
         if tool.runs_inline:
             value = value_of(run_inline(tool, arguments, ToolContext(tool, call, context, _call_other)), tool)
         else:

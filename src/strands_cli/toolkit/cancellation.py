@@ -1,14 +1,14 @@
 """A wish to stop that calls can wait for and bodies can look at."""
 
 from collections.abc import Callable
-from threading import Lock
+from threading import RLock
 
 
 class Cancellation:
     """Set once, from any thread; whoever added a callback hears of it at once."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = RLock()  # a signal's handler may set it while it is being set
         self._callbacks: list[Callable[[], object]] = []
         self._set = False
 

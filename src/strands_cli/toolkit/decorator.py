@@ -19,7 +19,7 @@ from strands_cli.toolkit.adapt import (
     tool_use_invoke,
 )
 from strands_cli.toolkit.call import finish, prepare
-from strands_cli.toolkit.context import ToolContext
+from strands_cli.toolkit.context import CallContext, ToolContext
 from strands_cli.toolkit.contract import Invoke, Tool
 from strands_cli.toolkit.info import Requires, ToolCategory
 from strands_cli.toolkit.outcome import run_inline, value_of
@@ -34,8 +34,8 @@ class FunctionTool(Tool, kw_only=True, eq=False):
     """How the function, or the method of an object, is invoked."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and not kwargs and is_tool_use(args[0]):
-            return call_directly(self, args[0])
+        if len(args) == 1 and is_tool_use(args[0]):
+            return call_directly(self, args[0], kwargs)
         return self.function(*args, **kwargs)
 
     def __get__(self, instance: object, owner: type | None = None) -> "FunctionTool":
@@ -58,12 +58,15 @@ def is_tool_use(value: object) -> bool:
     return isinstance(value, dict) and ("toolUseId" in value or value.keys() == {"input"})
 
 
-def call_directly(tool: Tool, call: ToolUse) -> ToolResult:
-    """Prepare, body, finish: no deadline and no consent, since the caller is the program itself."""
+def call_directly(tool: Tool, call: ToolUse, state: Mapping[str, Any]) -> ToolResult:
+    """Prepare, body, finish: no deadline and no consent, since the caller is the program itself.
+
+    `state` is what an SDK agent passes along when it is given the tool's module.
+    """
     call_id = call.get("toolUseId", "")
     try:
         arguments = prepare(tool, call)
-        outcome = run_inline(tool, arguments, ToolContext(tool, call))
+        outcome = run_inline(tool, arguments, ToolContext(tool, call, CallContext(invocation_state=state)))
         value = value_of(outcome, tool)
         return finish(tool, call_id, _run_to_end(value) if tool.is_async else value)
     except ToolFailed as failed:

@@ -10,6 +10,7 @@ from strands_cli.toolkit.adapt import spec_parts
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.decorator import tool_from_function
+from strands_cli.toolkit.interrupts import InterruptRequested
 
 
 def as_tool(value: Any, spec: dict[str, Any] | None = None, **options: Any) -> Tool:
@@ -76,9 +77,8 @@ async def _last(events: AsyncIterator[Any], context: ToolContext) -> Any:
     """The result in a stream of SDK events, or the last thing that an AgentTool of one's own yields."""
     last: Any = None
     async for event in events:
-        interrupts = getattr(event, "interrupts", None)
-        for interrupt in interrupts or ():
-            context.interrupt(interrupt.name, interrupt.reason)
+        for interrupt in getattr(event, "interrupts", None) or ():
+            raise InterruptRequested(interrupt.name, interrupt.reason, pending=interrupt)
         result = getattr(event, "tool_result", None)
         if result is not None:
             return result

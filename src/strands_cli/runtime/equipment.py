@@ -1,0 +1,293 @@
+"""What makes a `strands.Agent` keep our contract: middlewares and hooks, all of them public seams."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from functools import partial
+from threading import RLock
+from typing import Any, cast
+
+import msgspec
+from strands import Agent
+from strands.hooks import (
+    AfterInvocationEvent,
+    AfterToolCallEvent,
+    AfterToolsEvent,
+    BeforeInvocationEvent,
+    BeforeToolCallEvent,
+    BeforeToolsEvent,
+)
+from strands.interrupt import InterruptException
+from strands.middleware import (
+    ExecuteToolContext,
+    ExecuteToolStage,
+    InvokeModelContext,
+    InvokeModelStage,
+    MiddlewareNext,
+)
+from strands.types.events import ModelStopReason, ToolResultEvent, TypedEvent
+from strands.types.tools import ToolResult as SdkToolResult
+
+from strands_cli.errors import ToolFailed, did_you_mean
+from strands_cli.events import ToolFinished, ToolStarted
+from strands_cli.runtime.answers import Listening, kept_text, mend
+from strands_cli.runtime.stopping import STOPPED_TEXT, stopped_answer, until_stopped
+from strands_cli.runtime.turns import AskConsent, ModelTurn, PendingCall, call_ids, pending_calls
+from strands_cli.toolkit.arguments import parse_object
+from strands_cli.toolkit.bridge import CONTEXT_KEY, CallerState, ToolBridge, asker, is_engine_key
+from strands_cli.toolkit.cancellation import Cancellation
+from strands_cli.toolkit.context import NOTHING_GIVEN, CallContext
+from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.results import failure
+from strands_cli.toolkit.schedule import Turn, with_key
+from strands_cli.toolkit.values import encoded_size
+
+_ALREADY_RUN = "event_loop_cycle_id"
+"""A state that has this key has been through the SDK, which has written its own names over the caller's."""
+_MOST_NAMES = 20
+_NAMELESS_CALL = "(a call without a name or an id)"
+
+
+def equip(
+    agent: Agent, *, context: CallContext = NOTHING_GIVEN, ask_consent: AskConsent | None = None
+) -> "Equipment":
+    """Puts an agent under our contract; `context` is what each of its calls is given.
+
+    `ask_consent` is asked once per turn about all calls that need it, before any of them runs; without it,
+    `context.permit` decides call by call.
+    """
+    equipment = Equipment(agent, context, ask_consent)
+    agent.add_middleware(InvokeModelStage, equipment.hear_model)
+    agent.add_middleware(ExecuteToolStage, equipment.run_call)
+    agent.add_hook(equipment.begin_invocation, BeforeInvocationEvent)
+    agent.add_hook(equipment.end_invocation, AfterInvocationEvent)
+    agent.add_hook(equipment.begin_turn, BeforeToolsEvent)
+    agent.add_hook(equipment.begin_call, BeforeToolCallEvent)
+    agent.add_hook(equipment.end_call, AfterToolCallEvent)
+    agent.add_hook(equipment.end_turn, AfterToolsEvent)
+    return equipment
+
+
+class Equipment:
+    """One agent under our contract, for one invocation at a time, as the SDK itself demands."""
+
+    def __init__(self, agent: Agent, context: CallContext, ask_consent: AskConsent | None) -> None:
+        self.agent = agent
+        self.context = context
+        self._ask_consent = ask_consent
+        self._cancel = Cancellation()
+        self._lock = RLock()  # a signal's handler may stop the agent while it holds the lock
+        self._is_running = False
+        self._turn: ModelTurn | None = None
+        self._turns = 0
+        self._misnamed: dict[str, str] = {}
+        self._passed: dict[str, Any] = {}
+        if context.cancel is not None:
+            context.cancel.add_callback(self.stop)
+
+    # --- stopping ---------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Ends the invocation cleanly, from any thread: no more answers, running calls come to `cancelled`.
+
+        The agent is told first, so that it does not go on when its calls return. Its history ends with a
+        message of the assistant's, and takes a new prompt.
+        """
+        with self._lock:
+            if self._is_running:  # the agent would keep the signal for its next invocation otherwise
+                self.agent.cancel(message=STOPPED_TEXT)
+        self._cancel.set()
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._cancel.is_set()
+
+    def renew(self) -> None:
+        """Lets the agent go on with a new invocation after a stop, unless the whole run is to end."""
+        if self.context.cancel is None or not self.context.cancel.is_set():
+            self._cancel = Cancellation()
+
+    # --- the model's side -------------------------------------------------------------------------------
+
+    async def hear_model(
+        self, context: InvokeModelContext, next_fn: "MiddlewareNext[InvokeModelContext, TypedEvent]"
+    ) -> AsyncGenerator[TypedEvent, None]:
+        """Passes on what the model says, and puts right what no history may contain."""
+        self._turn = None
+        if self.is_stopped:
+            yield stopped_answer()
+            return
+        listening = Listening()
+        async with aclosing(until_stopped(next_fn(context), self._cancel)) as events:
+            async for event in events:
+                listening.hear(event.get("event") or {})
+                if isinstance(event, ModelStopReason):
+                    self._put_right(event, listening.texts)
+                yield event
+
+    def _put_right(self, answer: ModelStopReason, texts: list[str]) -> None:
+        self._misnamed = mend(answer.message, texts)
+        if answer.stop_reason == "tool_use" and not answer.message["content"]:
+            answer.message["content"].append({"text": _NAMELESS_CALL})
+
+    # --- a turn -----------------------------------------------------------------------------------------
+
+    def begin_invocation(self, event: BeforeInvocationEvent) -> None:
+        """Remembers what the caller passed under names that the SDK is going to use itself."""
+        self._is_running = True
+        state = event.invocation_state
+        if _ALREADY_RUN not in state:
+            self._passed = {name: value for name, value in state.items() if is_engine_key(name)}
+
+    def end_invocation(self, event: AfterInvocationEvent) -> None:  # noqa: ARG002 - the SDK names it
+        with self._lock:
+            self._is_running = False
+
+    async def begin_turn(self, event: BeforeToolsEvent) -> None:
+        """Before any body starts: who waits for whom, and what needs consent."""
+        turn = self._turn
+        if turn is None or turn.order != call_ids(event.message):
+            self._turns += 1
+            turn = self._turn = ModelTurn(self._turns, event.message)
+        calls = pending_calls(self.agent, event.message)
+        turn.begin(calls, self.context.workspace)
+        is_ending = self.is_stopped or self.agent.cancel_signal.is_set()
+        if self._ask_consent is not None and not is_ending:
+            await turn.ask(calls, self._ask_consent)
+
+    def end_turn(self, event: AfterToolsEvent) -> None:
+        """Results in the order of the requests, each of them coded; a message without any gets a text."""
+        content: list[Any] = event.message["content"]
+        turn = self._turn
+        if turn is not None:
+            for block in content:
+                self._code(turn, block["toolResult"])
+            content.sort(key=lambda block: turn.place_of(block["toolResult"]["toolUseId"]))
+        if not content:
+            content.append({"text": "Nothing was called: the call had no name or no id."})
+
+    def _code(self, turn: ModelTurn, result: SdkToolResult) -> None:
+        """Gives a result that the SDK made up, for a call that it did not make, the one error shape."""
+        call_id, content = result["toolUseId"], result["content"]
+        if call_id not in turn.answered and result["status"] == "error" and len(content) == 1:
+            code = "cancelled" if self.agent.cancel_signal.is_set() else "denied"
+            result.update(_refused(call_id, ToolFailed(content[0].get("text", code), code=code)))
+
+    # --- a call -----------------------------------------------------------------------------------------
+
+    def begin_call(self, event: BeforeToolCallEvent) -> None:
+        """A hook may ask a human, and the call then ends without a word: those that wait for it must know."""
+        task = asyncio.current_task()
+        if task is not None and self._turn is not None:
+            self._turn.watch(event.tool_use["toolUseId"], task)
+
+    def end_call(self, event: AfterToolCallEvent) -> None:
+        """The call is over for those that wait for it, unless a hook wants it made again."""
+        call_id = event.tool_use["toolUseId"]
+        if event.cancel_message is not None:
+            event.result = _refused(call_id, ToolFailed(event.cancel_message, code="denied"))
+        if self._turn is not None and not event.retry:
+            self._turn.answer(call_id)
+
+    async def run_call(
+        self, context: ExecuteToolContext, next_fn: "MiddlewareNext[ExecuteToolContext, TypedEvent]"
+    ) -> AsyncGenerator[TypedEvent, None]:
+        """Makes one call as our contract says, when it is its turn."""
+        text = kept_text(context.tool_use["input"])
+        if context.tool is None:
+            yield self._unknown(context)
+        elif not isinstance(context.tool, ToolBridge):
+            if text is not None:
+                yield _malformed(context, text)
+                return
+            async for event in next_fn(context):
+                yield event
+        else:
+            prepared = self._prepared(context, context.tool.tool, text)
+            async with aclosing(self._in_turn(prepared, next_fn)) as events:
+                async for event in events:
+                    yield event
+
+    def _prepared(self, context: ExecuteToolContext, tool: Tool, text: str | None) -> ExecuteToolContext:
+        call_id = context.tool_use["toolUseId"]
+        given = msgspec.structs.replace(
+            self._with_key(call_id),
+            permit=partial(self._permit, call_id, tool) if self._ask_consent else self.context.permit,
+            cancel=self._cancel,
+            interrupt=self.context.interrupt or asker(context),
+            invocation_state=self.context.invocation_state
+            or CallerState(context.invocation_state, self._passed),
+        )
+        use = context.tool_use if text is None else {**context.tool_use, "input": text}
+        return context.replace(
+            tool_use=cast(Any, use), invocation_state={**context.invocation_state, CONTEXT_KEY: given}
+        )
+
+    def _with_key(self, call_id: str) -> CallContext:
+        """The key says where the call stands in the run: it is the same when the run is made again."""
+        if self._turn is None or call_id not in self._turn.order:
+            return msgspec.structs.replace(self.context, key="")
+        return with_key(self.context, f"{self._turn.number}/{self._turn.place_of(call_id)}")
+
+    async def _in_turn(
+        self, context: ExecuteToolContext, next_fn: "MiddlewareNext[ExecuteToolContext, TypedEvent]"
+    ) -> AsyncGenerator[TypedEvent, None]:
+        call_id = context.tool_use["toolUseId"]
+        schedule = self._turn.schedule if self._turn else Turn([])
+        try:
+            async with schedule.slot(call_id):
+                async for event in _blocking(schedule, call_id, next_fn(context)):
+                    yield event
+        except ToolFailed as blocked:
+            yield ToolResultEvent(_refused(call_id, blocked))
+
+    async def _permit(self, call_id: str, tool: Tool, judged: Tool, arguments: dict[str, Any]) -> None:
+        """What was said about a call; who was not asked yet, for a tool that a body calls, is asked now."""
+        if judged.requires_consent and self._ask_consent is not None:
+            granted = self._turn.granted.get(call_id) if self._turn and judged is tool else None
+            if granted is None:
+                granted = call_id in await self._ask_consent([PendingCall(call_id, judged, arguments)])
+            if not granted:
+                raise ToolFailed(
+                    f"The user refused the call of {judged.id}",
+                    code="denied",
+                    hint="Do not repeat it: ask what to do instead.",
+                )
+        if self.context.permit is not None:
+            await self.context.permit(judged, arguments)
+
+    def _unknown(self, context: ExecuteToolContext) -> ToolResultEvent:
+        call_id = context.tool_use["toolUseId"]
+        name = self._misnamed.get(call_id, context.tool_use["name"])
+        known = self.agent.tool_names
+        hint = did_you_mean(name, known) or f"The tools are {', '.join(known[:_MOST_NAMES])}."
+        result = _refused(call_id, ToolFailed(f"Unknown tool: {name}", code="unknown_tool", hint=hint))
+        if self.context.emit is not None:
+            self.context.emit(ToolStarted(name, "", call_id, context.tool_use["input"]))
+            size = encoded_size(cast(Any, result))
+            self.context.emit(ToolFinished(name, "", call_id, 0.0, size, "unknown_tool"))
+        return ToolResultEvent(result)
+
+
+def _refused(call_id: str, failed: ToolFailed) -> SdkToolResult:
+    return cast(SdkToolResult, failure(call_id, failed))
+
+
+def _malformed(context: ExecuteToolContext, text: str) -> ToolResultEvent:
+    try:
+        parse_object(text)
+    except ToolFailed as failed:
+        return ToolResultEvent(_refused(context.tool_use["toolUseId"], failed))
+    raise AssertionError("only what cannot be parsed is kept as text")
+
+
+async def _blocking(
+    schedule: Turn, call_id: str, events: AsyncGenerator[TypedEvent, None]
+) -> AsyncGenerator[TypedEvent, None]:
+    """The events of a call; where it ends with a question to a human, its dependents are told before."""
+    try:
+        async for event in events:
+            yield event
+    except InterruptException:
+        schedule.block(call_id)
+        raise

@@ -1,0 +1,65 @@
+"""Ending a model's answer at once, without cancelling a task of the SDK's."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from strands.types.events import ModelStopReason, TypedEvent
+
+from strands_cli.toolkit.cancellation import Cancellation
+
+STOPPED_TEXT = "Stopped before the answer was complete."
+_PATIENCE_SECONDS = 5.0
+_END = object()
+
+
+def stopped_answer() -> ModelStopReason:
+    """What takes the place of a model's answer in a run that is stopped."""
+    return ModelStopReason(
+        stop_reason="cancelled",
+        message={"role": "assistant", "content": [{"text": STOPPED_TEXT}]},
+        usage={"inputTokens": 0, "outputTokens": 0, "totalTokens": 0},
+        metrics={"latencyMs": 0},
+    )
+
+
+async def until_stopped(
+    events: AsyncGenerator[TypedEvent, None], cancel: Cancellation
+) -> AsyncGenerator[TypedEvent, None]:
+    """A model's events; after a stop no more of them, but an answer that says so.
+
+    The SDK looks for a stop between two chunks only, and a model may be silent for minutes before its first.
+    The whole stream therefore runs in one task of ours: the spans that it opens it has to close in the same
+    context.
+    """
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[Any] = asyncio.Queue()
+    pump = asyncio.create_task(_pump(events, queue))
+
+    def stop() -> None:
+        loop.call_soon_threadsafe(queue.put_nowait, _END)
+
+    is_answered = False
+    cancel.add_callback(stop)
+    try:
+        while (event := await queue.get()) is not _END:
+            is_answered = is_answered or isinstance(event, ModelStopReason)
+            yield event
+        if cancel.is_set() and not is_answered:
+            yield stopped_answer()
+        elif pump.done():
+            pump.result()  # what the model raised is raised here
+    finally:
+        cancel.remove_callback(stop)
+        pump.cancel()
+        await asyncio.wait({pump}, timeout=_PATIENCE_SECONDS)
+        if pump.done() and not pump.cancelled():
+            pump.exception()  # a stopped model may complain; nobody listens any more
+
+
+async def _pump(events: AsyncGenerator[TypedEvent, None], queue: "asyncio.Queue[Any]") -> None:
+    try:
+        async for event in events:
+            queue.put_nowait(event)
+    finally:
+        asyncio.get_running_loop().call_soon(queue.put_nowait, _END)  # when this task counts as done

@@ -1,0 +1,70 @@
+"""Tools for an agent: from the references in a spec, and from whatever a program holds."""
+
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+from typing import Any
+
+from strands.types.tools import AgentTool
+
+from strands_cli.errors import ToolError, did_you_mean
+from strands_cli.runtime.spans import redact_sdk_spans
+from strands_cli.toolkit.bridge import ToolBridge, bridge_of
+from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.foreign import tool_from_sdk, tools_in
+from strands_cli.tools import get_registry
+from strands_cli.tools.registry import LISTING_HINT, ToolRegistry
+
+_SUBAGENT = "agent"
+"""The SDK's `tool_type` of an agent that is used as a tool: it takes as long as it takes."""
+
+
+def load_python_callable(reference: str) -> Tool:
+    """The tool that any form of reference means; it is also the callable that the reference names."""
+    registry = get_registry()
+    info = registry.get_by_import_path(reference)
+    if info is None:
+        raise _refusal(registry, reference)
+    try:
+        return registry.load(info)
+    except ToolError as error:
+        message = error.message.replace(f"'{info.id}'", f"'{reference}'", 1)
+        raise ToolError(message, code=error.code, hint=error.hint, issue=error.issue) from error
+
+
+def _refusal(registry: ToolRegistry, reference: str) -> ToolError:
+    allowed = registry.get_allowlist()
+    if reference in allowed:
+        issue = next((issue for issue in registry.problems if reference in issue.reason), None)
+        reason, hint = (issue.reason, issue.remediation) if issue else ("it cannot be found", "")
+        message = f"Failed to load tool '{reference}': {reason}"
+        return ToolError(message, code="unavailable", hint=hint, issue=issue)
+    names = sorted({info.id for info in registry.list_all()})
+    hints = (did_you_mean(reference, allowed), f"Allowed: {', '.join(names)}.", LISTING_HINT)
+    return ToolError(
+        f"Python callable '{reference}' not in allowlist",
+        code="unknown_tool",
+        hint=" ".join(hint for hint in hints if hint),
+    )
+
+
+def agent_tools(tools: Iterable[Any]) -> list[Any]:
+    """What an Agent is to be given for these: references, tools, modules of tools and the SDK's own tools.
+
+    All of them come under our contract. What only the SDK knows, such as agents and tool providers, stays as
+    it is. This is also where the SDK's spans are redacted, since tools are there before their agent.
+    """
+    redact_sdk_spans()
+    return [made for value in tools for made in _for_agent(value)]
+
+
+def _for_agent(value: Any) -> Iterator[Any]:
+    if isinstance(value, str):
+        yield bridge_of(load_python_callable(value))
+    elif isinstance(value, Tool):
+        yield bridge_of(value)
+    elif isinstance(value, ModuleType):
+        yield from (bridge_of(tool) for tool in tools_in(value))
+    elif isinstance(value, AgentTool) and not isinstance(value, ToolBridge) and value.tool_type != _SUBAGENT:
+        yield bridge_of(tool_from_sdk(value))
+    else:
+        yield value

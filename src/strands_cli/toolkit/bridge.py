@@ -1,0 +1,320 @@
+"""A Tool as the SDK takes it: every call goes through `call_tool`, in anyone's `strands.Agent` too."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from threading import Event as Signal
+from typing import Any, cast
+
+import msgspec
+from strands.interrupt import Interrupt, InterruptException
+from strands.types.events import ToolResultEvent
+from strands.types.tools import AgentTool, ToolGenerator, ToolSpec
+from strands.types.tools import ToolContext as SdkToolContext
+from strands.types.tools import ToolResult as SdkToolResult
+from strands.types.tools import ToolUse as SdkToolUse
+
+from strands_cli.errors import ToolFailed, did_you_mean
+from strands_cli.events import Event, ToolProgress
+from strands_cli.toolkit.call import call_tool
+from strands_cli.toolkit.cancellation import Cancellation
+from strands_cli.toolkit.context import NOTHING_GIVEN, CallContext
+from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.interrupts import InterruptRequested
+from strands_cli.toolkit.provider_schema import provider_schema
+from strands_cli.toolkit.results import ToolResult, ToolUse, error_of, failure
+
+CONTEXT_KEY = "strands_cli"
+"""Where a call's CallContext stands in the SDK's invocation_state."""
+
+ENGINE_KEYS = frozenset(
+    {"agent", "model", "messages", "system_prompt", "tool_config", "request_state", CONTEXT_KEY}
+)
+"""What the SDK itself, and we, put into the state that an agent's caller passes along."""
+ENGINE_PREFIX = "event_loop_"
+
+_LOOK_AGAIN_SECONDS = 0.05
+"""How often the SDK's own signal is looked at: a thread's event cannot be waited for in a loop."""
+
+
+def bridge_of(tool: Tool) -> "ToolBridge":
+    """The tool's bridge, always the same one. A copy of a tool, such as a bound method, gets its own."""
+    bridge = tool.__dict__.get("_bridge")
+    if bridge is None or bridge.tool is not tool:
+        bridge = tool.__dict__["_bridge"] = ToolBridge(tool)
+    return cast(ToolBridge, bridge)
+
+
+class ToolBridge(AgentTool):
+    """What an SDK agent holds in place of a Tool."""
+
+    def __init__(self, tool: Tool) -> None:
+        super().__init__()
+        self.tool = tool
+        self._spec = _spec_of(tool)
+
+    @property
+    def tool_name(self) -> str:
+        return self.tool.id
+
+    @property
+    def tool_spec(self) -> ToolSpec:
+        return self._spec
+
+    @property
+    def tool_type(self) -> str:
+        return "strands_cli"
+
+    async def stream(self, tool_use: SdkToolUse, invocation_state: dict[str, Any], **_: Any) -> ToolGenerator:
+        """Yields what the body reports, as it reports it, then the result.
+
+        The SDK makes a ToolStreamEvent of what is no event of its own, and takes an InterruptException for
+        the tool's question to a human.
+        """
+        call = cast(ToolUse, tool_use)
+        given = context_for(call, invocation_state)
+        relay = _Relay(given, self.tool.id, call.get("toolUseId", ""))
+        with _heeding(given.cancel, _signal_of(invocation_state)) as cancel:
+            if cancel.is_set():  # the run was stopped while the call waited for another
+                yield ToolResultEvent(cast(SdkToolResult, _cancelled(self.tool, call)))
+                return
+            context = msgspec.structs.replace(given, emit=relay.emit, cancel=cancel)
+            task = asyncio.create_task(call_tool(self.tool, call, context))
+            task.add_done_callback(relay.close)
+            try:
+                async for data in relay.reports():
+                    yield data
+                result = await task
+            except InterruptRequested as asked:
+                raise HumanAsked(_interrupt_of(asked, call)) from None
+            finally:
+                relay.is_open = False
+                task.cancel()
+        yield ToolResultEvent(cast(SdkToolResult, fit_for_providers(result)), exception=_failure_of(result))
+
+
+def _spec_of(tool: Tool) -> ToolSpec:
+    spec: dict[str, Any] = {
+        "name": tool.id,
+        "description": tool.description or tool.id,
+        "inputSchema": {"json": provider_schema(tool.input_schema)},
+    }
+    if tool.output_schema is not None:
+        spec["outputSchema"] = {"json": tool.output_schema}
+    if tool.annotations:
+        spec["annotations"] = dict(tool.annotations)
+    return cast(ToolSpec, spec)
+
+
+class CallFailed(Exception):
+    """Tells the SDK's spans and hooks that a call failed; only by its code, since messages quote inputs."""
+
+
+def _cancelled(tool: Tool, call: ToolUse) -> ToolResult:
+    failed = ToolFailed(f"The call of {tool.id} was cancelled", code="cancelled")
+    return failure(call.get("toolUseId", ""), failed)
+
+
+class HumanAsked(InterruptException):
+    """The SDK's way to ask a human; only by name, since its text goes to spans and a reason quotes inputs."""
+
+    def __str__(self) -> str:
+        return self.interrupt.name
+
+
+def _failure_of(result: ToolResult) -> CallFailed | None:
+    error = error_of(result)
+    return CallFailed(error["code"]) if error else None
+
+
+def fit_for_providers(result: ToolResult) -> ToolResult:
+    """The result as every provider takes it: some refuse JSON that is no object, blank text or no content."""
+    content = [_text_for(block) for block in result["content"] if not _is_blank(block)]
+    return {**result, "content": content or [{"text": "(the tool returned nothing)"}]}
+
+
+def _is_blank(block: dict[str, Any]) -> bool:
+    return block.keys() == {"text"} and not block["text"].strip()
+
+
+def _text_for(block: dict[str, Any]) -> dict[str, Any]:
+    if "json" in block and not isinstance(block["json"], dict):
+        return {"text": json.dumps(block["json"], ensure_ascii=False)}
+    return block
+
+
+# --- What the SDK offers to a call ------------------------------------------------------------------------
+
+
+def context_for(call: ToolUse, invocation_state: dict[str, Any]) -> CallContext:
+    """What is given to a call; what nobody gave comes from the agent that makes it."""
+    given = invocation_state.get(CONTEXT_KEY)
+    given = given if isinstance(given, CallContext) else NOTHING_GIVEN
+    agent = invocation_state.get("agent")
+    engine_state = {name: value for name, value in invocation_state.items() if name != CONTEXT_KEY}
+    return msgspec.structs.replace(
+        given,
+        interrupt=given.interrupt or (asker(_sdk_context(call, agent, engine_state)) if agent else None),
+        resolve=given.resolve or (_resolver(agent) if agent else None),
+        agent=given.agent or (AgentFacts(agent.name, agent.state) if agent else None),
+        invocation_state=_passed_along(given, invocation_state),
+        engine_state=given.engine_state or engine_state,
+    )
+
+
+def _passed_along(given: CallContext, invocation_state: dict[str, Any]) -> Mapping[str, Any]:
+    if given.invocation_state or isinstance(given.invocation_state, CallerState):
+        return given.invocation_state
+    return CallerState(invocation_state)
+
+
+class AgentFacts(msgspec.Struct, frozen=True):
+    """As much of an agent as a tool may see."""
+
+    name: str
+    state: Any
+
+
+class CallerState(MutableMapping[str, Any]):
+    """The state that an agent's caller passed along, without what the SDK and we put into it.
+
+    It is the caller's own dictionary: what a tool writes, the other tools and the caller see.
+    """
+
+    def __init__(self, state: dict[str, Any], passed: Mapping[str, Any] | None = None) -> None:
+        self._state = state
+        self._passed = passed or {}
+        """What the caller passed under names that the SDK uses, and has overwritten."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._passed:
+            return self._passed[name]
+        if is_engine_key(name):
+            raise KeyError(name)
+        return self._state[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if is_engine_key(name):
+            raise KeyError(f"{name} is a name of the agent engine's own")
+        self._state[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        if is_engine_key(name):
+            raise KeyError(name)
+        del self._state[name]
+
+    def __iter__(self) -> Iterator[str]:
+        own = [name for name in self._state if not is_engine_key(name)]
+        return iter([*own, *self._passed])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def is_engine_key(name: str) -> bool:
+    return name in ENGINE_KEYS or name.startswith(ENGINE_PREFIX)
+
+
+def _sdk_context(call: ToolUse, agent: Any, state: dict[str, Any]) -> SdkToolContext:
+    return SdkToolContext(tool_use=cast(SdkToolUse, call), agent=agent, invocation_state=state)
+
+
+def asker(source: Any) -> Callable[[str, Any], Any]:
+    """How a body asks a human: through what the SDK gives a call, a ToolContext or a middleware's context."""
+
+    def ask(name: str, reason: Any) -> Any:
+        try:
+            answer = source.interrupt(name, reason=reason)
+        except InterruptException as waiting:
+            raise InterruptRequested(name, reason, pending=waiting.interrupt) from None
+        return answer if isinstance(source, SdkToolContext) else answer.response
+
+    return ask
+
+
+def _interrupt_of(asked: InterruptRequested, call: ToolUse) -> Interrupt:
+    if isinstance(asked.pending, Interrupt):
+        return asked.pending
+    call_id = call.get("toolUseId", "")
+    return Interrupt(id=f"{CONTEXT_KEY}:{call_id}:{asked.name}", name=asked.name, reason=asked.reason)
+
+
+def _resolver(agent: Any) -> Callable[[str], Tool]:
+    """A body may call the other tools of its agent."""
+
+    def resolve(reference: str) -> Tool:
+        known = agent.tool_registry.registry
+        bridge = known.get(reference)
+        if isinstance(bridge, ToolBridge):
+            return bridge.tool
+        hint = did_you_mean(reference, known)
+        raise ToolFailed(f"Unknown tool: {reference}", code="unknown_tool", hint=hint)
+
+    return resolve
+
+
+# --- While a call runs ------------------------------------------------------------------------------------
+
+_END = object()
+
+
+class _Relay:
+    """Passes a body's progress, reported from whatever thread, on to the stream that waits in the loop."""
+
+    def __init__(self, given: CallContext, tool_id: str, call_id: str) -> None:
+        self.is_open = True
+        self._listener = given.emit
+        self._source = (tool_id, call_id)
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[Any] = asyncio.Queue()
+
+    def emit(self, event: Event) -> None:
+        if self._listener is not None:
+            self._listener(event)
+        if not self.is_open or not isinstance(event, ToolProgress):
+            return
+        if (event.tool_id, event.call_id) != self._source:
+            return  # of a tool that the body calls
+        try:
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, event.data)
+        except RuntimeError:
+            pass  # the loop is closed: the body was abandoned and its program has gone on
+
+    def close(self, _task: object) -> None:
+        self._queue.put_nowait(_END)
+
+    async def reports(self) -> AsyncIterator[Any]:
+        while (data := await self._queue.get()) is not _END:
+            yield data
+
+
+def _signal_of(invocation_state: dict[str, Any]) -> Signal | None:
+    return getattr(invocation_state.get("agent"), "cancel_signal", None)
+
+
+@contextmanager
+def _heeding(parent: Cancellation | None, signal: Signal | None) -> Iterator[Cancellation]:
+    """A call's own wish to stop, made when its run is stopped or its agent is cancelled."""
+    loop = asyncio.get_running_loop()
+    own = Cancellation()
+    timers: list[asyncio.TimerHandle] = []
+
+    def look(signal: Signal) -> None:
+        timers.clear()
+        if signal.is_set():
+            own.set()
+        else:
+            timers.append(loop.call_later(_LOOK_AGAIN_SECONDS, look, signal))
+
+    if parent is not None:
+        parent.add_callback(own.set)
+    if signal is not None:
+        look(signal)
+    try:
+        yield own
+    finally:
+        if parent is not None:
+            parent.remove_callback(own.set)
+        for timer in timers:
+            timer.cancel()

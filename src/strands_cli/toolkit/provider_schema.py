@@ -1,0 +1,229 @@
+"""The schema that a model's provider gets: a plain object, since some take nothing else at the top.
+
+Only what is advertised changes, and it may say less than the tool's own schema, which stays what is enforced.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Schema = dict[str, Any]
+
+MOST_INLINED = 500
+"""References that are replaced by their target; a schema that has more of them keeps the rest as they are."""
+
+_DROPPED = frozenset(
+    {
+        "$schema",
+        "$id",
+        "$anchor",
+        "$dynamicAnchor",
+        "$dynamicRef",
+        "$vocabulary",
+        "$comment",
+        "$defs",
+        "definitions",
+        "unevaluatedProperties",
+        "unevaluatedItems",
+    }
+)
+_COMPOSING = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"})
+_DROPPED_AT_TOP = _COMPOSING | {"enum", "const", "dependentRequired", "propertyNames"}
+_SAYS_ITS_TYPE = ("type", "$ref", "anyOf", "oneOf", "allOf", "not")
+_SUBSCHEMA = ("items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames")
+_SUBSCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_NAMED_SUBSCHEMAS = ("patternProperties", "dependentSchemas")
+_FOR_READERS = frozenset({"title", "description", "default", "examples"})
+
+_TYPE_NAMES: dict[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
+_ANYTHING: tuple[Schema, ...] = (
+    {"type": "string"},
+    {"type": "number"},
+    {"type": "boolean"},
+    {"type": "object"},
+    {"type": "array", "items": {}},
+    {"type": "null"},
+)
+
+
+def provider_schema(schema: Schema) -> Schema:
+    """A schema of `type: object` with `properties` and `required`; only recursive references are left."""
+    plain = _Plain(schema)
+    top = _flat(plain.of(schema, ()))
+    made = {key: value for key, value in top.items() if key not in _DROPPED_AT_TOP}
+    made["type"] = "object"
+    made["properties"] = {name: part for name, part in top.get("properties", {}).items() if part is not False}
+    made["required"] = list(top.get("required", []))
+    definitions = plain.definitions()
+    return made | ({"$defs": definitions} if definitions else {})
+
+
+class _Plain:
+    """Rewrites one document: references inlined, what providers do not know dropped."""
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._kept: dict[str, str] = {}
+        """The references that stay, and the names that their targets get."""
+        self._inlined = 0
+
+    def definitions(self) -> Schema:
+        made: Schema = {}
+        while missing := [reference for reference, name in self._kept.items() if name not in made]:
+            for reference in missing:
+                made[self._kept[reference]] = self.of(resolved(self._root, reference), (reference,))
+        return made
+
+    def of(self, schema: Any, above: tuple[str, ...]) -> Any:
+        if not isinstance(schema, dict):
+            return schema
+        reference = schema.get("$ref")
+        beside = self._rewritten({key: value for key, value in schema.items() if key != "$ref"}, above)
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return beside
+        return _joined(self._target(reference, above), beside)
+
+    def _target(self, reference: str, above: tuple[str, ...]) -> Any:
+        if reference in above or self._inlined >= MOST_INLINED:
+            return {"$ref": f"#/$defs/{self._name(reference)}"}
+        self._inlined += 1
+        return self.of(resolved(self._root, reference), (*above, reference))
+
+    def _name(self, reference: str) -> str:
+        if reference not in self._kept:
+            wished = reference.rpartition("/")[2].strip("#") or "root"
+            is_taken = wished in self._kept.values()
+            self._kept[reference] = f"{wished}_{len(self._kept)}" if is_taken else wished
+        return self._kept[reference]
+
+    def _rewritten(self, schema: Schema, above: tuple[str, ...]) -> Schema:
+        made = {key: value for key, value in schema.items() if key not in _DROPPED}
+        for key in _SUBSCHEMA:
+            if key in made:
+                made[key] = self.of(made[key], above)
+        for key in _SUBSCHEMAS:
+            if isinstance(made.get(key), list):
+                made[key] = [self.of(part, above) for part in made[key]]
+        for key in _NAMED_SUBSCHEMAS:
+            if isinstance(made.get(key), dict):
+                made[key] = {name: self.of(part, above) for name, part in made[key].items()}
+        if isinstance(made.get("properties"), dict):
+            parts = made["properties"].items()
+            made["properties"] = {name: _typed(self.of(part, above)) for name, part in parts}
+        return made
+
+
+def resolved(root: Schema, reference: str) -> Any:
+    """What a local reference points at; where it points at nothing, a schema that takes anything."""
+    target: Any = root
+    for part in filter(None, reference.removeprefix("#").split("/")):
+        name = part.replace("~1", "/").replace("~0", "~")
+        target = target.get(name) if isinstance(target, dict) else None
+    return target if isinstance(target, dict | bool) else {}
+
+
+def _typed(schema: Any) -> Any:
+    """A property that says its type: the SDK takes one that does not for a string."""
+    if schema is True:
+        schema = {}
+    if not isinstance(schema, dict) or any(key in schema for key in _SAYS_ITS_TYPE):
+        return schema
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    names = {_TYPE_NAMES.get(type(value), "") for value in values or ()}
+    if not names or "" in names:
+        return {**schema, "anyOf": list(_ANYTHING)}
+    return {**schema, "type": sorted(names) if len(names) > 1 else names.pop()}
+
+
+def _joined(target: Any, beside: Schema) -> Any:
+    """A reference's target together with the keywords that stand beside the reference."""
+    if not beside or not isinstance(target, dict):
+        return target
+    if (target.keys() & beside.keys()) - _FOR_READERS:
+        return {"allOf": [target, beside]}
+    return {**target, **beside}
+
+
+def _flat(schema: Any) -> Schema:
+    """One object schema for a composed one: all of its properties, and what it requires in any case."""
+    if not isinstance(schema, dict):
+        return {}
+    made = {key: value for key, value in schema.items() if key not in _COMPOSING}
+    for part in _parts(schema.get("allOf")):
+        made = _both(made, part)
+    for keyword in ("anyOf", "oneOf"):
+        branches = list(_parts(schema.get(keyword)))
+        if branches:
+            made = _with_note(_both(made, _either(branches)), _choice(branches))
+    dependent = schema.get("dependentSchemas", {}).values()
+    for part in _parts([schema.get("then"), schema.get("else"), *dependent]):
+        made["properties"] = part.get("properties", {}) | made.get("properties", {})
+    return made
+
+
+def _parts(schemas: Any) -> Iterator[Schema]:
+    return (_flat(part) for part in schemas or () if isinstance(part, dict))
+
+
+def _both(one: Schema, other: Schema) -> Schema:
+    """What has to fit two schemas, said once."""
+    made = {**other, **one}
+    made["properties"] = _merged(one, other, lambda first, second: {"allOf": [first, second]})
+    made["required"] = list(dict.fromkeys([*one.get("required", []), *other.get("required", [])]))
+    if one.get("additionalProperties") != other.get("additionalProperties"):
+        del made["additionalProperties"]  # what the one forbids may be a property of the other
+    return made
+
+
+def _either(branches: list[Schema]) -> Schema:
+    """What has to fit one of several schemas: all properties, but only what every one of them requires."""
+    made: Schema = {"properties": {}}
+    for branch in branches:
+        made["properties"] = _merged(made, branch, _alternative)
+    first, *others = (branch.get("required", []) for branch in branches)
+    return made | {"required": [name for name in first if all(name in other for other in others)]}
+
+
+def _merged(one: Schema, other: Schema, conflict: Callable[[Any, Any], Any]) -> Schema:
+    made = dict(one.get("properties", {}))
+    for name, part in other.get("properties", {}).items():
+        made[name] = part if name not in made or made[name] == part else conflict(made[name], part)
+    return made
+
+
+def _alternative(first: Any, second: Any) -> Any:
+    """Either of two schemas for one property; `const: circle` and `const: square` are an enum of two."""
+    if first is False or second is False:
+        return second if first is False else first
+    listed, more = _values(first), _values(second)
+    if listed is None or more is None:
+        known = first["anyOf"] if first.keys() == {"anyOf"} else [first]
+        return {"anyOf": known if second in known else [*known, second]}
+    texts = {key: first[key] for key in ("title", "description") if key in first}
+    return _typed(texts | {"enum": [*listed, *(value for value in more if value not in listed)]})
+
+
+def _values(schema: Schema) -> list[Any] | None:
+    """The values that a schema allows, where it is nothing but a list of them."""
+    if schema.keys() - {"enum", "const", "type"} - _FOR_READERS:
+        return None
+    return [schema["const"]] if "const" in schema else schema.get("enum")
+
+
+def _choice(branches: list[Schema]) -> str:
+    """The choice in words, since the merged schema no longer tells it."""
+    groups = [", ".join(branch.get("required") or branch.get("properties", {})) for branch in branches]
+    named = list(dict.fromkeys(group for group in groups if group))
+    return f"Give one of these groups: {'; or '.join(named)}." if len(named) > 1 else ""
+
+
+def _with_note(schema: Schema, note: str) -> Schema:
+    said = " ".join(text for text in (schema.get("description"), note) if text)
+    return {**schema, "description": said} if said else schema

@@ -1,0 +1,162 @@
+"""The scripted model: the only fake. A real Model of the SDK that says what a test has told it to say."""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from strands.models import Model
+from strands.types.content import Message, Messages
+from strands.types.streaming import StreamEvent
+from strands.types.tools import ToolSpec
+
+
+@dataclass(frozen=True)
+class Call:
+    """One tool use in a model's answer; `input` is an object, or the very text that the model sends."""
+
+    name: str
+    input: dict[str, Any] | str
+    id: str = ""
+    pieces: int = 1
+    """Over how many deltas the input is spread."""
+
+
+@dataclass(frozen=True)
+class Pause:
+    """The model is silent for a while, before or between what it says."""
+
+    seconds: float
+
+
+Part = str | Call | Pause
+Answer = list[Part] | Exception
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the model was asked."""
+
+    messages: Messages
+    tool_specs: list[ToolSpec]
+    system_prompt: str | None
+    tool_choice: Any = None
+
+    @property
+    def results(self) -> list[dict[str, Any]]:
+        """The tool results in the last message."""
+        return [dict(block["toolResult"]) for block in self.messages[-1]["content"] if "toolResult" in block]
+
+
+def call(name: str, /, **arguments: Any) -> Call:
+    return Call(name, arguments)
+
+
+@dataclass
+class ScriptedModel(Model):
+    """`enqueue` tells it one answer: texts, calls and pauses in a row, or an exception to raise."""
+
+    config: dict[str, Any] = field(default_factory=lambda: {"model_id": "scripted"})
+    answers: deque[Answer] = field(default_factory=deque)
+    requests: list[Request] = field(default_factory=list)
+    tokens: int = 10
+    """What each answer costs, half of it for the input."""
+    _calls: int = 0
+
+    def enqueue(self, *parts: Part | Exception) -> "ScriptedModel":
+        error = next((part for part in parts if isinstance(part, Exception)), None)
+        self.answers.append(error or [part for part in parts if not isinstance(part, Exception)])
+        return self
+
+    def update_config(self, **model_config: Any) -> None:
+        self.config.update(model_config)
+
+    def get_config(self) -> dict[str, Any]:
+        return self.config
+
+    async def stream(
+        self,
+        messages: Messages,
+        tool_specs: list[ToolSpec] | None = None,
+        system_prompt: str | None = None,
+        *,
+        tool_choice: Any = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[StreamEvent]:
+        self.requests.append(Request(messages, tool_specs or [], system_prompt, tool_choice))
+        answer = self._next()
+        yield {"messageStart": {"role": "assistant"}}
+        for part in answer:
+            if isinstance(part, Pause):
+                await asyncio.sleep(part.seconds)
+                continue
+            for chunk in self._chunks(part):
+                yield chunk
+        is_asking = any(isinstance(part, Call) for part in answer)
+        yield {"messageStop": {"stopReason": "tool_use" if is_asking else "end_turn"}}
+        half = self.tokens // 2
+        usage = {"inputTokens": self.tokens - half, "outputTokens": half, "totalTokens": self.tokens}
+        yield {"metadata": {"usage": usage, "metrics": {"latencyMs": 1}}}  # type: ignore[typeddict-item]
+
+    async def structured_output(
+        self, output_model: Any, prompt: Messages, system_prompt: str | None = None, **kwargs: Any
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        self.requests.append(Request(prompt, [], system_prompt))
+        (part,) = self._next()
+        assert isinstance(part, Call), "a structured answer is scripted as a call"
+        assert isinstance(part.input, dict), "a structured answer is scripted as an object"
+        yield {"output": output_model(**part.input)}
+
+    def _next(self) -> list[Part]:
+        assert self.answers, f"the model was asked more often than the script says: {self.requests[-1]}"
+        answer = self.answers.popleft()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _chunks(self, part: str | Call) -> list[StreamEvent]:
+        if isinstance(part, str):
+            return [
+                {"contentBlockStart": {"start": {}}},
+                {"contentBlockDelta": {"delta": {"text": part}}},
+                {"contentBlockStop": {}},
+            ]
+        self._calls += 1
+        use = {"toolUseId": part.id or f"call-{self._calls}", "name": part.name}
+        text = part.input if isinstance(part.input, str) else json.dumps(part.input)
+        size = max(1, -(-len(text) // part.pieces))
+        pieces = [text[start : start + size] for start in range(0, len(text), size)]
+        start: StreamEvent = {"contentBlockStart": {"start": {"toolUse": use}}}  # type: ignore[typeddict-item]
+        deltas: list[StreamEvent] = [
+            {"contentBlockDelta": {"delta": {"toolUse": {"input": piece}}}} for piece in pieces
+        ]
+        return [start, *deltas, {"contentBlockStop": {}}]
+
+
+def history_problems(messages: Messages) -> list[str]:
+    """What a provider would not take in a conversation; an empty list where there is no such thing."""
+    problems = []
+    for index, message in enumerate(messages):
+        following = messages[index + 1] if index + 1 < len(messages) else None
+        if not message["content"]:
+            problems.append(f"message {index} has no content")
+        if index and messages[index - 1]["role"] == message["role"]:
+            problems.append(f"messages {index - 1} and {index} are both from the {message['role']}")
+        for block in message["content"]:
+            if "toolUse" in block and not isinstance(block["toolUse"]["input"], dict):
+                problems.append(f"message {index} has a tool input that is no object")
+        asked, answered = _ids(message, "toolUse"), _ids(following, "toolResult")
+        if asked != answered:
+            problems.append(f"message {index} asks for {asked}, and what follows answers {answered}")
+        if len(set(asked)) < len(asked):
+            problems.append(f"message {index} uses an id twice: {asked}")
+    if messages and _ids(messages[0], "toolResult"):
+        problems.append("the first message answers a tool use that is not there")
+    return problems
+
+
+def _ids(message: Message | None, kind: str) -> list[str]:
+    blocks: list[Any] = message["content"] if message else []
+    return [block[kind]["toolUseId"] for block in blocks if kind in block]
