@@ -156,14 +156,17 @@ def _known_names(schema: dict[str, Any], path: JsonPath) -> list[str]:
     parts = [schema]
     for step in path:
         branches = [branch for part in parts for branch in composed_of(part, schema)]
-        if isinstance(step, int):
-            parts = [branch["items"] for branch in branches if "items" in branch]
-        else:
-            parts = [
-                branch["properties"][step] for branch in branches if step in branch.get("properties", {})
-            ]
+        parts = [part for branch in branches for part in _members(branch, step)]
     named = [branch.get("properties", {}) for part in parts for branch in composed_of(part, schema)]
     return list(dict.fromkeys(name for names in named for name in names))
+
+
+def _members(branch: dict[str, Any], step: str | int) -> list[Any]:
+    """What a schema says of one member of an object or an array."""
+    if isinstance(step, int):
+        return [branch["items"]] if "items" in branch else []
+    named = branch.get("properties", {})
+    return [named[step]] if step in named else [branch.get("additionalProperties")]
 
 
 # What each keyword asks for. A keyword that is missing here is told in the validator's own words.

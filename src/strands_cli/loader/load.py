@@ -1,0 +1,154 @@
+"""`load_spec`: text, document, schema, Spec; every problem with its place in the file."""
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from strands_cli.errors import Issue, SpecError
+from strands_cli.loader.document import MOST_BYTES, Document, read_document
+from strands_cli.loader.inputs import check_variables
+from strands_cli.loader.shape import shaped
+from strands_cli.loader.variables import expand_variables
+from strands_cli.schema.problems import JsonPath, Problem, pointer
+from strands_cli.schema.validator import Validator
+from strands_cli.types import Spec
+
+SCHEMA_FILE = "strands-workflow.schema.json"
+
+
+def load_spec(path: str | Path, variables: Mapping[str, Any] | None = None) -> Spec:
+    """The workflow in a file; SpecError has every problem that keeps it from being one.
+
+    `variables` are values for its inputs.
+    """
+    spec, issues = examine(path, variables)
+    if spec is None or issues:
+        raise SpecError(_summary(path, issues), issues=issues)
+    return spec
+
+
+def examine(path: str | Path, variables: Mapping[str, Any] | None = None) -> tuple[Spec | None, list[Issue]]:
+    """The workflow in a file, as far as it is one, and every problem with it."""
+    document = _read(Path(path))
+    if document.issues and document.value is None:
+        return None, document.issues
+    if not isinstance(document.value, dict):
+        return None, [_not_a_mapping(Path(path))]
+    value = _expanded(document)
+    _follow_references(value, document, Path(path))
+    problems = workflow_schema().problems(value)
+    document.issues += [_issue(problem, document) for problem in problems]
+    if problems:
+        return None, document.issues
+    spec = msgspec.convert(shaped(value), Spec)
+    spec = msgspec.structs.replace(
+        spec, file=Path(path), positions=document.positions, variables=dict(variables or {})
+    )
+    return spec, [*document.issues, *check_variables(spec)]
+
+
+@cache
+def workflow_schema() -> Validator:
+    return Validator(msgspec.json.decode(schema_text()))
+
+
+def schema_text() -> str:
+    return resources.files("strands_cli.schema").joinpath(SCHEMA_FILE).read_text("utf-8")
+
+
+def _read(path: Path) -> Document:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            return _unread(path, f"The file has {path.stat().st_size} bytes; {MOST_BYTES} are taken at most.")
+        text = path.read_text("utf-8-sig")
+    except OSError as error:
+        return _unread(path, f"The file cannot be read: {error.strerror}.")
+    except UnicodeDecodeError as error:
+        return _unread(
+            path, f"The file is not UTF-8 text: byte {error.start} is {error.object[error.start]:#x}."
+        )
+    return read_document(text, str(path))
+
+
+def _unread(path: Path, reason: str) -> Document:
+    issue = Issue(file=str(path), reason=reason, remediation="Give a YAML or JSON file with a workflow.")
+    return Document(None, {}, [issue])
+
+
+def _not_a_mapping(path: Path) -> Issue:
+    return Issue(
+        file=str(path),
+        line=1,
+        reason="A workflow is a mapping with the keys version, name, runtime, agents and pattern.",
+        remediation="'strands schema' prints the format.",
+    )
+
+
+def _expanded(document: Document) -> Any:
+    def missing(path: JsonPath, name: str) -> None:
+        document.issues.append(
+            _placed(
+                document,
+                path,
+                f"The environment variable {name} is not set.",
+                f"Set it, or give a default: ${{{name}:-…}}.",
+            )
+        )
+
+    return expand_variables(document.value, missing, os.environ)
+
+
+def _follow_references(value: dict[str, Any], document: Document, path: Path) -> None:
+    """Puts the files that `agents.*.$ref` names in their places; their values keep their own positions."""
+    agents = value.get("agents")
+    for name, agent in (agents or {}).items() if isinstance(agents, dict) else ():
+        if not isinstance(agent, dict) or not isinstance(agent.get("$ref"), str):
+            continue
+        place: JsonPath = ("agents", name)
+        other = _read(path.parent / agent["$ref"])
+        if not isinstance(other.value, dict) or other.issues:
+            reason = other.issues[0].reason if other.issues else "It holds no agent."
+            where = (*place, "$ref")
+            document.issues.append(
+                _placed(document, where, f"{agent['$ref']}: {reason}", "Name an agent's file.")
+            )
+            value["agents"][name] = {"prompt": ""}
+            continue
+        inner = _expanded(other)
+        document.issues += other.issues
+        document.positions |= {
+            pointer(place) + inside: position for inside, position in other.positions.items() if inside
+        }
+        value["agents"][name] = {**inner, **{key: part for key, part in agent.items() if key != "$ref"}}
+
+
+def _issue(problem: Problem, document: Document) -> Issue:
+    name = problem.path[-1] if problem.path else "the workflow"
+    if problem.keyword == "required":
+        reason = f"The key {name!r} is missing."
+    elif "name" in problem.facts:
+        reason = f"There is no key {name!r} here."
+    else:
+        reason = f"{name!r} must be {problem.expected}, and is {problem.got}."
+    return _placed(document, problem.path, reason, problem.hint or "'strands schema' prints the format.")
+
+
+def _placed(document: Document, path: JsonPath, reason: str, remediation: str) -> Issue:
+    place = path
+    while pointer(place) not in document.positions and place:
+        place = place[:-1]
+    file, line, column = document.positions.get(pointer(place), ("", 0, 0))
+    return Issue(
+        pointer=pointer(path), reason=reason, remediation=remediation, file=file, line=line, column=column
+    )
+
+
+def _summary(path: str | Path, issues: list[Issue]) -> str:
+    first = issues[0]
+    more = f" (and {len(issues) - 1} more)" if len(issues) > 1 else ""
+    return f"{first.place or path}: {first.reason}{more}"

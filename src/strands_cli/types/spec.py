@@ -1,0 +1,199 @@
+"""Spec: a workflow file as a value."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from strands_cli.errors import Issue, Severity
+from strands_cli.types.patterns import Pattern
+
+Position = tuple[str, int, int]
+"""A file, a line and a column."""
+
+
+class Inference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+
+
+class Budgets(msgspec.Struct, frozen=True, kw_only=True):
+    max_steps: int | None = None
+    max_tokens: int | None = None
+    max_duration_s: float | None = None
+
+
+class FailurePolicy(msgspec.Struct, frozen=True, kw_only=True):
+    retries: int = 2
+    backoff: Literal["constant", "exponential", "jitter"] = "exponential"
+    wait_s: float = 1
+    max_wait_s: float = 60
+
+
+class Runtime(msgspec.Struct, frozen=True, kw_only=True):
+    provider: str
+    model_id: str | None = None
+    host: str | None = None
+    region: str | None = None
+    inference: Inference = Inference()
+    max_parallel: int = 8
+    budgets: Budgets = Budgets()
+    failure_policy: FailurePolicy = FailurePolicy()
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True):
+    """An input as a run is given it. Without a type it may be anything."""
+
+    type: str | None = None
+    description: str = ""
+    default: Any = msgspec.UNSET
+    enum: tuple[Any, ...] = ()
+
+
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+    required: dict[str, Input] = {}
+    optional: dict[str, Input] = {}
+    values: dict[str, Any] = {}
+
+    @property
+    def declared(self) -> dict[str, Input]:
+        return {**self.required, **self.optional}
+
+
+class Secret(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    source: Literal["env", "file"] = "env"
+    key: str | None = None
+    path: str | None = None
+
+
+class Env(msgspec.Struct, frozen=True, kw_only=True):
+    secrets: tuple[Secret, ...] = ()
+
+
+class Redact(msgspec.Struct, frozen=True, kw_only=True):
+    tool_inputs: bool = True
+    tool_outputs: bool = True
+
+
+class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
+    otlp_endpoint: str | None = None
+    service_name: str = "strands-cli"
+    sample_rate: float = 1
+    redact: Redact = Redact()
+
+
+class Compaction(msgspec.Struct, frozen=True, kw_only=True):
+    enabled: bool = True
+    when_tokens_over: int = 60000
+    preserve_recent_messages: int = 12
+
+
+class Notes(msgspec.Struct, frozen=True, kw_only=True):
+    file: str
+    include_last: int = 10
+
+
+class ContextPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    compaction: Compaction | None = None
+    notes: Notes | None = None
+    retrieval: dict[str, Any] | None = None
+
+
+class Skill(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    path: str
+    description: str = ""
+
+
+class PythonTool(msgspec.Struct, frozen=True, kw_only=True):
+    callable: str
+
+
+class HttpExecutor(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    base_url: str
+    description: str = ""
+    headers: dict[str, str] = {}
+    timeout: float = 30
+    retries: int = 0
+
+
+class Tools(msgspec.Struct, frozen=True, kw_only=True):
+    python: tuple[PythonTool, ...] = ()
+    http_executors: tuple[HttpExecutor, ...] = ()
+    plugins: tuple[str, ...] = ()
+    mcp: tuple[dict[str, Any], ...] = ()
+
+
+class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
+    prompt: str
+    tools: tuple[str, ...] | None = None
+    """The declared tools that it gets; None for all of them."""
+    skills: tuple[str, ...] | None = None
+    provider: str | None = None
+    model_id: str | None = None
+    host: str | None = None
+    region: str | None = None
+    inference: Inference = Inference()
+    output_schema: dict[str, Any] | None = None
+
+
+class Artifact(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    content: str = msgspec.field(name="from")
+
+
+class Outputs(msgspec.Struct, frozen=True, kw_only=True):
+    artifacts: tuple[Artifact, ...] = ()
+
+
+class Security(msgspec.Struct, frozen=True, kw_only=True):
+    consent: dict[str, Literal["ask", "allow", "deny"]] = {}
+    workspace: tuple[str, ...] | None = None
+    http_allow: tuple[str, ...] = ()
+
+
+class Spec(msgspec.Struct, frozen=True, kw_only=True):
+    version: int
+    name: str
+    runtime: Runtime
+    agents: dict[str, AgentSpec]
+    pattern: Pattern
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    inputs: Inputs = Inputs()
+    env: Env = Env()
+    telemetry: Telemetry = Telemetry()
+    context_policy: ContextPolicy = ContextPolicy()
+    skills: tuple[Skill, ...] = ()
+    tools: Tools = Tools()
+    outputs: Outputs = Outputs()
+    security: Security = Security()
+
+    file: Path = Path()
+    """Where it was read from; relative paths in it are relative to that file's directory."""
+    variables: dict[str, Any] = {}
+    """The inputs that were given when it was loaded."""
+    positions: dict[str, Position] = {}
+
+    def position(self, pointer: str) -> Position:
+        """Where a JSON pointer stands in the file, or the nearest thing around it that is known."""
+        while pointer not in self.positions and pointer:
+            pointer = pointer.rpartition("/")[0]
+        return self.positions.get(pointer, (str(self.file), 0, 0))
+
+    def issue(self, pointer: str, reason: str, remediation: str = "", severity: Severity = "error") -> Issue:
+        file, line, column = self.position(pointer)
+        return Issue(
+            pointer=pointer,
+            reason=reason,
+            remediation=remediation,
+            severity=severity,
+            file=file,
+            line=line,
+            column=column,
+        )
