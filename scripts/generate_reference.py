@@ -1,0 +1,528 @@
+"""Writes docs/reference from the code: `make docs`. With --check, exits with 1 where a page is not current.
+
+Commands come from the command tree, error codes and native tools from their tables, settings and the Python
+interface from the source text. Nothing in a page depends on the machine, the directory or the time.
+"""
+
+import ast
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
+from difflib import unified_diff
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+import strands_cli
+from strands_cli import errors, settings
+from strands_cli.cli.app import strands
+from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.info import ToolInfo
+from strands_cli.toolkit.results import CODES
+from strands_cli.tools import get_registry
+
+DIRECTORY = Path(__file__).resolve().parent.parent / "docs" / "reference"
+NOTE = "<!-- Written by scripts/generate_reference.py. Change the code, then run 'make docs'. -->"
+
+COMMANDS = """# Commands
+
+Results go to standard output, everything else to standard error. With `--json`, standard output is one JSON
+document and nothing else. Every command has `--help`. Exit codes are in
+[error-codes.md](error-codes.md#exit-codes).
+"""
+ERROR_CODES = """# Error codes
+
+A failed call answers with one of these codes. *Retryable* means that the same call may succeed when it is
+made again. *Exit* is what `strands tool call` exits with. How an error looks, and how a tool raises one, is
+in [concepts/errors.md](../concepts/errors.md).
+"""
+EXITS = {
+    0: "It worked.",
+    errors.UsageError.exit_code: "The command line, or a tool's input, is wrong",
+    errors.SpecError.exit_code: "A file that people write is wrong: `strands tool check` found an error, "
+    "`strands doctor` a problem, or the settings cannot be read.",
+    errors.ToolError.exit_code: "The tool failed",
+    errors.UnsupportedError.exit_code: "Something is missing on this machine",
+    19: "Somebody has to be asked first",
+    errors.EXIT_BUG: "A bug in strands-cli: the traceback is on standard error.",
+    errors.EXIT_INTERRUPTED: "Interrupted with Ctrl-C, or cancelled",
+}
+NATIVE_TOOLS = """# Native tools
+
+They come with strands-cli and have no privilege that a tool of yours lacks.
+"""
+SETTINGS = """# Settings
+
+Read from `strands.toml` at the project's root, or from `[tool.strands]` in its `pyproject.toml`. The
+[guide](../guides/settings.md) says how the root is found and shows examples.
+"""
+VARIABLES = {
+    "BYPASS_TOOL_CONSENT": "`1`, `true`, `yes` or `on` gives consent to every tool that asks for it.",
+    "STRANDS_CUSTOM_TOOL_ALLOWLIST": "Dotted callables, divided by commas; added to `allow`.",
+    "STRANDS_LOG": "A level for the log on standard error (`debug`, `info`, `warning`, `error`), or levels "
+    "for parts of it: `tools=debug,toolkit=info`.",
+    "XDG_CACHE_HOME": "Where `strands-cli/` keeps what can be made again, and answers that are too long for "
+    "a model; `~/.cache` otherwise.",
+}
+API = """# Python interface
+
+`strands_cli` loads a name when it is first used, so importing it is cheap. The modules below it hold what
+fewer programs need; those of `strands_cli.runtime` import the agent SDK, the others do not.
+
+## strands_cli
+"""
+MODULES = {
+    "strands_cli.tools.registry": ("ToolRegistry",),
+    "strands_cli.toolkit.info": ("ToolInfo", "ToolCategory"),
+    "strands_cli.tools.base": ("NativeTool",),
+    "strands_cli.toolkit.foreign": ("as_tool", "tools_in"),
+    "strands_cli.toolkit.contract": ("Tool",),
+    "strands_cli.toolkit.results": ("ToolUse", "ToolResult", "error_of"),
+    "strands_cli.toolkit.workspace": ("Workspace",),
+    "strands_cli.toolkit.cancellation": ("Cancellation",),
+    "strands_cli.runtime.tools": ("agent_tools", "load_python_callable"),
+    "strands_cli.runtime.equipment": ("equip", "Equipment"),
+    "strands_cli.runtime.turns": ("PendingCall",),
+    "strands_cli.runtime.slices": ("invoke_in_slices", "stream_in_slices"),
+    "strands_cli.events": ("ToolStarted", "ToolProgress", "ToolFinished"),
+    "strands_cli.telemetry": ("span_listener",),
+    "strands_cli.errors": (
+        "StrandsError",
+        "UsageError",
+        "SpecError",
+        "ToolError",
+        "UnsupportedError",
+        "Issue",
+    ),
+}
+MADE_BY_THE_PLATFORM = {"ToolContext", "Equipment"}
+# The parts of a Tool that it makes itself, and what equips an agent: no program touches them.
+INTERNAL = {
+    "Tool": {"place", "accepted_input", "accepted_output", "shape", "runs_inline"},
+    "ToolContext": {"stop"},
+    "Equipment": {
+        "hear_model",
+        "begin_invocation",
+        "end_invocation",
+        "begin_turn",
+        "end_turn",
+        "begin_call",
+        "end_call",
+        "run_call",
+    },
+}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def main(arguments: list[str]) -> int:
+    pages = {name: "\n".join([NOTE, "", *make()]).strip() + "\n" for name, make in PAGES.items()}
+    if "--check" in arguments:
+        return max(_is_stale(name, text) for name, text in pages.items())
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    for name, text in pages.items():
+        (DIRECTORY / f"{name}.md").write_text(text, "utf-8")
+    return 0
+
+
+def _is_stale(name: str, text: str) -> bool:
+    """Whether a page is not current; tells how."""
+    file = DIRECTORY / f"{name}.md"
+    there = file.read_text("utf-8") if file.is_file() else ""
+    if there == text:
+        return False
+    difference = unified_diff(there.splitlines(), text.splitlines(), "as it is", "as it should be", n=1)
+    print("\n".join([*difference][:40]), file=sys.stderr)
+    print(f"docs/reference/{name}.md is not current: run 'make docs'.", file=sys.stderr)
+    return True
+
+
+# --- Markdown ---------------------------------------------------------------------------------------------
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    head, rows = list(head), [list(row) for row in rows]
+    if not rows:
+        return
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(' '.join(text.split()).replace('|', chr(92) + '|') for text in row)} |"
+    yield ""
+
+
+def block(language: str, text: str) -> Iterator[str]:
+    yield from (f"```{language}", text, "```", "")
+
+
+def link(heading: str, text: str = "") -> str:
+    kept = "".join(letter for letter in heading.lower() if letter.isalnum() or letter in " -_")
+    return f"[{text or heading}](#{kept.replace(' ', '-')})"
+
+
+def plain(text: str) -> str:
+    """Text that was not written as Markdown."""
+    return " ".join(text.split()).replace("*", chr(92) + "*")
+
+
+def code(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
+
+
+# --- Commands ---------------------------------------------------------------------------------------------
+
+
+def commands() -> Iterator[str]:
+    yield COMMANDS
+    seen: dict[int, str] = {}
+    for path, context in _tree(click.Context(strands, info_name="strands")):
+        first = seen.setdefault(id(context.command), path)
+        yield from (f"## {path}", "")
+        yield from _command(path, context) if first == path else (f"The same as {link(first)}.", "")
+
+
+def _tree(context: click.Context) -> Iterator[tuple[str, click.Context]]:
+    yield context.command_path, context
+    for name, command in _commands_of(context):
+        yield from _tree(click.Context(command, info_name=name, parent=context))
+
+
+def _commands_of(context: click.Context) -> Iterator[tuple[str, click.Command]]:
+    group = context.command
+    if isinstance(group, click.Group):
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
+            yield name, command
+
+
+def _command(path: str, context: click.Context) -> Iterator[str]:
+    command = context.command
+    yield from block("text", " ".join([path, *command.collect_usage_pieces(context)]))
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        if paragraph.startswith("\b"):  # what click must not wrap stays as it is here too
+            yield from block("text", paragraph.strip("\b\n"))
+        else:
+            yield from (paragraph, "")
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    yield from table(("option", "meaning"), (_option(option, context) for option in options))
+    inner = _commands_of(context)
+    yield from table(
+        ("command", "what it does"),
+        ((link(f"{path} {name}", name), one.get_short_help_str(1000)) for name, one in inner),
+    )
+
+
+def _option(option: click.Option, context: click.Context) -> tuple[str, str]:
+    value = "" if option.is_flag else f" `{option.make_metavar(context)}`"
+    return code(option.opts) + value, option.help or ""
+
+
+# --- Error codes ------------------------------------------------------------------------------------------
+
+
+def error_codes() -> Iterator[str]:
+    yield ERROR_CODES
+    rows = (
+        (f"`{row.name}`", row.meaning, row.acts, "yes" if row.retryable else "no", str(row.exit_code))
+        for row in CODES.values()
+    )
+    yield from table(("code", "meaning", "who must act", "retryable", "exit"), rows)
+    yield from ("A code that a tool makes up itself counts as `failed`.", "", "## Exit codes", "")
+    known = EXITS.keys() | {errors.StrandsError.exit_code}
+    untold = ({row.exit_code for row in CODES.values()} | _exits(errors.StrandsError)) - known
+    assert not untold, f"Say in EXITS of {__file__} what these exit codes mean: {sorted(untold)}"
+    by_exit: dict[int, list[str]] = {number: [] for number in EXITS}
+    for row in CODES.values():
+        by_exit[row.exit_code].append(row.name)
+    exits = ((str(number), EXITS[number] + _listed(names)) for number, names in sorted(by_exit.items()))
+    yield from table(("exit", "meaning"), exits)
+
+
+def _exits(error: type[errors.StrandsError]) -> set[int]:
+    return {error.exit_code}.union(*map(_exits, error.__subclasses__()))
+
+
+def _listed(names: list[str]) -> str:
+    return f": {code(names)}." if names else ""
+
+
+# --- Native tools -----------------------------------------------------------------------------------------
+
+
+def native_tools() -> Iterator[str]:
+    registry = get_registry()
+    infos = [info for info in registry.list_all() if info.source == "native"]
+    infos.sort(key=lambda info: info.id)
+    yield NATIVE_TOOLS
+    rows = ((link(info.id), str(info.category), info.family) for info in infos)
+    yield from table(("tool", "category", "family"), rows)
+    for info in infos:
+        yield from _native(info, registry.load(info))
+
+
+def _native(info: ToolInfo, tool: Tool) -> Iterator[str]:
+    yield from (f"## {info.id}", "", plain(tool.description), "")
+    facts = {
+        "version": tool.version,
+        "time limit": f"{tool.timeout:g} s",
+        "consent": "asked before each call" if tool.requires_consent else "not needed",
+        "effects": _effects(tool),
+        "hints": code(f"{name}: {json.dumps(value)}" for name, value in tool.annotations.items()),
+        "also called": code([f"native:{info.family}.{info.id}", info.legacy_path]),
+    }
+    yield from table(("", ""), ((name, text) for name, text in facts.items() if text))
+    required = tool.input_schema.get("required", [])
+    properties: dict[str, Any] = tool.input_schema.get("properties", {})
+    rows = (
+        (f"`{name}`", _kind(part), _default(name, part, required), plain(part.get("description", "")))
+        for name, part in properties.items()
+    )
+    yield from table(("argument", "type", "default", "meaning"), rows)
+    if tool.output_schema is not None:
+        yield from ("It returns:", "")
+        yield from block("json", json.dumps(tool.output_schema, indent=2, ensure_ascii=False))
+
+
+def _effects(tool: Tool) -> str:
+    if not tool.effects or tool.effects.exclusive:
+        return "exclusive" if tool.effects else ""
+    sides = {"reads": tool.effects.reads, "writes": tool.effects.writes}
+    return "; ".join(f"{side} {code(items)}" for side, items in sides.items() if items)
+
+
+def _kind(part: dict[str, Any]) -> str:
+    if "enum" in part:
+        return code(json.dumps(option) for option in part["enum"])
+    kind = part.get("type", "any")
+    bounds = [f"{sign} {part[name]}" for name, sign in (("minimum", "≥"), ("maximum", "≤")) if name in part]
+    return ", ".join([" or ".join(kind) if isinstance(kind, list) else kind, *bounds])
+
+
+def _default(name: str, part: dict[str, Any], required: list[str]) -> str:
+    if name in required:
+        return "(required)"
+    return f"`{json.dumps(part['default'], ensure_ascii=False)}`" if "default" in part else ""
+
+
+# --- Settings ---------------------------------------------------------------------------------------------
+
+
+def settings_page() -> Iterator[str]:
+    yield SETTINGS
+    documented = {name: attribute_docs(definition("strands_cli.settings", name)) for name in _SETTINGS}
+    yield from _keys(settings._FileSettings, documented["Settings"] | documented["_FileSettings"])
+    yield from ("## [http]", "")
+    yield from _keys(settings.HttpSettings, documented["HttpSettings"])
+    yield from ("## Environment variables", "")
+    _check_variables()
+    yield from table(("variable", "meaning"), ((f"`{name}`", text) for name, text in VARIABLES.items()))
+
+
+_SETTINGS = ("Settings", "_FileSettings", "HttpSettings")
+_TYPES = {tuple[str, ...]: "list of strings", int: "integer", float | None: "number", bool: "boolean"}
+
+
+def _keys(struct: type[msgspec.Struct], documented: dict[str, str]) -> Iterator[str]:
+    rows = []
+    for field in msgspec.structs.fields(struct):
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            continue  # a table of its own
+        assert documented.get(field.name), f"the setting {field.name} has no docstring in settings.py"
+        default = "none" if field.default is None else f"`{json.dumps(field.default)}`"
+        rows.append(
+            (f"`{field.name}`", _TYPES.get(field.type, str(field.type)), default, documented[field.name])
+        )
+    yield from table(("key", "type", "default", "meaning"), rows)
+
+
+def _check_variables() -> None:
+    """Every environment variable that the code names is told, except those for debugging it, and no other."""
+    files = Path(strands_cli.__file__).parent.rglob("*.py")
+    nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8"))))
+    read = {name for node in nodes for name in _variable(node) if not name.endswith("_DEBUG")}
+    untold, gone = sorted(read - VARIABLES.keys()), sorted(VARIABLES.keys() - read)
+    assert not untold, f"Say in VARIABLES of {__file__} what these do: {untold}"
+    assert not gone, f"No longer read, so take them out of VARIABLES in {__file__}: {gone}"
+
+
+def _variable(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith((".environ.get", "environment.get")):
+        key = node.args[0]
+    elif isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith((".environ", "environment")):
+        key = node.slice
+    else:
+        return
+    if isinstance(key, ast.Constant):
+        yield str(key.value)
+
+
+# --- The Python interface, from its source ----------------------------------------------------------------
+
+
+def api() -> Iterator[str]:
+    yield API
+    for name in strands_cli.__all__:
+        if name != "__version__":
+            yield from _entry(strands_cli._HOMES[name], name)
+    for module, names in MODULES.items():
+        yield from (f"## {module}", "")
+        for name in names:
+            yield from _entry(module, name)
+
+
+def _entry(module: str, name: str) -> Iterator[str]:
+    node = definition(module, name)
+    yield from (f"### {name}", "")
+    if isinstance(node, ast.ClassDef):
+        yield from _class(node)
+    else:
+        yield from block("text", f"{_await(node)}{name}{signature(node)}")
+        yield from _docstring(definition(module, name, overloads=False))
+
+
+def definition(module: str, name: str, *, overloads: bool = True) -> Any:
+    """A class or a function of a module; of an overloaded one, the form with the most parameters."""
+    spec = find_spec(module)
+    assert spec is not None, f"there is no module {module}"
+    assert spec.origin is not None
+    found: list[Any] = [
+        node
+        for node in ast.parse(Path(spec.origin).read_text("utf-8")).body
+        if isinstance(node, Function | ast.ClassDef) and node.name == name
+    ]
+    assert found, f"{module} has no {name}"
+    if len(found) > 1 and overloads:
+        return max(found[:-1], key=lambda node: len(node.args.kwonlyargs))
+    return found[-1]
+
+
+def _await(node: Any) -> str:
+    is_iterator = node.returns is not None and ast.unparse(node.returns).startswith("AsyncIterator")
+    return "await " if isinstance(node, ast.AsyncFunctionDef) and not is_iterator else ""
+
+
+def _docstring(node: Any) -> Iterator[str]:
+    text = ast.get_docstring(node)
+    if text:
+        yield from (text, "")
+
+
+def _class(node: ast.ClassDef) -> Iterator[str]:
+    bases = ", ".join(ast.unparse(base) for base in node.bases)
+    head = f"class {node.name}({bases})" if bases else f"class {node.name}"
+    initial = next(
+        (item for item in node.body if isinstance(item, Function) and item.name == "__init__"), None
+    )
+    if initial is not None and node.name not in MADE_BY_THE_PLATFORM:
+        head += f"\n{node.name}{signature(initial, result=False)}"
+    yield from block("text", head)
+    yield from _docstring(node)
+    hidden = INTERNAL.get(node.name, set())
+    rows = [row for row in _fields(node) if row[0].strip("`") not in hidden]
+    yield from table(("field", "type", "default", "meaning"), rows)
+    members = [(shown, text) for name, shown, text in _members(node, initial) if name not in hidden]
+    yield from table(("member", "meaning"), members)
+
+
+def _fields(node: ast.ClassDef) -> Iterator[tuple[str, str, str, str]]:
+    documented = attribute_docs(node)
+    is_dictionary = any(ast.unparse(base) == "TypedDict" for base in node.bases)
+    for item in node.body:
+        if isinstance(item, ast.AnnAssign) and not ast.unparse(item.target).startswith("_"):
+            name, kind = ast.unparse(item.target), annotation(item.annotation)
+            default = f"`{ast.unparse(item.value)}`" if item.value else "(required)"
+            if is_dictionary and kind.startswith("NotRequired["):
+                default, kind = "(optional)", kind.removeprefix("NotRequired[").removesuffix("]")
+            yield f"`{name}`", f"`{kind}`", default, documented.get(name, "")
+        elif isinstance(item, ast.Assign) and not ast.unparse(item.targets[0]).startswith("_"):
+            name = ast.unparse(item.targets[0])
+            yield f"`{name}`", "", f"`{ast.unparse(item.value)}`", documented.get(name, "")
+
+
+def _members(node: ast.ClassDef, initial: Any) -> Iterator[tuple[str, str, str]]:
+    for item in initial.body if initial else ():
+        target = ast.unparse(item.targets[0]) if isinstance(item, ast.Assign) else ""
+        if target.startswith("self.") and not target.startswith("self._"):
+            yield target[5:], f"`{target[5:]}`", ""
+    for item in node.body:
+        if not isinstance(item, Function) or item.name.startswith("_"):
+            continue
+        is_property = any(ast.unparse(decorator) == "property" for decorator in item.decorator_list)
+        kind = f": {annotation(item.returns)}" if item.returns else ""
+        shown = item.name + (kind if is_property else signature(item))
+        yield item.name, f"`{_await(item)}{' '.join(shown.split())}`", ast.get_docstring(item) or ""
+
+
+def signature(node: Any, *, result: bool = True) -> str:
+    """The parameters and the result as the source has them, one parameter a line where they are many."""
+    parts = list(_parameters(node.args))
+    returned = f" -> {annotation(node.returns)}" if result and node.returns else ""
+    if len(", ".join(parts)) <= 80:
+        return f"({', '.join(parts)}){returned}"
+    return "(\n" + "".join(f"    {part},\n" for part in parts) + f"){returned}"
+
+
+def _parameters(arguments: ast.arguments) -> Iterator[str]:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    missing: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
+    for argument, default in zip(positional, [*missing, *arguments.defaults], strict=True):
+        if argument.arg not in ("self", "cls"):
+            yield _parameter(argument, default)
+    if arguments.vararg:
+        yield "*" + _parameter(arguments.vararg)
+    elif arguments.kwonlyargs:
+        yield "*"
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        yield _parameter(argument, default)
+    if arguments.kwarg:
+        yield "**" + _parameter(arguments.kwarg)
+
+
+def _parameter(argument: ast.arg, default: ast.expr | None = None) -> str:
+    named = f"{argument.arg}: {annotation(argument.annotation)}" if argument.annotation else argument.arg
+    return f"{named} = {ast.unparse(default)}" if default else named
+
+
+def annotation(node: ast.expr) -> str:
+    return ast.unparse(_Unquoted().visit(deepcopy(node)))
+
+
+class _Unquoted(ast.NodeTransformer):
+    """Annotations that are strings, as they are meant."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        return node if ast.unparse(node.value) == "Literal" else self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        return ast.parse(node.value, mode="eval").body if isinstance(node.value, str) else node
+
+
+def attribute_docs(node: ast.ClassDef) -> dict[str, str]:
+    """The strings that stand below the attributes of a class."""
+    return {
+        ast.unparse(item.target): " ".join(str(following.value.value).split())
+        for item, following in pairwise(node.body)
+        if isinstance(item, ast.AnnAssign)
+        and isinstance(following, ast.Expr)
+        and isinstance(following.value, ast.Constant)
+    }
+
+
+PAGES: dict[str, Callable[[], Iterator[str]]] = {
+    "commands": commands,
+    "error-codes": error_codes,
+    "native-tools": native_tools,
+    "settings": settings_page,
+    "api": api,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
