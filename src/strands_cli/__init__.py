@@ -1,12 +1,14 @@
 """Write a tool once; call it the same way from the shell, from Python and from a workflow.
 
-The names below are loaded when they are first used, so that importing the package costs nothing.
+The names below are loaded when they are first used, so that importing the package is cheap.
 """
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from strands_cli.errors import ToolFailed
+    from strands_cli.runtime.equipment import equip
+    from strands_cli.runtime.tools import agent_tools
     from strands_cli.toolkit.call import call_tool
     from strands_cli.toolkit.compose import each, fallback, fan_out, pipe
     from strands_cli.toolkit.context import CallContext, ToolContext
@@ -21,9 +23,11 @@ __all__ = [
     "ToolContext",
     "ToolFailed",
     "__version__",
+    "agent_tools",
     "call_tool",
     "call_tools",
     "each",
+    "equip",
     "fallback",
     "fan_out",
     "get_registry",
@@ -35,9 +39,11 @@ _HOMES = {
     "CallContext": "strands_cli.toolkit.context",
     "ToolContext": "strands_cli.toolkit.context",
     "ToolFailed": "strands_cli.errors",
+    "agent_tools": "strands_cli.runtime.tools",
     "call_tool": "strands_cli.toolkit.call",
     "call_tools": "strands_cli.toolkit.schedule",
     "each": "strands_cli.toolkit.compose",
+    "equip": "strands_cli.runtime.equipment",
     "fallback": "strands_cli.toolkit.compose",
     "fan_out": "strands_cli.toolkit.compose",
     "get_registry": "strands_cli.tools",

@@ -29,6 +29,7 @@ class ToolFinished(msgspec.Struct, frozen=True):
     seconds: float
     output_size: int
     code: str | None = None
+    """Why it failed; `interrupted` where the body asks a human and will be called again."""
 
 
 Event = ToolStarted | ToolProgress | ToolFinished

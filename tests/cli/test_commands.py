@@ -370,7 +370,10 @@ def on_terminal(project: Project, arguments: list[str], answer: bytes, waits_for
             break
         if waits_for in shown and not answered:
             answered = True
+            time.sleep(0.5)  # a person does not answer before the program has begun to read
             os.write(terminal, answer)
+    else:
+        os.kill(pid, signal.SIGKILL)
     status = os.waitpid(pid, 0)[1]
     os.close(terminal)
     return shown.decode(), os.waitstatus_to_exitcode(status)

@@ -407,6 +407,7 @@ def test_a_body_may_return_any_value(value: object, content: list[dict[str, Any]
 UNUSABLE: list[Callable[[], object]] = [
     lambda: {"x": object()},
     lambda: {"x": float("nan")},
+    lambda: float("nan"),
     lambda: [1, [float("inf")]],
     lambda: b"\x00\x01 no image",
     lambda: {"status": "success", "content": ["not a block"]},
@@ -468,9 +469,11 @@ def test_consent_that_nobody_can_give_stops_the_call_before_the_body() -> None:
         pass
 
     assert code_of(ask(probe)) == "consent_required"
+    bypassed = load_settings(environment={"BYPASS_TOOL_CONSENT": "yes"})
     assert code_of(ask(probe, context=CallContext(permit=refuse))) == "denied"
     assert ran == []
     assert code_of(ask(probe, context=CallContext(permit=agree))) is None
+    assert code_of(ask(probe, context=CallContext(settings=bypassed))) is None
 
 
 @pytest.mark.parametrize(

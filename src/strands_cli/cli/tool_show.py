@@ -58,6 +58,8 @@ def _facts(info: ToolInfo) -> Iterator[tuple[str, str]]:
     yield "consent", "asked before each call" if info.requires_consent else "not needed"
     if info.requires:
         yield "requires", json.dumps(info.requires)
+    if info.output_schema:
+        yield "returns", _kind(info.output_schema)
 
 
 def _print_arguments(info: ToolInfo) -> None:
@@ -81,6 +83,11 @@ def _kind(part: Any) -> str:
         return "any"
     if "enum" in part:
         return "|".join(str(option) for option in part["enum"])
+    if "$ref" in part:
+        return str(part["$ref"]).rpartition("/")[2]
+    options = part.get("anyOf") or part.get("oneOf")
+    if options:
+        return "|".join(_kind(option) for option in options)
     kind = part.get("type", "any")
     return "|".join(kind) if isinstance(kind, list) else str(kind)
 

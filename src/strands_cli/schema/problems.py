@@ -32,7 +32,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        place = self.pointer or "the input"
+        place = self.pointer or "the whole"
         if self.keyword == "required":
             sentence = f"{place} is missing"
         elif "name" in self.facts:

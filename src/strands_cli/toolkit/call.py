@@ -86,11 +86,11 @@ async def _permit(tool: Tool, arguments: dict[str, Any], context: CallContext) -
         raise ToolFailed(f"{tool.id} is unavailable: {'; '.join(missing)}", code="unavailable")
     if context.permit is not None:
         await context.permit(tool, arguments)
-    elif tool.requires_consent:
+    elif tool.requires_consent and not (context.settings and context.settings.bypass_consent):
         raise ToolFailed(
             f"{tool.id} asks for consent before it runs, and nobody can be asked here",
             code="consent_required",
-            hint="Pass --yes, or set BYPASS_TOOL_CONSENT=true.",
+            hint="Give it beforehand: --yes, BYPASS_TOOL_CONSENT=true, or CallContext(permit=…) in Python.",
         )
 
 

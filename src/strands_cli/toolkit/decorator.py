@@ -6,7 +6,7 @@ from copy import copy
 from functools import update_wrapper
 from typing import Any, Literal, overload
 
-from strands_cli.errors import Issue, ToolError, ToolFailed
+from strands_cli.errors import Issue, ToolError, ToolFailed, did_you_mean
 from strands_cli.toolkit.adapt import (
     Function,
     context_name,
@@ -52,6 +52,32 @@ class FunctionTool(Tool, kw_only=True, eq=False):
         from strands_cli.toolkit.bridge import bridge_of
 
         yield bridge_of(self)
+
+
+_OPTIONS = frozenset(
+    {
+        "name",
+        "description",
+        "inputSchema",
+        "output_schema",
+        "context",
+        "version",
+        "family",
+        "category",
+        "timeout",
+    }
+    | {
+        "retries",
+        "max_output",
+        "blocking",
+        "isolate",
+        "effects",
+        "annotations",
+        "requires",
+        "requires_consent",
+    }
+    | {"deprecated", "replaced_by"}
+)
 
 
 def is_tool_use(value: object) -> bool:
@@ -122,12 +148,20 @@ def _build(function: Function, options: dict[str, Any]) -> FunctionTool:
     options = {name: value for name, value in options.items() if value is not None}
     spec = options.pop("spec", None)
     try:
+        _refuse_unknown(options)
         if spec is not None:
             options.pop("context", None)
             return tool_from_function(function, spec, **options)
         return _inferred(function, options)
     except ToolError as error:
         raise _placed(function, error) from None
+
+
+def _refuse_unknown(options: dict[str, Any]) -> None:
+    for name in options:
+        if name not in _OPTIONS:
+            hint = did_you_mean(name, _OPTIONS) or f"The options are {', '.join(sorted(_OPTIONS))}."
+            raise ToolError(f"@tool has no option {name!r}", code="unavailable", hint=hint)
 
 
 def _placed(function: Function, error: ToolError) -> ToolError:

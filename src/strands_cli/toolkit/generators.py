@@ -16,7 +16,11 @@ def drain(generator: Generator[Any, Any, Any], context: ToolContext) -> Any:
         try:
             item = next(generator)
         except StopIteration as end:
-            return end.value if end.value is not None else _result(last)
+            if end.value is None:
+                return _result(last)
+            if last is not _NOTHING:
+                context.progress(last)
+            return end.value
         if context.cancelled:
             generator.close()
             raise ToolFailed("Nobody waits for the answer any more", code="cancelled")

@@ -19,7 +19,7 @@ def call_nested(
     call: ToolUse = {"toolUseId": f"{caller.id}/{other.id}", "name": other.id, "input": arguments}
 
     async def value() -> Any:
-        return value_of_result(await call_tool(other, call, context))
+        return value_of_result(await call_tool(other, call, context), other)
 
     return value() if caller.is_async else run_apart(value())
 

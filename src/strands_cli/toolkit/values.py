@@ -27,6 +27,7 @@ def normalise(call_id: str, value: object) -> ToolResult:
     if isinstance(value, bytes):
         return success(call_id, [_image_block(value)])
     if value is None or isinstance(value, bool | int | float):
+        _refuse_nan(value, ())
         return success(call_id, [{"text": str(value)}])
     plain = plain_json(value)
     return success(call_id, [{"text": sendable(plain)} if isinstance(plain, str) else {"json": plain}])

@@ -26,7 +26,9 @@ def load_tool(info: ToolInfo, settings: Settings) -> Tool:
         attribute = getattr(module, info.callable_name)
         tool = _as_tool(attribute, module, info)
     except ToolError as error:
-        raise _failure(info, error.message, error.hint, info.line) from error
+        reason = error.issue.reason if error.issue else error.message
+        line = error.issue.line if error.issue and error.issue.line else info.line
+        raise _failure(info, reason, error.hint, line) from error
     except Exception as error:  # importing a module runs whatever its author wrote
         reason = f"{type(error).__name__}: {error}"
         raise _failure(info, reason, "Correct the file.", _line_in(info.file, error)) from error
