@@ -14,7 +14,6 @@ from pathlib import Path
 
 import msgspec
 
-from strands_cli import __version__
 from strands_cli.settings import cache_directory
 from strands_cli.tools._discovery.reading import Entry, EntryPoint, Reading, Stamp
 
@@ -54,7 +53,8 @@ class Shelf:
 
     def __init__(self, file: Path | None, key: str) -> None:
         self._file = file
-        self._key = f"{FORMAT}|{__version__}|{sys.hexversion:x}|{_state_of_this_code()}|{key!a}"
+        fields = ",".join(ToolInfo.__struct_fields__)
+        self._key = f"{FORMAT}|{fields}|{sys.hexversion:x}|{_state_of_this_code()}|{key!a}"
         self._entries = self._load()
         self._used: dict[str, Entry] = {}
         self._changed = False
