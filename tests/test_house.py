@@ -19,10 +19,16 @@ PACKAGE = REPOSITORY / "src" / "strands_cli"
 # Where a broad except may stand, as "toolkit/call.py:function" or "toolkit/call.py:Class.method", and why.
 BROAD_EXCEPTS: dict[str, str] = {
     "cli/app.py:run": "the last boundary: what arrives here is a bug and exits with 70",
+    "toolkit/call.py:_ask": "what cannot be asked is not allowed",
+    "toolkit/call.py:_tell": "listeners are other people's code",
+    "toolkit/decorator.py:_build": "whatever reading a function raises is told with its place",
     "toolkit/isolated.py:_answer": "whatever an async body raises in the child is its outcome",
+    "toolkit/isolation.py:IsolatedBody.outcome": "a worker thread waits, and must come back with something",
+    "toolkit/nested.py:run_apart.run": "it is raised again where it was waited for",
     "toolkit/outcome.py:_capped": "an exception whose own text fails is still a crash to report",
     "toolkit/outcome.py:run_inline": "whatever a body raises is its outcome",
     "toolkit/running.py:_guarded": "whatever a body raises is its outcome",
+    "toolkit/values.py:normalise": "a value's own methods run here, and are the tool's code too",
     "tools/_discovery/loading.py:load_tool": "importing a module runs whatever its author wrote",
 }
 

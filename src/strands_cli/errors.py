@@ -7,7 +7,8 @@ StrandsError                 for the user: one line, a hint, an exit code
 └── UnsupportedError   18    something this machine or version does not have
 ToolFailed                   for the model: becomes a tool result, never ends a run
 
-Interrupted           130    Ctrl-C
+Interrupted           130    Ctrl-C; what is finished is kept
+OSError                12    nowhere to write: a full disk, a closed stream
 anything else          70    a bug: traceback
 """
 
@@ -17,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 EXIT_INTERRUPTED = 130
+EXIT_UNWRITABLE = 12
 EXIT_BUG = 70
 
 Severity = Literal["error", "warning"]
@@ -79,6 +81,13 @@ class ToolError(StrandsError):
         self.issue = issue
 
 
+class Interrupted(StrandsError):
+    """Ctrl-C; what is finished is kept."""
+
+    exit_code = EXIT_INTERRUPTED
+    code = "interrupted"
+
+
 class UnsupportedError(StrandsError):
     exit_code = 18
     code = "unsupported"
@@ -87,21 +96,27 @@ class UnsupportedError(StrandsError):
 class ToolFailed(Exception):
     """Raised by a tool's body to tell the model that, and why, it cannot do what was asked.
 
-    `code` is one of `toolkit.results.CODES`, or a word of the tool's own, which is treated as `failed`.
+    `code` is one of `toolkit.results.CODES`, or a word of the tool's own, treated as `failed`. What is
+    given in another type is taken as text: a mistake in an error must not hide the error.
     """
+
+    message = ""
+    code = "failed"
+    hint = ""
+    details: Sequence[dict[str, Any]] = ()
 
     def __init__(
         self,
-        message: str,
+        message: object,
         *,
         code: str = "failed",
         hint: str = "",
         details: Iterable[dict[str, Any]] = (),
     ) -> None:
         super().__init__(message)
-        self.message = message
-        self.code = code
-        self.hint = hint
+        self.message = str(message)
+        self.code = str(code)
+        self.hint = str(hint)
         self.details = list(details)
 
 

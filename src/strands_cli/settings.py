@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.errors import Issue, SpecError, did_you_mean
+from strands_cli.errors import Issue, SpecError, UsageError, did_you_mean
 
 DEFAULT_THREADS = 40
 _TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
@@ -58,7 +58,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 def load_settings(start: Path | None = None, environment: Mapping[str, str] = os.environ) -> Settings:
     """The settings in force in a directory (by default the current one)."""
-    directory = (start or Path.cwd()).resolve()
+    directory = _resolved(start)
     project = find_project(directory)
     file, table = _read_table(project)
     values = _convert(table, file)
@@ -66,13 +66,29 @@ def load_settings(start: Path | None = None, environment: Mapping[str, str] = os
     return Settings(
         project=project,
         file=file,
-        workspace=tuple((project / root).resolve() for root in values.workspace),
+        workspace=tuple(_root(project, root, file) for root in values.workspace),
         allow=(*values.allow, *(item for item in custom if item)),
         threads=values.threads,
         timeout=values.timeout,
         http=values.http,
         bypass_consent=environment.get("BYPASS_TOOL_CONSENT", "").strip().lower() in _TRUE_WORDS,
     )
+
+
+def _resolved(start: Path | None) -> Path:
+    try:
+        return (start or Path.cwd()).resolve()
+    except OSError:
+        raise UsageError(
+            "The current directory does not exist any more.", hint="Change to another one."
+        ) from None
+
+
+def _root(project: Path, root: str, file: Path | None) -> Path:
+    try:
+        return (project / root).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise SpecError(f"{file}: workspace has an unusable path {root!r}: {error}") from None
 
 
 def find_project(directory: Path) -> Path:
@@ -107,11 +123,12 @@ def _read_table(project: Path) -> tuple[Path | None, dict[str, Any]]:
 def _strands_table(file: Path) -> dict[str, Any] | None:
     """`[tool.strands]`; parsed only where the text speaks of it, since many a pyproject is large."""
     try:
-        if b"tool.strands" not in file.read_bytes():
+        if not file.is_file() or b"tool.strands" not in file.read_bytes():
             return None
     except OSError:
         return None
-    table = _read_toml(file).get("tool", {}).get("strands")
+    tool = _read_toml(file).get("tool")
+    table = tool.get("strands") if isinstance(tool, dict) else None
     return table if isinstance(table, dict) else None
 
 
@@ -130,19 +147,18 @@ def _convert(table: dict[str, Any], file: Path | None) -> _FileSettings:
         values = msgspec.convert(table, _FileSettings)
     except msgspec.ValidationError as error:
         raise _refusal(str(error), table, file) from None
-    if (
-        values.threads < 1
-        or (values.timeout is not None and values.timeout <= 0)
-        or values.http.max_bytes < 1
-    ):
+    timeout_fits = values.timeout is None or values.timeout > 0  # not so for NaN
+    if values.threads < 1 or not timeout_fits or values.http.max_bytes < 1:
         raise SpecError(f"{file}: threads, timeout and http.max_bytes must be greater than zero")
     return values
 
 
 def _refusal(reason: str, table: dict[str, Any], file: Path | None) -> SpecError:
     known = _FileSettings.__struct_fields__
+    http = table.get("http")
+    inner = http if isinstance(http, dict) else {}
     unknown = [key for key in table if key not in known] or [
-        key for key in table.get("http", ()) if key not in HttpSettings.__struct_fields__
+        key for key in inner if key not in HttpSettings.__struct_fields__
     ]
     hint = did_you_mean(unknown[0], (*known, *HttpSettings.__struct_fields__)) if unknown else ""
     remedy = hint or f"The keys are {', '.join(known)}."

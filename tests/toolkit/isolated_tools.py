@@ -38,6 +38,22 @@ def spawn(mark: str) -> None:
     time.sleep(60)
 
 
+@tool(
+    spec=spec("leave_group", mark={"type": "string"}, then={"type": "string"}), isolate="process", timeout=60
+)
+def leave_group(mark: str, then: str) -> str:
+    """Starts a process in a session of its own, and one that has been orphaned on purpose."""
+    sleep = f"{sys.executable} -c 'import time; time.sleep(60)' {mark}"
+    subprocess.Popen(["setsid", "sh", "-c", f"exec {sleep}-session"])
+    subprocess.run(["sh", "-c", f"(setsid {sleep}-twice >/dev/null 2>&1 &) &"], check=True)
+    time.sleep(0.3)
+    if then == "crashed":
+        os.kill(os.getpid(), 9)
+    if then != "answered":
+        time.sleep(60)
+    return "answered"
+
+
 @tool(spec=spec("die", how={"type": "string"}), isolate="process", timeout=20)
 def die(how: str) -> None:
     if how == "kill":
@@ -73,3 +89,8 @@ def look(context: ToolContext) -> dict[str, Any]:
         "user": context.invocation_state["user"],
         "here": Path.cwd() == Path.cwd(),
     }
+
+
+@tool(spec=spec("same", value={"type": "object"}), isolate="process", timeout=20)
+def same(value: dict[str, Any]) -> dict[str, Any]:
+    return value

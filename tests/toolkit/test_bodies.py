@@ -33,6 +33,13 @@ def process_with(mark: str) -> bool:
     return False
 
 
+def wait_for_end(mark: str) -> bool:
+    deadline = time.monotonic() + 5
+    while process_with(mark) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not process_with(mark)
+
+
 def test_an_isolated_body_runs_in_a_process_group_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
     answer = ask(isolated_tools.whoami)["content"][0]["json"]
     assert answer["pid"] != os.getpid()
@@ -51,10 +58,37 @@ def test_an_isolated_body_that_holds_the_interpreter_lock_meets_its_deadline() -
 def test_the_children_of_an_isolated_body_end_with_it() -> None:
     mark = f"strands-test-{os.getpid()}-{time.monotonic_ns()}"
     assert code_of(ask(isolated_tools.spawn, {"mark": mark})) == "timeout"
-    deadline = time.monotonic() + 5
-    while process_with(mark) and time.monotonic() < deadline:
+    assert wait_for_end(mark)
+
+
+def test_descendants_that_leave_the_group_end_with_an_isolated_body() -> None:
+    for name in ("timeout", "cancelled", "answered", "crashed"):
+        mark = f"strands-test-{os.getpid()}-{time.monotonic_ns()}"
+        cancel = Cancellation()
+        if name == "cancelled":
+            threading.Timer(0.8, cancel.set).start()
+        how = {"mark": mark, "then": name}
+        result = ask(isolated_tools.leave_group, how, CallContext(cancel=cancel, timeout=1.5))
+        assert code_of(result) == (None if name == "answered" else name)
+        assert wait_for_end(mark), f"something survives when a body is {name}"
+
+
+def test_an_isolated_body_ends_with_its_host() -> None:
+    mark = f"strands-test-{os.getpid()}-{time.monotonic_ns()}"
+    text = (
+        "import asyncio, sys\nfrom strands_cli import CallContext, call_tool\n"
+        "from tests.toolkit.isolated_tools import leave_group\n"
+        "call = {'toolUseId': 't', 'input': {'mark': sys.argv[1], 'then': 'timeout'}}\n"
+        "asyncio.run(call_tool(leave_group, call, CallContext(timeout=50)))\n"
+    )
+    host = subprocess.Popen([sys.executable, "-c", text, mark])
+    deadline = time.monotonic() + 20
+    while not process_with(mark + "-twice") and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not process_with(mark)
+    assert process_with(mark + "-twice"), "the body runs"
+    host.kill()
+    host.wait()
+    assert wait_for_end(mark)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +196,12 @@ def test_a_generators_last_yield_or_its_return_value_is_the_result() -> None:
     assert ask(returned, context=context)["content"] == [{"json": {"answer": 42}}]
     assert ask(streamed, context=context)["content"] == [{"text": "all"}]
     assert ask(empty)["content"] == [{"text": "None"}]
-    assert [event.data for event in events if isinstance(event, ToolProgress)] == ["half", "half", "half"]
+    assert [event.data for event in events if isinstance(event, ToolProgress)] == [
+        "half",
+        "half",
+        "nearly",
+        "half",
+    ]
 
 
 def test_a_generator_that_never_ends_is_answered_at_its_deadline_and_then_stops() -> None:
@@ -235,10 +274,19 @@ def test_a_body_calls_other_tools_the_same_way() -> None:
     async def endless(context: ToolContext) -> Any:
         return await context.call("endless")
 
-    known: dict[str, Tool] = {"double": double, "endless": endless}
+    @tool
+    async def more(context: ToolContext) -> int:
+        return 1 + await context.call("count")
+
+    @tool
+    def count() -> int:
+        return 41
+
+    known: dict[str, Tool] = {"double": double, "endless": endless, "count": count}
     context = CallContext(resolve=known.__getitem__)
     assert ask(twice, {"n": 4}, context)["content"] == [{"text": "8!"}]
     assert ask(twice_sync, {"n": 4}, context)["content"] == [{"text": "8!"}]
+    assert ask(more, context=context)["content"] == [{"text": "42"}]
     assert ask(wrong, context=context)["content"] == [{"text": "input_invalid /n"}]
     result = ask(endless, context=context)
     assert code_of(result) == "failed"
@@ -413,6 +461,7 @@ def test_the_caller_being_cancelled_ends_the_body_and_is_reported() -> None:
     ("options", "words"),
     [
         ({"timeout": 0}, "greater than zero"),
+        ({"timout": 3}, "no option 'timout'"),
         ({"version": "one"}, "not a version"),
         ({"category": "filez"}, "none of"),
         ({"requires": {"x": 5}}, "version range"),

@@ -10,7 +10,15 @@ from typing import Any
 import click
 
 from strands_cli.cli.output import print_bug, print_error
-from strands_cli.errors import EXIT_BUG, EXIT_INTERRUPTED, StrandsError, ToolError, UsageError
+from strands_cli.errors import (
+    EXIT_BUG,
+    EXIT_INTERRUPTED,
+    EXIT_UNWRITABLE,
+    Interrupted,
+    StrandsError,
+    ToolError,
+    UsageError,
+)
 
 # name -> (module:attribute, the line that --help shows): a command's module is imported when it is used.
 COMMANDS = {
@@ -19,6 +27,11 @@ COMMANDS = {
         "List every tool, its origin and whether it is available.",
     ),
     "tool": ("strands_cli.cli.tool:tool", "List, show, call, check and create tools."),
+    "validate": ("strands_cli.cli.validate:validate", "Find every mistake in workflow files."),
+    "plan": ("strands_cli.cli.workflow.plan:plan", "Say what a workflow would run, and in which order."),
+    "explain": ("strands_cli.cli.workflow.explain:explain", "Tell a workflow in prose, for review."),
+    "graph": ("strands_cli.cli.workflow.graph:graph", "Draw a workflow: Mermaid, Graphviz or SVG."),
+    "schema": ("strands_cli.cli.schema:schema", "Print the JSON Schema of workflow files."),
     "doctor": ("strands_cli.cli.doctor:doctor", "Say what this machine and this project have and lack."),
     "completion": ("strands_cli.cli.completion:completion", "Print the completion script for a shell."),
     "version": ("strands_cli.cli.version:version", "Print the version."),
@@ -118,15 +131,27 @@ def run(arguments: Sequence[str]) -> int:
         print_error(_as_usage_error(error), as_json=as_json)
         return UsageError.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("Interrupted.", err=True)
+        print_error(Interrupted("Interrupted."), as_json=as_json)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader went away, as `| head` does; what is left in the buffer has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception:  # noqa: BLE001 - whatever arrives here is a bug: shown in full, with its own exit code
-        print_bug()
+    except OSError as error:
+        return _unwritable(error, as_json)
+    except Exception as error:  # noqa: BLE001 - whatever arrives here is a bug: shown in full, with its own exit code
+        print_bug(error, as_json=as_json)
         return EXIT_BUG
+
+
+def _unwritable(error: OSError, as_json: bool) -> int:
+    """What only the machine can have caused: a full disk, a closed stream, a directory that is gone."""
+    failed = StrandsError(f"{error.strerror or error}: {error.filename or 'standard output'}")
+    try:
+        print_error(failed, as_json=as_json)
+    except (OSError, ValueError):
+        pass  # there is nowhere left to say it
+    return EXIT_UNWRITABLE
 
 
 def _exit_code(error: StrandsError) -> int:

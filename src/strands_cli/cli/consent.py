@@ -18,7 +18,7 @@ def permit_for(settings: Settings, *, yes: bool) -> Permit | None:
     """What decides over a tool that asks for consent; None where nobody can be asked."""
     if yes or settings.bypass_consent:
         return _grant
-    if sys.stdin.isatty() and sys.stderr.isatty():
+    if sys.stdin and sys.stdin.isatty() and sys.stderr.isatty():
         return _ask
     return None
 
@@ -33,5 +33,9 @@ async def _ask(tool: Tool, arguments: dict[str, Any]) -> None:
     shown = json.dumps(arguments, indent=2, ensure_ascii=False)
     cut = shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + "\n…"
     click.echo(f"{tool.id} asks for your consent to run with\n{cut}", err=True)
-    if not click.confirm("Run it?", default=False, err=True):
+    try:
+        agreed = click.confirm("Run it?", default=False, err=True)
+    except click.Abort:  # Ctrl-C ends the command, not only this call
+        raise KeyboardInterrupt from None
+    if not agreed:
         raise ToolFailed(f"You refused the call of {tool.id}.", code="denied")

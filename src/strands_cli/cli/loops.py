@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -12,8 +13,14 @@ _FAREWELL_SECONDS = 0.5
 def run_async(main: Coroutine[Any, Any, T]) -> T:
     """As asyncio.run, but a body that ignores its cancellation does not hold up the end of the command."""
     loop = asyncio.new_event_loop()
+    task = loop.create_task(_with_farewell(main))
     try:
-        return loop.run_until_complete(_with_farewell(main))
+        return loop.run_until_complete(task)
+    except KeyboardInterrupt:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            loop.run_until_complete(task)
+        raise
     finally:
         loop.close()
 

@@ -21,8 +21,11 @@ def tool_output_aside() -> Iterator[None]:
     try:
         yield
     finally:
-        sys.stdout.flush()
+        if not sys.stdout.closed:
+            sys.stdout.flush()
         os.dup2(kept, 1)
+        if sys.stdout.closed:  # by the tool; the result still has to be said
+            sys.stdout = os.fdopen(os.dup(kept), "w")
         os.close(kept)
 
 
@@ -43,6 +46,9 @@ def print_error(error: StrandsError, *, as_json: bool) -> None:
     if as_json:
         print_json({"error": error_document(error)})
         return
+    if isinstance(error, SpecError) and error.issues:
+        print_issues(error.issues, err=True)
+        return
     click.echo(f"{click.style('error:', fg='red', bold=True)} {error.message}", err=True)
     if error.hint:
         click.echo(f"  {error.hint}", err=True)
@@ -55,10 +61,12 @@ def error_document(error: StrandsError) -> dict[str, Any]:
     return document
 
 
-def print_bug() -> None:
+def print_bug(error: Exception, *, as_json: bool) -> None:
     import traceback
 
     traceback.print_exc(file=sys.stderr)
+    if as_json:
+        print_json({"error": {"code": "bug", "message": f"{type(error).__name__}: {error}", "hint": ""}})
     click.echo("This is a bug in strands-cli. Please report it with the text above.", err=True)
 
 

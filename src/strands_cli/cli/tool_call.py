@@ -2,6 +2,7 @@
 
 import json
 import sys
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from strands_cli.errors import UsageError
 from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.results import ToolResult, code_row, error_of
-from strands_cli.toolkit.workspace import Workspace
+from strands_cli.toolkit.workspace import Workspace, current_directory
 from strands_cli.tools import get_registry
 
 
@@ -33,6 +34,8 @@ def call(reference: str, given: tuple[str, ...], timeout: float | None, yes: boo
     The input is one JSON object, '-' to read it from standard input, '@FILE' to read it from a file, or
     KEY=VALUE pairs, typed by the tool's schema.
     """
+    if timeout is not None and isnan(timeout):
+        raise UsageError("--timeout is not a number.", hint="Give seconds, such as --timeout 5.")
     registry = get_registry()
     info = registry.require(reference)
     if info.deprecated:
@@ -45,7 +48,7 @@ def call(reference: str, given: tuple[str, ...], timeout: float | None, yes: boo
         timeout=timeout,
         max_output=0,
         settings=registry.settings,
-        workspace=Workspace(registry.settings.workspace, Path.cwd()),
+        workspace=Workspace(registry.settings.workspace, current_directory()),
         resolve=registry.load,
     )
     sent = _input(given, tool.input_schema)
@@ -65,6 +68,8 @@ def _input(given: tuple[str, ...], schema: dict[str, Any]) -> object:
 
 def _text(argument: str) -> str:
     if argument == "-":
+        if sys.stdin is None:
+            raise UsageError("Standard input is closed.", hint="Pass the JSON as an argument, or @FILE.")
         return sys.stdin.read()
     if not argument.startswith("@"):
         return argument

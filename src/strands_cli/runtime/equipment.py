@@ -45,6 +45,7 @@ from strands_cli.toolkit.values import encoded_size
 _ALREADY_RUN = "event_loop_cycle_id"
 """A state that has this key has been through the SDK, which has written its own names over the caller's."""
 _MOST_NAMES = 20
+_NO_ANSWER = "(the model gave no answer)"
 _NAMELESS_CALL = "(a call without a name or an id)"
 
 
@@ -127,8 +128,9 @@ class Equipment:
 
     def _put_right(self, answer: ModelStopReason, texts: list[str]) -> None:
         self._misnamed = mend(answer.message, texts)
-        if answer.stop_reason == "tool_use" and not answer.message["content"]:
-            answer.message["content"].append({"text": _NAMELESS_CALL})
+        if not answer.message["content"]:
+            text = _NAMELESS_CALL if answer.stop_reason == "tool_use" else _NO_ANSWER
+            answer.message["content"].append({"text": text})
 
     # --- a turn -----------------------------------------------------------------------------------------
 

@@ -122,7 +122,7 @@ def _alternatives(
 ) -> Iterator[Problem]:
     """anyOf and oneOf: the alternative that came closest, or all types that would have done."""
     branches = [list(explain(branch, schema)) for branch in facts["context"]]
-    if not any(branches):
+    if not all(branches):
         yield Problem(
             path=path,
             keyword=error.kind.name,

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from strands_cli.errors import ToolError
@@ -61,10 +62,12 @@ def takes_tool_use(function: Function, schema: dict[str, Any]) -> bool:
     """Whether a function beside a spec is called as SDK modules are: `f(tool, **kwargs)`."""
     parameters = _parameters(function)
     first = parameters[0] if parameters else None
-    properties = bare_schema(schema).get("properties", {})
-    return bool(
-        first and first.kind in _POSITIONAL and first.name not in properties and not is_context(first)
-    )
+    if first is None or first.kind not in _POSITIONAL or is_context(first):
+        return False
+    if first.name in bare_schema(schema).get("properties", {}):
+        return False
+    others = [item for item in parameters[1:] if item.default is item.empty and not is_context(item)]
+    return "tool" in first.name or (bool(others) and all(item.kind is item.VAR_KEYWORD for item in others))
 
 
 def tool_use_invoke(function: Function) -> Invoke:
@@ -98,6 +101,7 @@ def keyword_invoke(
 
 
 def _yielding(function: Function, invoke: Invoke) -> Invoke:
+    function = _inner(function)
     if inspect.isgeneratorfunction(function):
         return lambda arguments, context: drain(invoke(arguments, context), context)
     if inspect.isasyncgenfunction(function):
@@ -106,7 +110,18 @@ def _yielding(function: Function, invoke: Invoke) -> Invoke:
 
 
 def runs_async(function: Function) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+    """Whether calling it gives something to wait for; a plain wrapper gives what it wraps."""
+    inner = _inner(function)
+    return inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner)
+
+
+def _inner(function: Function) -> Function:
+    if isinstance(function, partial):
+        return _inner(function.func)
+    unwrapped: Any = inspect.unwrap(function)
+    if inspect.isroutine(unwrapped) or isinstance(unwrapped, type):
+        return unwrapped
+    return type(unwrapped).__call__
 
 
 def context_name(function: Function, context: bool | str = False) -> str | None:
@@ -122,7 +137,8 @@ def refuse_mismatch(function: Function, schema: dict[str, Any], context: str | N
         [item for item in _parameters(function) if item.name != context], bare_schema(schema)
     )
     if mismatch:
-        raise ToolError(f"{function.__name__} does not fit its spec: {mismatch}", code="unavailable")
+        name = getattr(function, "__name__", type(function).__name__)
+        raise ToolError(f"{name} does not fit its spec: {mismatch}", code="unavailable")
 
 
 def _mismatch(parameters: list[inspect.Parameter], schema: dict[str, Any]) -> str:

@@ -3,6 +3,8 @@
 import json
 import re
 from copy import deepcopy
+from decimal import Decimal
+from math import isfinite
 from typing import Any, NoReturn
 
 import msgspec
@@ -11,9 +13,12 @@ from strands_cli.errors import ToolFailed
 from strands_cli.schema.problems import JsonPath, Problem, describe, shorten
 from strands_cli.schema.references import local_target
 from strands_cli.schema.validator import Validator
+from strands_cli.toolkit.results import sendable
 
-_INTEGER = re.compile(r"-?\d{1,300}")
-_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,299})")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
+_DEEPEST = 200
+_MOST_TOLD = 20
 _UNCHANGED = object()
 
 
@@ -29,7 +34,40 @@ def parse_object(sent: object) -> dict[str, Any]:
         raise _malformed(_where(sent, error)) from None
     if not isinstance(value, dict):
         raise _malformed(f"it is {describe(value)}")
+    problem = _unsendable(value)
+    if problem:
+        raise _malformed(problem)
     return value
+
+
+def _unsendable(value: Any) -> str:
+    """Why a parsed value could not be sent on as JSON, or nothing."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        for item in level:
+            if isinstance(item, float) and not isfinite(item):
+                return "it has a number that is too large"
+            if isinstance(item, str) and not item.isascii() and sendable(item) != item:
+                return "it has half of a surrogate pair in a string"
+        level = [inner for item in level for inner in _members(item)]
+        if not level:
+            return ""
+    return "it is nested too deeply"
+
+
+def _members(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    return value if isinstance(value, list) else []
+
+
+def copied(value: Any) -> Any:
+    """A copy that a body may change: what the caller sent is the caller's, and may stand in a history."""
+    if isinstance(value, dict):
+        return {
+            key: copied(inner) if isinstance(inner, dict | list) else inner for key, inner in value.items()
+        }
+    return [copied(inner) if isinstance(inner, dict | list) else inner for inner in value]
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -62,22 +100,26 @@ def fit(sent: dict[str, Any], accepted: Validator) -> dict[str, Any]:
     """The input as the schema accepts it, after lossless coercions; ToolFailed with every problem."""
     if accepted.accepts(sent):
         return sent
-    mended = sent
-    for problem in accepted.problems(sent):
-        value = _coerce(problem, _value_at(sent, problem.path))
-        if value is not _UNCHANGED:
-            mended = _with_value(mended, problem.path, value)
-    if mended is not sent and accepted.accepts(mended):
-        return mended
-    raise _invalid(accepted.problems(mended))
+    problems = accepted.problems(sent)
+    changes = [(problem.path, _coerce(problem, _value_at(sent, problem.path))) for problem in problems]
+    changes = [(path, value) for path, value in changes if value is not _UNCHANGED and path]
+    if changes:
+        sent = copied(sent)
+        for path, value in changes:
+            _value_at(sent, path[:-1])[path[-1]] = value
+        problems = accepted.problems(sent)
+    if problems:
+        raise _invalid(problems)
+    return sent
 
 
 def _invalid(problems: list[Problem]) -> ToolFailed:
-    sentences = "; ".join(problem.sentence for problem in problems)
+    sentences = "; ".join(problem.sentence for problem in problems[:_MOST_TOLD])
+    more = f"; and {len(problems) - _MOST_TOLD} more" if len(problems) > _MOST_TOLD else ""
     return ToolFailed(
-        f"The input does not fit: {sentences}",
+        f"The input does not fit: {sentences}{more}",
         code="input_invalid",
-        details=[problem.as_detail() for problem in problems],
+        details=[problem.as_detail() for problem in problems[:_MOST_TOLD]],
     )
 
 
@@ -93,29 +135,20 @@ def _coerce(problem: Problem, value: object) -> object:
     types = problem.facts["types"]
     if ("integer" in types or "number" in types) and _INTEGER.fullmatch(value):
         return int(value)
-    if "number" in types and _NUMBER.fullmatch(value):
+    if "number" in types and _NUMBER.fullmatch(value) and Decimal(value) == Decimal(repr(float(value))):
         return float(value)
     if "boolean" in types and value.lower() in ("true", "false"):
         return value.lower() == "true"
     return _UNCHANGED
 
 
-def _value_at(document: Any, path: JsonPath) -> object:
+def _value_at(document: Any, path: JsonPath) -> Any:
     for part in path:
         try:
             document = document[part]
         except (KeyError, IndexError, TypeError):
             return None
     return document
-
-
-def _with_value(document: Any, path: JsonPath, value: object) -> Any:
-    """A copy of the document with one value replaced; what the caller sent stays as it was."""
-    if not path:
-        return value
-    copy = document.copy()
-    copy[path[0]] = _with_value(document[path[0]], path[1:], value)
-    return copy
 
 
 class Shape(msgspec.Struct, frozen=True):

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from strands_cli.errors import ToolFailed
-from strands_cli.events import ToolFinished, ToolStarted
-from strands_cli.toolkit.arguments import fit, parse_object
-from strands_cli.toolkit.context import NOTHING_GIVEN, CallContext, ToolContext, inside_of
+from strands_cli.events import Event, ToolFinished, ToolStarted
+from strands_cli.toolkit.arguments import copied, fit, parse_object
+from strands_cli.toolkit.context import NOTHING_GIVEN, CallContext, Permit, ToolContext, inside_of
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.interrupts import InterruptRequested
 from strands_cli.toolkit.outcome import run_inline, value_of
@@ -31,7 +31,7 @@ async def call_tool(tool: Tool, call: ToolUse, context: CallContext = NOTHING_GI
         return await _answer(tool, call, context)
     call_id = call.get("toolUseId", "")
     started = perf_counter()
-    context.emit(ToolStarted(tool.id, tool.version, call_id, call.get("input")))
+    _tell(context, ToolStarted(tool.id, tool.version, call_id, call.get("input")))
     code: str | None = "cancelled"  # what it comes to when the caller's own task is cancelled
     size = 0
     try:
@@ -43,7 +43,19 @@ async def call_tool(tool: Tool, call: ToolUse, context: CallContext = NOTHING_GI
         code = "interrupted"
         raise
     finally:
-        context.emit(ToolFinished(tool.id, tool.version, call_id, perf_counter() - started, size, code))
+        seconds = perf_counter() - started
+        _tell(context, ToolFinished(tool.id, tool.version, call_id, seconds, size, code))
+
+
+def _tell(context: CallContext, event: Event) -> None:
+    """A listener that fails is its owner's trouble, not the call's."""
+    try:
+        if context.emit is not None:
+            context.emit(event)
+    except Exception:  # listeners are other people's code
+        import logging
+
+        logging.getLogger("strands_cli.tools").exception("a listener failed at %s", type(event).__name__)
 
 
 async def _answer(tool: Tool, call: ToolUse, context: CallContext) -> ToolResult:
@@ -66,7 +78,11 @@ async def _answer(tool: Tool, call: ToolUse, context: CallContext) -> ToolResult
 def prepare(tool: Tool, call: ToolUse) -> dict[str, Any]:
     """The body's arguments; ToolFailed (`input_malformed`, `input_invalid`) where there are none."""
     arguments = fit(parse_object(call.get("input", {})), tool.accepted_input)
-    return tool.shape.complete(arguments) if tool.shape else arguments
+    own = tool.shape.complete(arguments) if tool.shape else arguments.copy()
+    for name, value in own.items():
+        if isinstance(value, dict | list):
+            own[name] = copied(value)
+    return own
 
 
 def finish(tool: Tool, call_id: str, value: object, max_output: int | None = None) -> ToolResult:
@@ -85,13 +101,23 @@ async def _permit(tool: Tool, arguments: dict[str, Any], context: CallContext) -
     if missing:
         raise ToolFailed(f"{tool.id} is unavailable: {'; '.join(missing)}", code="unavailable")
     if context.permit is not None:
-        await context.permit(tool, arguments)
+        await _ask(context.permit, tool, arguments)
     elif tool.requires_consent and not (context.settings and context.settings.bypass_consent):
         raise ToolFailed(
             f"{tool.id} asks for consent before it runs, and nobody can be asked here",
             code="consent_required",
             hint="Give it beforehand: --yes, BYPASS_TOOL_CONSENT=true, or CallContext(permit=…) in Python.",
         )
+
+
+async def _ask(permit: Permit, tool: Tool, arguments: dict[str, Any]) -> None:
+    """What cannot be asked is not allowed."""
+    try:
+        await permit(tool, arguments)
+    except ToolFailed:
+        raise
+    except Exception as error:
+        raise ToolFailed(f"Whether {tool.id} may run could not be asked: {error!r}", code="denied") from error
 
 
 async def _run(tool: Tool, call: ToolUse, arguments: dict[str, Any], context: CallContext) -> Any:
@@ -107,6 +133,8 @@ async def _run(tool: Tool, call: ToolUse, arguments: dict[str, Any], context: Ca
             if attempt == tool.retries or not code_row(failed.code).retryable or failed.code == "cancelled":
                 raise
             await _pause(attempt)
+            if context.cancel is not None and context.cancel.is_set():
+                raise ToolFailed(f"The call of {tool.id} was cancelled", code="cancelled") from failed
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -139,4 +167,7 @@ def deeper(context: ToolContext, step: str = "") -> CallContext:
             f"{caller.id} is already {DEEPEST_CALL} calls deep", hint="A tool may not call itself."
         )
     key = f"{given.key}/{step}" if given.key and step else given.key
-    return msgspec.structs.replace(given, depth=given.depth + 1, timeout=None, max_output=0, key=key)
+    cancel = context.ending()
+    return msgspec.structs.replace(
+        given, depth=given.depth + 1, timeout=None, max_output=0, key=key, cancel=cancel
+    )

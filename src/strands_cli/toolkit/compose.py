@@ -6,6 +6,7 @@ that the composition asks for no consent where its steps do. Its effects are tho
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from inspect import isawaitable
 from itertools import pairwise
 from math import ceil
 from typing import Any, TypedDict, Unpack
@@ -68,6 +69,7 @@ def pipe(first: Tool, *others: Step, **identity: Unpack[Identity]) -> FunctionTo
         for index, step in enumerate(steps):
             if not isinstance(step, Tool):
                 value = step(value)
+                value = await value if isawaitable(value) else value
                 continue
             result = await _call(step, _arguments_from(value, step), context, str(index))
             unwrap.raise_at_step(result, index, step.id)

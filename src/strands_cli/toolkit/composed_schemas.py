@@ -35,7 +35,8 @@ def _takes(tool: Tool) -> frozenset[str] | None:
     """The names of a tool's arguments; None where it takes any."""
     branches = composed_of(tool.input_schema, tool.input_schema)
     takes_others = any(branch.get(keyword) for branch in branches for keyword in OPENING_KEYWORDS)
-    return frozenset(_properties(tool.input_schema)) or None if not takes_others else None
+    names_some = any("properties" in branch for branch in branches)
+    return frozenset(_properties(tool.input_schema)) if names_some and not takes_others else None
 
 
 def taken_arguments(arguments: dict[str, Any], tool: Tool) -> dict[str, Any]:

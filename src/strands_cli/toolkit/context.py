@@ -1,7 +1,6 @@
 """What the outside gives to a call, and the narrow view of it that a tool's body gets."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -11,7 +10,7 @@ from strands_cli.events import Listener, ToolProgress
 from strands_cli.settings import Settings, load_settings
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.results import ToolUse
-from strands_cli.toolkit.workspace import Workspace
+from strands_cli.toolkit.workspace import Workspace, current_directory
 
 if TYPE_CHECKING:
     from strands_cli.toolkit.contract import Tool
@@ -64,7 +63,7 @@ NOTHING_GIVEN = CallContext()
 class ToolContext:
     """What a tool's body may know of its call. A parameter with this annotation is filled by the platform."""
 
-    __slots__ = ("_call", "_calls", "_given", "_stopped", "_tool", "tool_use")
+    __slots__ = ("_call", "_calls", "_ending", "_given", "_stopped", "_tool", "tool_use")
 
     def __init__(
         self,
@@ -78,6 +77,7 @@ class ToolContext:
         self._given = given
         self._call = call
         self._calls = 0
+        self._ending: Cancellation | None = None
         self._stopped = False
 
     @property
@@ -87,7 +87,7 @@ class ToolContext:
     @property
     def workspace(self) -> Workspace:
         """The directories that this call may touch."""
-        return self._given.workspace or Workspace(self.settings.workspace, Path.cwd())
+        return self._given.workspace or Workspace(self.settings.workspace, current_directory())
 
     @property
     def invocation_state(self) -> Mapping[str, Any]:
@@ -119,6 +119,16 @@ class ToolContext:
     def stop(self) -> None:
         """Says that nobody waits any more; called by the platform when a deadline has passed."""
         self._stopped = True
+        if self._ending is not None:
+            self._ending.set()
+
+    def ending(self) -> Cancellation:
+        """For the platform: tells the calls that the body makes that nobody waits for it any more."""
+        if self._ending is None:
+            self._ending = Cancellation()
+            if self._given.cancel is not None:
+                self._given.cancel.add_callback(self._ending.set)
+        return self._ending
 
     def progress(self, data: Any) -> None:
         """Tells whoever watches how far the body has come."""

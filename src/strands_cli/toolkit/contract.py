@@ -1,6 +1,6 @@
 """Tool: the one form that every kind of tool takes before it can be called."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -26,7 +26,28 @@ DEFAULT_MAX_OUTPUT_BYTES = 100_000
 Invoke = Callable[[dict[str, Any], ToolContext], Any]
 """Runs the body with validated arguments; returns its value, or a coroutine where the tool is async."""
 
+JSON_KINDS: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list, tuple),
+    "object": (dict,),
+}
+
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+
+_FIELD_KINDS: dict[str, tuple[type, ...]] = {
+    "id": (str,),
+    "description": (str,),
+    "version": (str,),
+    "input_schema": (dict,),
+    "timeout": (int, float),
+    "max_output": (int,),
+    "retries": (int,),
+    "annotations": (Mapping,),
+}
 
 
 class Tool(msgspec.Struct, kw_only=True, dict=True, eq=False):
@@ -69,10 +90,12 @@ class Tool(msgspec.Struct, kw_only=True, dict=True, eq=False):
     """Whether the body runs in the caller's own thread, with no deadline: it is quick by declaration."""
 
     def __post_init__(self) -> None:
-        self.input_schema = bare_schema(self.input_schema)
+        if isinstance(self.input_schema, dict):
+            self.input_schema = bare_schema(self.input_schema)
         self.runs_inline = not (self.is_async or self.blocking or self.isolate)
         for problem in self._problems():
-            raise self._refusal(problem)
+            if problem:
+                raise self._refusal(problem)
         if isinstance(self.category, str):
             self.category = ToolCategory(self.category)
         self.accepted_input = self._compile(closed_schema(self.input_schema), "input")
@@ -83,24 +106,38 @@ class Tool(msgspec.Struct, kw_only=True, dict=True, eq=False):
         if self.effects is not None:
             self.effects = parse_effects(self.effects, self.input_schema)
 
-    def _problems(self) -> list[str]:
-        return [
-            problem
-            for problem in (
-                name_problem(self.id),
-                version_problem(self.version),
-                requirements_problem(self.requires),
-                self._limits_problem(),
-                self._category_problem(),
-                self._annotations_problem(),
-            )
-            if problem
-        ]
+    def _problems(self) -> Iterator[str]:
+        """One after the other: what comes later rests on what was right before."""
+        yield self._types_problem()
+        yield name_problem(self.id)
+        yield version_problem(self.version)
+        yield requirements_problem(self.requires)
+        yield self._limits_problem()
+        yield self._defaults_problem()
+        yield self._category_problem()
+        yield self._annotations_problem()
+
+    def _defaults_problem(self) -> str:
+        """A default that is plainly of another type; null is how many write that there is none."""
+        for name, part in self.input_schema.get("properties", {}).items():
+            named = part.get("type") if isinstance(part, dict) else None
+            kind = JSON_KINDS.get(named) if isinstance(named, str) else None
+            default = part.get("default") if kind else None
+            if kind and default is not None and not isinstance(default, kind):
+                return f"the default of {name!r} is {default!r}, which is no {part['type']}"
+        return ""
+
+    def _types_problem(self) -> str:
+        for name, kinds in _FIELD_KINDS.items():
+            value = getattr(self, name)
+            if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+                return f"its {name} is {value!r}, which is no {' or '.join(kind.__name__ for kind in kinds)}"
+        return ""
 
     def _limits_problem(self) -> str:
         if self.input_schema.get("type", "object") != "object":
             return "its input schema is not of type object"
-        if self.timeout <= 0 or self.max_output < 0 or self.retries < 0:
+        if not self.timeout > 0 or self.max_output < 0 or self.retries < 0:
             return "its timeout must be greater than zero, its max_output and retries not below zero"
         if self.isolate not in (None, "process"):
             return f"isolate is {self.isolate!r}; it may be 'process'"

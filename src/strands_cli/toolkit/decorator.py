@@ -150,11 +150,15 @@ def _build(function: Function, options: dict[str, Any]) -> FunctionTool:
     try:
         _refuse_unknown(options)
         if spec is not None:
-            options.pop("context", None)
             return tool_from_function(function, spec, **options)
         return _inferred(function, options)
     except ToolError as error:
         raise _placed(function, error) from None
+    except Exception as error:
+        refused = ToolError(
+            f"@tool cannot make a tool of this: {type(error).__name__}: {error}", code="unavailable"
+        )
+        raise _placed(function, refused) from error
 
 
 def _refuse_unknown(options: dict[str, Any]) -> None:
@@ -179,13 +183,14 @@ def _inferred(function: Function, options: dict[str, Any]) -> FunctionTool:
     """A tool whose spec is its signature and docstring."""
     from strands_cli.toolkit.signature import read_signature
 
+    name = getattr(function, "__name__", type(function).__name__)
     read = read_signature(function, context=options.pop("context", False))
     own_schema = options.pop("inputSchema", None)
     if own_schema is not None:
         refuse_mismatch(function, own_schema, read.context_parameter)
     parts = {
-        "id": options.pop("name", function.__name__),
-        "description": options.pop("description", read.description or function.__name__),
+        "id": options.pop("name", name),
+        "description": options.pop("description", read.description or name),
         "input_schema": own_schema or read.input_schema,
         "output_schema": read.output_schema,
     }
@@ -199,10 +204,11 @@ def tool_from_function(function: Function, spec: dict[str, Any], **options: Any)
         raise ToolError(
             f"{spec.get('name')} is {type(function).__name__}, not a function", code="unavailable"
         )
+    wanted = options.pop("context", False)
     parts = spec_parts(spec) | options
     if takes_tool_use(function, spec["inputSchema"]):
         return _make(function, parts, tool_use_invoke)
-    context = context_name(function)
+    context = context_name(function, wanted)
     refuse_mismatch(function, spec["inputSchema"], context)
     return _make(function, parts, lambda bound: keyword_invoke(bound, context))
 
@@ -218,10 +224,15 @@ def _make(function: Function, parts: dict[str, Any], binding: Callable[[Function
         binding=binding,
         invoke=_unbound if is_method(function) else binding(function),
         is_async=runs_async(function),
-        origin=inspect.getsourcefile(function) or "",
+        origin=_source_of(function),
     )
     update_wrapper(made, function)
     return made
+
+
+def _source_of(function: Function) -> str:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return code.co_filename if code else ""
 
 
 def _unbound(_arguments: dict[str, Any], _context: ToolContext) -> Any:

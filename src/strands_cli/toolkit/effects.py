@@ -14,7 +14,7 @@ from strands_cli.errors import ToolError, did_you_mean
 from strands_cli.schema.problems import describe
 from strands_cli.schema.references import OPENING_KEYWORDS, composed_of
 from strands_cli.toolkit.info import bare_schema
-from strands_cli.toolkit.workspace import Workspace
+from strands_cli.toolkit.workspace import Workspace, current_directory
 
 
 class Effects(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +96,7 @@ class Touched(NamedTuple):
 
 def resources(effects: Effects, arguments: dict[str, Any], workspace: Workspace | None = None) -> Touched:
     """What a call with these arguments touches; relative paths are relative to the workspace's base."""
-    base = workspace.base if workspace else Path.cwd()
+    base = workspace.base if workspace else current_directory()
     reads, writes = (
         frozenset(key for item in side for text in _filled(item, arguments) for key in _keys(text, base))
         for side in (effects.reads, effects.writes)

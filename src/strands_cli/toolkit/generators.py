@@ -7,6 +7,7 @@ from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.context import ToolContext
 
 _NOTHING = object()
+_ITEMS_AT_ONCE = 16
 
 
 def drain(generator: Generator[Any, Any, Any], context: ToolContext) -> Any:
@@ -31,11 +32,18 @@ def drain(generator: Generator[Any, Any, Any], context: ToolContext) -> Any:
 
 async def drain_async(generator: AsyncGenerator[Any, Any], context: ToolContext) -> Any:
     """An async generator's last yield."""
-    last = _NOTHING
+    from asyncio import sleep
+
+    last, count = _NOTHING, 0
     async for item in generator:
         if last is not _NOTHING:
             context.progress(last)
         last = item
+        count += 1
+        if count % _ITEMS_AT_ONCE == 0:
+            await sleep(
+                0
+            )  # a body that never waits for anything would keep the loop, and its deadline, to itself
     return _result(last)
 
 

@@ -1,5 +1,6 @@
 """The child of `isolate: process`: reads one request, runs one body, writes frames, ends."""
 
+import json
 import os
 import sys
 from importlib import import_module
@@ -12,15 +13,17 @@ import msgspec
 
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.events import Event, ToolProgress
+from strands_cli.sandbox import tree
 from strands_cli.toolkit.context import CallContext, ToolContext
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.isolation import Place, Request, frame_of
+from strands_cli.toolkit.isolation import MARK, Place, Request, frame_of
 from strands_cli.toolkit.outcome import run_inline, value_of
 from strands_cli.toolkit.values import is_result, normalise, plain_json
 from strands_cli.toolkit.workspace import Workspace
 
 
 def main() -> None:
+    tree.end_with_host(int(sys.argv[1]), f"{MARK}={os.environ[MARK]}")
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the body prints must not mix with the frames
 
@@ -30,7 +33,7 @@ def main() -> None:
 
     def listen(event: Event) -> None:
         if isinstance(event, ToolProgress):
-            send({"progress": plain_json(event.data)})
+            send({"progress": _plain(event.data)})
 
     request = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Request)
     sys.path[:] = [*request.sys_path, *(entry for entry in sys.path if entry not in request.sys_path)]
@@ -44,19 +47,19 @@ def main() -> None:
 def _answer(request: Request, given: CallContext) -> dict[str, Any]:
     try:
         tool = _find(request.place)
-        context = ToolContext(tool, request.call, given)  # type: ignore[arg-type]
-        value = value_of(run_inline(tool, request.call["input"], context), tool)
+        call = json.loads(request.call)
+        value = value_of(run_inline(tool, call["input"], ToolContext(tool, call, given)), tool)
         if tool.is_async:
             import asyncio
 
             value = asyncio.run(value)
-        return {"value": _portable(value)}
+        return _portable(value)
     except ToolFailed as failed:
         parts = {
             "message": failed.message,
             "code": failed.code,
             "hint": failed.hint,
-            "details": failed.details,
+            "details": list(failed.details),
         }
         return {"failed": parts}
     except ToolError as error:
@@ -65,10 +68,21 @@ def _answer(request: Request, given: CallContext) -> dict[str, Any]:
         return {"crashed": f"Execution failed: {type(error).__name__}: {str(error)[:2000]}"}
 
 
-def _portable(value: object) -> Any:
+def _portable(value: object) -> dict[str, Any]:
+    """A frame with the value; as JSON text where it can be, since msgpack has no integers of any size."""
     if isinstance(value, dict) and is_result(value):
-        return normalise(str(value.get("toolUseId", "")), value)
-    return value if isinstance(value, bytes) else plain_json(value)
+        return {"value": normalise(str(value.get("toolUseId", "")), value)}
+    return {"value": value} if isinstance(value, bytes) else {"json": json.dumps(plain_json(value))}
+
+
+def _plain(data: object) -> Any:
+    """Progress as far as it can be told: what has no JSON form is told as text."""
+    try:
+        plain = plain_json(data)
+        msgspec.msgpack.encode(plain)
+    except (ToolFailed, OverflowError):
+        return str(data)
+    return plain
 
 
 def _find(place: Place) -> Tool:

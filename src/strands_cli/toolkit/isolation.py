@@ -1,26 +1,32 @@
-"""`isolate: process`: the body runs in a child of its own, which is killed with its whole process group.
+"""`isolate: process`: the body runs in a child of its own, which is killed with its whole process tree.
 
 The child is a fresh interpreter, not a fork of the host: it imports the tool by its place and gets the
 arguments as data. What it says comes back in frames: four bytes of length, then a msgpack map with one of
-the keys `progress`, `value`, `failed` and `crashed`.
+the keys `progress`, `json`, `value`, `failed` and `crashed`.
 """
 
 import inspect
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import count
 from typing import IO, Any
 
 import msgspec
 
 from strands_cli.errors import ToolError, ToolFailed
+from strands_cli.sandbox.tree import end_marked_tree
 from strands_cli.toolkit.context import CallContext, ToolContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.outcome import Raised
 
 _LENGTH_BYTES = 4
+_NUMBERS = count(1)
+MARK = "STRANDS_ISOLATED_CALL"
+"""The variable of the environment by which what a body leaves behind is known."""
 MOST_FRAME_BYTES = 256 * 1024 * 1024
 
 
@@ -39,7 +45,8 @@ class Request(msgspec.Struct, frozen=True):
     """What the child is told."""
 
     place: Place
-    call: dict[str, Any]
+    call: str
+    """The call, with its validated arguments, as JSON: msgpack has no integers of more than 64 bits."""
     sys_path: list[str]
     workspace: list[str]
     base: str
@@ -70,14 +77,16 @@ class IsolatedBody:
     ) -> None:
         self._tool = tool
         self._context = context
-        self._request = _request(tool, arguments, context, given)
+        self._arguments = arguments
+        self._given = given
         self._process: subprocess.Popen[bytes] | None = None
+        self._mark = f"{os.getpid()}.{next(_NUMBERS)}.{os.urandom(6).hex()}"
 
     def outcome(self) -> Any:
-        """The body's outcome; its process group is gone when this returns."""
+        """The body's outcome; nothing that it started is left when this returns."""
         try:
             return self._run()
-        except (ToolFailed, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - a worker thread waits here, and must come back with something
             return Raised(error)
         finally:
             self.kill()
@@ -85,14 +94,15 @@ class IsolatedBody:
                 self._process.wait()
 
     def _run(self) -> Any:
+        request = msgspec.msgpack.encode(_request(self._tool, self._arguments, self._context, self._given))
         # Standard output is the channel; the child sends what the body prints to standard error.
-        command = [sys.executable, "-m", "strands_cli.toolkit.isolated"]
-        pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True)
+        command = [sys.executable, "-m", "strands_cli.toolkit.isolated", str(os.getpid())]
+        pipe, marked = subprocess.PIPE, {**os.environ, MARK: self._mark}
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=marked, start_new_session=True)
         if self._context.cancelled:  # the deadline passed while the child was being started
             raise ToolFailed("Nobody waits for the answer any more", code="cancelled")
         with self._process.stdin as stdin, self._process.stdout as stdout:  # type: ignore[union-attr]
-            stdin.write(msgspec.msgpack.encode(self._request))
+            stdin.write(request)
             stdin.close()
             while (frame := _read_frame(stdout)) is not None:
                 if "progress" not in frame:
@@ -101,17 +111,18 @@ class IsolatedBody:
         raise self._died(self._process.wait())
 
     def _died(self, status: int) -> ToolFailed:
-        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        how = f"signal {_signal_name(-status)}" if status < 0 else f"exit status {status}"
         return ToolFailed(
             f"Execution failed: the process of {self._tool.id} ended with {how}", code="crashed"
         )
 
     def kill(self) -> None:
         if self._process is not None:
-            try:
-                os.killpg(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass  # the whole group is gone already
+            end_marked_tree(self._process.pid, f"{MARK}={self._mark}")
+
+
+def _signal_name(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else str(number)
 
 
 def _request(tool: Tool, arguments: dict[str, Any], context: ToolContext, given: CallContext) -> Request:
@@ -119,7 +130,7 @@ def _request(tool: Tool, arguments: dict[str, Any], context: ToolContext, given:
     workspace = context.workspace
     return Request(
         place=msgspec.convert(tool.place, Place),
-        call={**context.tool_use, "input": arguments},
+        call=json.dumps({**context.tool_use, "input": arguments}),
         sys_path=[entry for entry in sys.path if entry],
         workspace=[str(root) for root in workspace.roots],
         base=str(workspace.base),
@@ -159,7 +170,7 @@ def _outcome_in(frame: dict[str, Any]) -> Any:
         return Raised(ToolFailed(**frame["failed"]))
     if "crashed" in frame:
         return Raised(ToolFailed(frame["crashed"], code="crashed"))
-    return frame.get("value")
+    return json.loads(frame["json"]) if "json" in frame else frame.get("value")
 
 
 def frame_of(message: dict[str, Any]) -> bytes:

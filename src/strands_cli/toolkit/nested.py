@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 from strands_cli.toolkit.context import CallContext
@@ -25,8 +27,20 @@ def call_nested(
 
 
 def run_apart(coroutine: Any) -> Any:
-    """A coroutine's value, in a thread and a loop of its own, so that it works where a loop is running."""
-    from concurrent.futures import ThreadPoolExecutor
+    """A coroutine's value, in a thread and a loop of its own, so that it works where a loop is running.
 
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, coroutine).result()
+    A daemon thread: a program that ends does not wait for it.
+    """
+    outcome: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            outcome.put((asyncio.run(coroutine), None))
+        except BaseException as error:  # noqa: BLE001 - it is raised again where it was waited for
+            outcome.put((None, error))
+
+    Thread(target=run, name="strands-nested", daemon=True).start()
+    value, error = outcome.get()
+    if error is not None:
+        raise error
+    return value

@@ -47,6 +47,6 @@ def _log_traceback(tool: Tool, error: BaseException) -> None:
 def _capped(error: BaseException) -> str:
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - an exception whose own text fails is still a crash to report
+    except BaseException:  # noqa: BLE001 - an exception whose own text fails is still a crash to report
         text = "(its message cannot be shown)"
     return text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "…"

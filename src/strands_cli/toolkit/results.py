@@ -76,19 +76,36 @@ def success(call_id: str, content: list[dict[str, Any]]) -> ToolResult:
     return {"toolUseId": call_id, "status": "success", "content": content}
 
 
+_LONGEST_MESSAGE = 4000
+_MOST_DETAILS = 50
+
+
 def failure(call_id: str, failed: ToolFailed) -> ToolResult:
     """The one error shape: text for a reader, then JSON for a program."""
-    message = sendable(failed.message)
+    message = _shortened(failed.message or str(failed))
     error = {
         "code": failed.code,
         "message": message,
         "retryable": code_row(failed.code).retryable,
-        "details": failed.details,
+        "details": [_plain(detail) for detail in list(failed.details)[:_MOST_DETAILS]],
     }
     if failed.hint:
-        error["hint"] = sendable(failed.hint)
+        error["hint"] = _shortened(failed.hint)
     text = f"{message}\n{error['hint']}" if failed.hint else message
     return {"toolUseId": call_id, "status": "error", "content": [{"text": text}, {"json": {"error": error}}]}
+
+
+def _shortened(text: str) -> str:
+    """An error is read by a model too: it must not fill its context."""
+    return sendable(text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "…")
+
+
+def _plain(detail: object) -> Any:
+    """A detail as JSON; what has no JSON form is told as text."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(detail, enc_hook=str))
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        return {"detail": _shortened(repr(detail))}
 
 
 def sendable(text: str) -> str:

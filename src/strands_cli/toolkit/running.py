@@ -126,5 +126,5 @@ def _submit(body: Callable[[], Any], given: CallContext, settle: Settle) -> Aban
 
     job = Job(body, deliver)
     pool = daemon_pool(given.settings.threads if given.settings else DEFAULT_THREADS)
-    pool.submit(job)
+    pool.submit(job, extra=given.depth > 0)
     return partial(pool.abandon, job)

@@ -10,7 +10,7 @@ from typing import Any
 
 from strands_cli.settings import answers_directory
 from strands_cli.toolkit.results import ToolResult
-from strands_cli.toolkit.values import encoded_size
+from strands_cli.toolkit.values import BINARY_KINDS, encoded_size
 
 _KEPT_SECONDS = 7 * 24 * 3600
 _PREVIEW_SHARE = 0.5
@@ -18,18 +18,18 @@ _PREVIEW_SHARE = 0.5
 
 
 def capped(tool_id: str, result: ToolResult, most: int) -> ToolResult:
-    """The result itself where it is short enough, else a preview of it that names the file with the whole."""
+    """The result itself where it is short enough, else previews that name the files with the whole.
+
+    Images and documents are not counted: models take them by other measures.
+    """
     if not most or _is_surely_short(result, most):
         return result
-    size = encoded_size(result)
+    blocks = [block for block in result["content"] if not any(kind in block for kind in BINARY_KINDS)]
+    size = encoded_size({**result, "content": blocks})
     if size <= most:
         return result
-    blocks = result["content"]
-    if len(blocks) == 1 and "text" in blocks[0]:
-        return {**result, "content": [_text_preview(tool_id, blocks[0]["text"], size, most)]}
-    values = [block.get("json", block.get("text")) for block in blocks]
-    whole = values[0] if len(values) == 1 else values
-    return {**result, "content": [_json_preview(tool_id, whole, size, most)]}
+    share = most // len(blocks)
+    return {**result, "content": [_preview(tool_id, block, share) for block in result["content"]]}
 
 
 def _is_surely_short(result: ToolResult, most: int) -> bool:
@@ -38,25 +38,40 @@ def _is_surely_short(result: ToolResult, most: int) -> bool:
     return len(blocks) == 1 and "text" in blocks[0] and len(blocks[0]["text"]) * 4 <= most
 
 
-def _text_preview(tool_id: str, text: str, size: int, most: int) -> dict[str, Any]:
-    file = _write(tool_id, text.encode(), ".txt")
-    shown = text.encode()[: int(most * _PREVIEW_SHARE)].decode(errors="ignore")
-    return {"text": f"{shown}\n… The answer has {size} bytes. All of it is in {file}; file_read opens it."}
+def _preview(tool_id: str, block: dict[str, Any], most: int) -> dict[str, Any]:
+    if "text" in block and len(block["text"].encode()) > most:
+        return _text_preview(tool_id, block["text"], most)
+    if "json" in block and len(_json(block["json"])) > most:
+        return _json_preview(tool_id, block["json"], most)
+    return block
 
 
-def _json_preview(tool_id: str, value: Any, size: int, most: int) -> dict[str, Any]:
-    file = _write(tool_id, json.dumps(value, ensure_ascii=False, default=_unprintable).encode(), ".json")
-    room = int(most * _PREVIEW_SHARE)
-    note = "The answer was too long. parse_json reads all of it from the path, with a query for a part of it."
-    return {
-        "json": {
-            "truncated": True,
-            "size": size,
-            "path": str(file),
-            "note": note,
-            "preview": _pruned(value, room),
-        }
-    }
+def _text_preview(tool_id: str, text: str, most: int) -> dict[str, Any]:
+    data = text.encode()
+    kept = _kept(tool_id, data, ".txt", "file_read opens it")
+    shown = data[: int(most * _PREVIEW_SHARE)].decode(errors="ignore")
+    return {"text": f"{shown}\n… The answer has {len(data)} bytes. {kept}"}
+
+
+def _json_preview(tool_id: str, value: Any, most: int) -> dict[str, Any]:
+    data = _json(value)
+    kept = _kept(tool_id, data, ".json", "parse_json opens it, with a query for a part")
+    note = f"The answer has {len(data)} bytes. {kept}"
+    path = kept.rpartition(" is in ")[2].partition(";")[0] if " is in " in kept else None
+    preview = _pruned(value, int(most * _PREVIEW_SHARE))
+    return {"json": {"truncated": True, "size": len(data), "path": path, "note": note, "preview": preview}}
+
+
+def _kept(tool_id: str, data: bytes, suffix: str, how: str) -> str:
+    """A sentence that says where the whole is."""
+    try:
+        return f"All of it is in {_write(tool_id, data, suffix)}; {how}."
+    except OSError as error:
+        return f"The rest is lost: it could not be written to a file ({error.strerror})."
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, default=_unprintable).encode()
 
 
 def _unprintable(value: object) -> str:
@@ -66,7 +81,8 @@ def _unprintable(value: object) -> str:
 def _pruned(value: Any, room: int) -> Any:
     """As much of a JSON value as fits into about `room` characters, still valid JSON."""
     if isinstance(value, str):
-        return value if len(value) <= room else value[: max(room, 0)] + "…"
+        data = value.encode()
+        return value if len(data) <= room else data[: max(room, 0)].decode(errors="ignore") + "…"
     if isinstance(value, dict):
         return dict(_first(((key, inner) for key, inner in value.items()), room))
     if isinstance(value, list):
@@ -82,7 +98,7 @@ def _first(pairs: Iterable[tuple[str, Any]], room: int) -> Iterator[tuple[str, A
             return
         shown = _pruned(inner, room)
         yield key, shown
-        room -= len(json.dumps(shown, ensure_ascii=False))
+        room -= len(_json(shown))
 
 
 def _write(tool_id: str, data: bytes, suffix: str) -> Path:

@@ -18,12 +18,13 @@ MOST_ABANDONED = 100
 class Job:
     """A body on its way through the pool; `deliver` gets its outcome, from the worker's thread."""
 
-    __slots__ = ("body", "deliver", "state")
+    __slots__ = ("body", "deliver", "is_extra", "state")
 
     def __init__(self, body: Callable[[], Any], deliver: Callable[[Any], None]) -> None:
         self.body = body
         self.deliver = deliver
         self.state = "waiting"
+        self.is_extra = False
 
 
 class DaemonPool:
@@ -40,8 +41,14 @@ class DaemonPool:
         self._under_way = 0
         self._threads = 0
         self._abandoned = 0
+        self._extra = 0
+        """How many calls inside calls are under way: so many threads more may serve."""
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Job, *, extra: bool = False) -> None:
+        """Has a thread run the job; an `extra` one, for a call inside a call, gets a thread beyond the size.
+
+        Otherwise bodies that wait for the tools they call could hold all the threads that those need.
+        """
         with self._lock:
             if self._abandoned >= MOST_ABANDONED:
                 raise ToolFailed(
@@ -49,8 +56,13 @@ class DaemonPool:
                     code="overloaded",
                     hint="Mend the tools that hang (the log names them), or restart the program.",
                 )
+            self._extra += extra
             self._under_way += 1
             self._start_thread_if_short()
+            if self._threads == 0:
+                self._under_way -= 1
+                raise ToolFailed("No thread can be started for the call", code="overloaded")
+        job.is_extra = extra
         self._queue.put(job)
 
     def abandon(self, job: Job) -> None:
@@ -59,17 +71,23 @@ class DaemonPool:
             if job.state == "waiting":
                 job.state = "dropped"
                 self._under_way -= 1
+                self._extra -= job.is_extra
             elif job.state == "running":
                 job.state = "abandoned"
                 self._abandoned += 1
                 self._under_way -= 1
+                self._extra -= job.is_extra
                 self._threads -= 1
                 self._start_thread_if_short()
 
     def _start_thread_if_short(self) -> None:
-        if self._threads < min(self._under_way, self.size):
-            self._threads += 1
+        if self._threads >= min(self._under_way, self.size + self._extra):
+            return
+        try:
             Thread(target=self._work, name="strands-tool", daemon=True).start()
+        except RuntimeError:
+            return  # the machine has no more; those that run will serve what waits
+        self._threads += 1
 
     def _work(self) -> None:
         serving = True
@@ -96,6 +114,7 @@ class DaemonPool:
                 return False
             job.state = "finished"
             self._under_way -= 1
+            self._extra -= job.is_extra
             return True
 
 

@@ -10,6 +10,7 @@ from strands_cli.errors import ToolFailed
 from strands_cli.schema.problems import Problem, pointer
 from strands_cli.toolkit.results import ToolResult, sendable, success
 
+BINARY_KINDS = ("image", "document", "video")
 _IMAGE_SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "png"),
     (b"\xff\xd8\xff", "jpeg"),
@@ -20,13 +21,24 @@ _IMAGE_SIGNATURES = (
 
 def normalise(call_id: str, value: object) -> ToolResult:
     """Any value as a result: scalars become text, structures JSON, a ToolResult dict itself."""
+    try:
+        return _normalise(call_id, value)
+    except ToolFailed:
+        raise
+    except Exception as error:  # noqa: BLE001 - a value's own methods run here, and are the tool's code too
+        raise unusable_output(f"its {type(value).__name__} has no text or JSON form: {error!r}") from None
+
+
+def _normalise(call_id: str, value: object) -> ToolResult:
     if isinstance(value, str):
         return success(call_id, [{"text": sendable(value)}])
     if isinstance(value, dict) and is_result(value):
         return _own_result(call_id, value)
     if isinstance(value, bytes):
         return success(call_id, [_image_block(value)])
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or isinstance(value, int):
+        return success(call_id, [{"text": str(value)}])
+    if isinstance(value, float):
         _refuse_nan(value, ())
         return success(call_id, [{"text": str(value)}])
     plain = plain_json(value)
@@ -80,20 +92,28 @@ def is_result(value: dict[str, Any]) -> bool:
 
 
 def _own_result(call_id: str, value: dict[str, Any]) -> ToolResult:
+    """The body's own result, under the id of the call: an answer to another call would break a history."""
     content = [_own_block(index, block) for index, block in enumerate(value["content"])]
-    return {"toolUseId": value.get("toolUseId") or call_id, "status": value["status"], "content": content}
+    return {
+        "toolUseId": call_id or str(value.get("toolUseId", "")),
+        "status": value["status"],
+        "content": content,
+    }
 
 
 def _own_block(index: int, block: object) -> dict[str, Any]:
-    if not isinstance(block, dict):
-        raise unusable_output(f"content block {index} is not a dictionary")
+    if not isinstance(block, dict) or not block:
+        raise unusable_output(f"content block {index} is not a dictionary with something in it")
     if "text" in block:
-        return {**block, "text": sendable(str(block["text"]))}
+        return {"text": sendable(str(block["text"]))}
     if "json" in block:
-        return {**block, "json": plain_json(block["json"])}
+        return {"json": plain_json(block["json"])}
     if isinstance(block.get("image"), bytes):
         return _image_block(block["image"])
-    return block
+    kind, part = next(iter(block.items()))
+    if kind not in BINARY_KINDS or not isinstance(part, dict):
+        raise unusable_output(f"content block {index} is no text, JSON, image, document or video")
+    return {kind: part}
 
 
 def _image_block(data: bytes) -> dict[str, Any]:

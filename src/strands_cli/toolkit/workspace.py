@@ -8,6 +8,14 @@ from strands_cli.errors import ToolFailed, closest
 from strands_cli.settings import answers_directory
 
 
+def current_directory() -> Path:
+    """Where relative paths begin; the root where the directory has been removed under the process."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return Path("/")
+
+
 class Workspace(msgspec.Struct, frozen=True):
     """A few roots; every path that a call names is resolved, links and `..` included, before it is judged."""
 

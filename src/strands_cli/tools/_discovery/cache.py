@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from strands_cli.settings import cache_directory
+from strands_cli.toolkit.info import ToolInfo
 from strands_cli.tools._discovery.reading import Entry, EntryPoint, Reading, Stamp
 
 FORMAT = 1

@@ -16,7 +16,7 @@ from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.foreign import as_tool
 from strands_cli.toolkit.info import ToolInfo
 
-_IMPORTED_BY_NAME = ("native", "package")
+_IMPORTED_BY_NAME = ("native", "package", "callable")
 
 
 def load_tool(info: ToolInfo, settings: Settings) -> Tool:
@@ -29,7 +29,7 @@ def load_tool(info: ToolInfo, settings: Settings) -> Tool:
         reason = error.issue.reason if error.issue else error.message
         line = error.issue.line if error.issue and error.issue.line else info.line
         raise _failure(info, reason, error.hint, line) from error
-    except Exception as error:  # importing a module runs whatever its author wrote
+    except (Exception, SystemExit) as error:  # importing a module runs whatever its author wrote
         reason = f"{type(error).__name__}: {error}"
         raise _failure(info, reason, "Correct the file.", _line_in(info.file, error)) from error
     return _with_declared(tool, info)
@@ -42,7 +42,7 @@ def _failure(info: ToolInfo, reason: str, hint: str, line: int) -> ToolError:
     return ToolError(message, code="unavailable", hint=hint, issue=issue)
 
 
-def _line_in(file: str, error: Exception) -> int:
+def _line_in(file: str, error: BaseException) -> int:
     """The last line of the tool's own file that the exception passed through."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return error.lineno or 0
@@ -90,25 +90,21 @@ def _as_tool(attribute: Any, module: ModuleType, info: ToolInfo) -> Tool:
     return as_tool(attribute)
 
 
+_DECLARED = ("version", "category", "deprecated", "replaced_by", "requires_consent", "requires")
+
+
 def _with_declared(tool: Tool, info: ToolInfo) -> Tool:
-    """What the listing promises holds for the call: metadata of a ToolSpec counts over the function's own."""
+    """What a ToolSpec declares counts over the function's own; what it leaves at its default does not.
+
+    A file that could only be read in part shows defaults where it says more: the loaded tool wins there.
+    """
+    blank = ToolInfo(id=info.id)
     declared: dict[str, Any] = {
-        name: getattr(info, name)
-        for name in (
-            "id",
-            "family",
-            "version",
-            "category",
-            "deprecated",
-            "replaced_by",
-            "requires_consent",
-            "requires",
-        )
-        if getattr(info, name) != getattr(tool, name)
+        name: getattr(info, name) for name in _DECLARED if getattr(info, name) != getattr(blank, name)
     }
-    if info.timeout_ms is not None and info.timeout_ms != tool.timeout * 1000:
+    if info.timeout_ms is not None:
         declared["timeout"] = info.timeout_ms / 1000
     if info.output_schema is not None and tool.output_schema is None:
         declared["output_schema"] = info.output_schema
-    declared["origin"] = info.origin
+    declared |= {"id": info.id, "origin": info.origin, "family": tool.family or info.family}
     return msgspec.structs.replace(tool, **declared)

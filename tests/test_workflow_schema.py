@@ -1,0 +1,437 @@
+"""The JSON Schema of workflows and the types are one contract, and an editor can explain every key of it."""
+
+import json
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from types import UnionType
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+
+from strands_cli.loader.load import schema_text, workflow_schema
+from strands_cli.types import (
+    Branch,
+    Chain,
+    Edge,
+    EvaluatorOptimizer,
+    Graph,
+    HumanStep,
+    Node,
+    OrchestratorWorkers,
+    Parallel,
+    Pattern,
+    Route,
+    Routing,
+    Spec,
+    Step,
+    Task,
+    Workflow,
+)
+from strands_cli.types import spec as nouns
+
+SCHEMA: dict[str, Any] = json.loads(schema_text())
+DEFINITIONS: dict[str, Any] = SCHEMA["$defs"]
+
+# Where the types have it otherwise than the file: the whole list.
+ONLY_IN_TYPES = {
+    Spec: {"file", "positions", "variables"},  # about the file, not in it
+}
+ONLY_IN_FILES = {
+    nouns.AgentSpec: {"$ref"},  # followed when the file is read
+}
+SHORT_FORMS = {  # places of the schema that the types have in their long form only
+    "/$defs/tools/properties/python/items": "a string is {callable: …}",
+    "/$defs/input": "a string is {type: …}",
+    "/$defs/edge/properties/to": "a string is a list of one",
+    "/$defs/agent": "a $ref stands for the prompt in its file",
+}
+UNCHECKED_BY_TYPES = {  # enumerations that the types leave to the schema
+    ("Runtime", "provider"),
+    ("AgentSpec", "provider"),
+    ("Input", "type"),
+}
+SELF_EVIDENT = {
+    "agent",  # the name of an agent
+    "config",  # described by the pattern's own definition
+    "default",
+    "description",
+    "enabled",
+    "from",
+    "to",
+    "id",
+    "input_type",
+    "host",
+    "model_id",
+    "region",
+    "type",
+    "prompt",
+    "tool_inputs",
+    "tool_outputs",
+}
+
+# Every type that a file is read into, and the schema of the same thing.
+COUNTERPARTS: dict[type, dict[str, Any]] = {
+    Spec: SCHEMA,
+    nouns.Runtime: DEFINITIONS["runtime"],
+    nouns.Inference: DEFINITIONS["inference"],
+    nouns.Budgets: DEFINITIONS["runtime"]["properties"]["budgets"],
+    nouns.FailurePolicy: DEFINITIONS["runtime"]["properties"]["failure_policy"],
+    nouns.Input: DEFINITIONS["input"]["oneOf"][1],
+    nouns.Inputs: DEFINITIONS["inputs"],
+    nouns.Secret: DEFINITIONS["secret"],
+    nouns.Env: DEFINITIONS["env"],
+    nouns.Telemetry: DEFINITIONS["telemetry"],
+    nouns.Redact: DEFINITIONS["telemetry"]["properties"]["redact"],
+    nouns.ContextPolicy: DEFINITIONS["context_policy"],
+    nouns.Compaction: DEFINITIONS["context_policy"]["properties"]["compaction"],
+    nouns.Notes: DEFINITIONS["context_policy"]["properties"]["notes"],
+    nouns.Skill: DEFINITIONS["skill"],
+    nouns.Tools: DEFINITIONS["tools"],
+    nouns.PythonTool: DEFINITIONS["tools"]["properties"]["python"]["items"]["oneOf"][1],
+    nouns.HttpExecutor: DEFINITIONS["http_executor"],
+    nouns.AgentSpec: DEFINITIONS["agent"],
+    nouns.Artifact: DEFINITIONS["artifact"],
+    nouns.Outputs: DEFINITIONS["outputs"],
+    nouns.Security: DEFINITIONS["security"],
+    Step: DEFINITIONS["step"],
+    HumanStep: DEFINITIONS["human"]["properties"]["human"],
+    Chain: DEFINITIONS["chain"],
+    Workflow: DEFINITIONS["workflow"],
+    Task: DEFINITIONS["task"],
+    Routing: DEFINITIONS["routing"],
+    Route: DEFINITIONS["route"],
+    Parallel: DEFINITIONS["parallel"],
+    Branch: DEFINITIONS["branch"],
+    EvaluatorOptimizer: DEFINITIONS["evaluator_optimizer"],
+    OrchestratorWorkers: DEFINITIONS["orchestrator_workers"],
+    Graph: DEFINITIONS["graph"],
+    Node: DEFINITIONS["graph"]["properties"]["nodes"]["additionalProperties"],
+    Edge: DEFINITIONS["edge"],
+}
+OUTSIDE = {HumanStep: {"id"}}  # stands beside 'human', not in it
+PAIRS = pytest.mark.parametrize(
+    ("kind", "schema"), COUNTERPARTS.items(), ids=lambda one: getattr(one, "__name__", "")
+)
+
+
+def fields(kind: type) -> dict[str, msgspec.structs.FieldInfo]:
+    left_out = ONLY_IN_TYPES.get(kind, set()) | OUTSIDE.get(kind, set())
+    return {
+        field.encode_name: field
+        for field in msgspec.structs.fields(kind)
+        if field.encode_name not in left_out
+    }
+
+
+def resolved(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with what it refers to; its own words count over those."""
+    while "$ref" in schema:
+        target = DEFINITIONS[schema["$ref"].removeprefix("#/$defs/")]
+        schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
+    return schema
+
+
+# --- Types and schema -------------------------------------------------------------------------------------
+
+
+@PAIRS
+def test_a_type_has_the_names_of_its_schema(kind: type, schema: dict[str, Any]) -> None:
+    assert set(fields(kind)) == set(schema["properties"]) - ONLY_IN_FILES.get(kind, set())
+    assert schema.get("additionalProperties") is False, "an unknown key must be told"
+
+
+@PAIRS
+def test_a_type_requires_what_its_schema_requires(kind: type, schema: dict[str, Any]) -> None:
+    required = {name for name, field in fields(kind).items() if field.required}
+    first_choice = schema.get("anyOf", [{}])[0]  # an agent has a prompt, or a $ref to a file that has one
+    assert required == {*schema.get("required", ()), *first_choice.get("required", ())}
+
+
+@PAIRS
+def test_a_type_has_the_defaults_of_its_schema(kind: type, schema: dict[str, Any]) -> None:
+    """What has no default in the schema is empty in the types: nothing is decided where nobody reads it."""
+    for name, field in fields(kind).items():
+        if field.required:
+            continue
+        default = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
+        stated = resolved(schema["properties"][name]).get("default", msgspec.UNSET)
+        if stated is not msgspec.UNSET:
+            assert default == stated, name
+        elif isinstance(default, msgspec.Struct):
+            assert default == type(default)(), name
+        else:
+            assert default in (None, "", (), {}, msgspec.UNSET), name
+
+
+@PAIRS
+def test_a_type_takes_the_values_of_its_schema(kind: type, schema: dict[str, Any]) -> None:
+    hints = typing.get_type_hints(kind)
+    for name, field in fields(kind).items():
+        if (kind.__name__, name) not in UNCHECKED_BY_TYPES:
+            problems = [*mismatches(hints[field.name], schema["properties"][name], name)]
+            assert problems == [], f"{kind.__name__}.{name}: {problems}"
+
+
+def mismatches(hint: Any, schema: dict[str, Any], name: str) -> Iterator[str]:
+    """Why a type and a schema do not take the same values."""
+    schema = resolved(schema)
+    hint = without_none(hint)
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if name == "pattern":
+        yield from pattern_mismatches(schema)
+    elif hint is Any:
+        if "type" in schema:
+            yield f"the type takes anything, the schema {schema['type']}"
+    elif origin is typing.Literal:
+        if set(arguments) != set(schema.get("enum", ())):
+            yield f"{sorted(arguments)} and {sorted(schema.get('enum', ()))}"
+    elif origin is tuple:
+        yield from sequence_mismatches(arguments[0], schema, name)
+    elif origin is dict:
+        inner = schema.get("additionalProperties", True)
+        if schema.get("type") != "object":
+            yield f"a mapping, and {schema.get('type')}"
+        elif isinstance(inner, dict):
+            yield from mismatches(arguments[1], inner, name)
+        elif arguments[1] is not Any:
+            yield f"values of {arguments[1]}, and any"
+    elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        yield from struct_mismatches(hint, schema, name)
+    elif "enum" in schema:
+        yield "the schema has an enumeration, the type has none"
+    elif kind_of(schema) != {str: "string", int: "integer", float: "number", bool: "boolean"}[hint]:
+        yield f"{hint.__name__}, and {kind_of(schema)}"
+
+
+def without_none(hint: Any) -> Any:
+    if typing.get_origin(hint) in (typing.Union, UnionType):
+        kept = [part for part in typing.get_args(hint) if part is not type(None)]
+        return kept[0] if len(kept) == 1 else typing.Union[tuple(kept)]  # noqa: UP007 - made of parts
+    return hint
+
+
+def sequence_mismatches(item: Any, schema: dict[str, Any], name: str) -> Iterator[str]:
+    if name == "to":
+        schema = next(one for one in schema["oneOf"] if one["type"] == "array")
+    if schema.get("type") != "array":
+        yield f"a sequence, and {schema.get('type')}"
+    elif "items" not in schema:
+        if item is not Any:
+            yield f"items of {item}, and any"
+    elif name == "steps":
+        branches = schema["items"]
+        assert without_none(item) == Step | HumanStep
+        yield from struct_mismatches(Step, resolved(branches["else"]), "step")
+        human = resolved(branches["then"])["properties"]["human"]
+        yield from struct_mismatches(HumanStep, human, "human")
+    elif name == "python":
+        yield from struct_mismatches(item, schema["items"]["oneOf"][1], name)
+    elif item == dict[str, Any]:
+        if schema["items"] != {"type": "object"}:
+            yield "mappings of anything, and something else"
+    else:
+        yield from mismatches(item, schema["items"], name)
+
+
+def struct_mismatches(kind: type, schema: dict[str, Any], name: str) -> Iterator[str]:
+    """Each pair is compared by itself; here it is seen to be the right pair."""
+    if kind is nouns.Input:
+        schema = schema["oneOf"][1]
+    counterpart = COUNTERPARTS[kind]
+    if schema.get("properties") != counterpart["properties"]:
+        yield f"{kind.__name__} stands for something else than {name}"
+
+
+def kind_of(schema: dict[str, Any]) -> str:
+    if "const" in schema:
+        return {int: "integer", str: "string"}[type(schema["const"])]
+    return str(schema.get("type"))
+
+
+def pattern_mismatches(schema: dict[str, Any]) -> Iterator[str]:
+    tags = {str(kind.__struct_config__.tag): kind for kind in typing.get_args(Pattern)}
+    if set(tags) != set(schema["properties"]["type"]["enum"]):
+        yield f"{sorted(tags)} and {schema['properties']['type']['enum']}"
+    for rule in schema["allOf"]:
+        tag = rule["if"]["properties"]["type"]["const"]
+        config = resolved(rule["then"]["properties"]["config"])
+        yield from struct_mismatches(tags.pop(tag), config, tag)
+    if tags:
+        yield f"without a rule: {sorted(tags)}"
+
+
+def test_every_type_and_every_definition_is_compared() -> None:
+    made = {
+        kind
+        for module in (nouns, typing.cast(Any, __import__("strands_cli.types.patterns", fromlist=["x"])))
+        for kind in vars(module).values()
+        if isinstance(kind, type)
+        and issubclass(kind, msgspec.Struct)
+        and kind.__module__.startswith("strands_cli.types")
+    }
+    assert made == set(COUNTERPARTS)
+    seen = [*COUNTERPARTS.values(), DEFINITIONS["human"], DEFINITIONS["pattern"], DEFINITIONS["input"]]
+    leaves = [name for name, schema in DEFINITIONS.items() if "properties" not in schema]
+    missing = [name for name, schema in DEFINITIONS.items() if schema not in seen and name not in leaves]
+    assert missing == []
+    assert sorted(leaves) == ["input", "input_type", "name", "provider", "steps", "template"]
+
+
+def test_every_short_form_is_listed() -> None:
+    assert {place for place, schema in PARTS.items() if "oneOf" in schema or "anyOf" in schema} == set(
+        SHORT_FORMS
+    )
+
+
+# --- The schema by itself ---------------------------------------------------------------------------------
+
+
+def parts(schema: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema in a schema, with its pointer."""
+    yield place, schema
+    for key in ("properties", "$defs"):
+        for name, inner in schema.get(key, {}).items():
+            yield from parts(inner, f"{place}/{key}/{name}")
+    for key in ("items", "additionalProperties", "propertyNames", "then", "else", "if"):
+        if isinstance(schema.get(key), dict):
+            yield from parts(schema[key], f"{place}/{key}")
+    for key in ("oneOf", "anyOf", "allOf"):
+        for index, inner in enumerate(schema.get(key, ())):
+            yield from parts(inner, f"{place}/{key}/{index}")
+
+
+PARTS = dict(parts(SCHEMA))
+EXAMPLES = [
+    pytest.param(schema, example, id=f"{place or '/'}-{index}")
+    for place, schema in PARTS.items()
+    for index, example in enumerate(schema.get("examples", ()))
+]
+
+
+def test_the_schema_is_one() -> None:
+    assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema_rs.meta.validate(SCHEMA)
+
+
+def test_every_reference_in_the_schema_leads_somewhere() -> None:
+    for place, schema in PARTS.items():
+        if "$ref" in schema:
+            assert schema["$ref"].removeprefix("#/$defs/") in DEFINITIONS, place
+
+
+def test_every_definition_is_used() -> None:
+    used = {schema["$ref"].removeprefix("#/$defs/") for schema in PARTS.values() if "$ref" in schema}
+    assert set(DEFINITIONS) == used
+
+
+@pytest.mark.parametrize(("schema", "example"), EXAMPLES)
+def test_every_example_in_the_schema_fits_its_own_place(schema: dict[str, Any], example: Any) -> None:
+    alone = {"$schema": SCHEMA["$schema"], "$defs": DEFINITIONS, **schema}
+    problems = [error.message for error in jsonschema_rs.validator_for(alone).iter_errors(example)]
+    assert problems == []
+
+
+@pytest.mark.parametrize("place", [place for place, schema in PARTS.items() if "default" in schema])
+def test_every_default_in_the_schema_fits_its_own_place(place: str) -> None:
+    schema = {"$schema": SCHEMA["$schema"], "$defs": DEFINITIONS, **PARTS[place]}
+    assert jsonschema_rs.validator_for(schema).is_valid(schema["default"])
+
+
+def test_an_editor_can_explain_every_key() -> None:
+    silent = [
+        place
+        for place, schema in PARTS.items()
+        if place.split("/")[-2:-1] == ["properties"]
+        and "/if" not in place
+        and "/allOf/" not in place
+        and not resolved(schema).get("description")
+        and place.rpartition("/")[2] not in SELF_EVIDENT
+    ]
+    assert silent == []
+
+
+def test_every_description_is_a_sentence() -> None:
+    for place, schema in PARTS.items():
+        text = schema.get("description", "A sentence.")
+        if isinstance(text, str):
+            assert text[0].isupper() or text[0] in "0123456789'", place
+            assert text.endswith("."), f"{place}: {text}"
+
+
+def test_every_mapping_of_names_says_which_names_it_takes() -> None:
+    """A typing mistake in a key is told by the schema, not found in a run."""
+    free = [
+        place
+        for place, schema in PARTS.items()
+        if schema.get("type") == "object"
+        and schema.get("additionalProperties", True) is True
+        and "/if" not in place
+    ]
+    assert free == [
+        "/$defs/inputs/properties/values",  # the inputs' own names
+        "/$defs/context_policy/properties/retrieval",  # reported as unsupported as a whole
+        "/$defs/tools/properties/mcp/items",  # reported as unsupported as a whole
+        "/$defs/agent/properties/output_schema",  # a JSON Schema
+        "/$defs/pattern/properties/config",  # one of the seven, by type
+    ]
+
+
+# --- What it accepts --------------------------------------------------------------------------------------
+
+SMALLEST: dict[str, Any] = {
+    "version": 0,
+    "name": "smallest",
+    "runtime": {"provider": "ollama"},
+    "agents": {"a": {"prompt": "x"}},
+    "pattern": {"type": "chain", "config": {"steps": [{"agent": "a"}]}},
+}
+
+
+def pointers(document: dict[str, Any]) -> list[str]:
+    return [problem.pointer for problem in workflow_schema().problems(document)]
+
+
+def test_the_smallest_workflow_is_accepted() -> None:
+    assert pointers(SMALLEST) == []
+
+
+@pytest.mark.parametrize("version", [1, -1, "0", None, False, True, 0.5, [], {}])
+def test_only_version_0_is_a_version(version: Any) -> None:
+    assert pointers({**SMALLEST, "version": version}) == ["/version"]
+
+
+@pytest.mark.parametrize("key", SCHEMA["required"])
+def test_a_required_key_that_is_missing_is_told(key: str) -> None:
+    assert pointers({name: value for name, value in SMALLEST.items() if name != key}) == [f"/{key}"]
+
+
+@pytest.mark.parametrize("name", ["", "a b", "-a", ".a", "a/b", "é", "a" * 65, "a\n"])
+def test_a_name_that_cannot_be_a_file_name_is_refused(name: str) -> None:
+    assert pointers({**SMALLEST, "name": name}) == ["/name"]
+
+
+@pytest.mark.parametrize("tag", DEFINITIONS["pattern"]["properties"]["type"]["enum"])
+def test_the_configuration_of_a_pattern_is_checked_by_its_type(tag: str) -> None:
+    found = pointers({**SMALLEST, "pattern": {"type": tag, "config": {"nonsense": 1}}})
+    required = {f"/pattern/config/{name}" for name in DEFINITIONS[tag]["required"]}
+    assert set(found) == {*required, "/pattern/config/nonsense"}
+
+
+def test_an_unknown_pattern_is_told_once() -> None:
+    assert pointers({**SMALLEST, "pattern": {"type": "chian", "config": {}}}) == ["/pattern/type"]
+
+
+def test_an_agent_may_refer_to_a_file() -> None:
+    """Editors validate the file as it is written, before a reference is followed."""
+    agents = {"a": {"$ref": "agents/a.yaml"}, "b": {"$ref": "agents/b.yaml", "tools": []}}
+    document = {**SMALLEST, "agents": {**agents, "c": {"prompt": "x"}}}
+    assert [error.message for error in jsonschema_rs.validator_for(SCHEMA).iter_errors(document)] == []
+
+
+def test_the_schema_is_published_with_the_package() -> None:
+    import strands_cli.schema
+
+    assert (Path(strands_cli.schema.__file__).parent / "strands-workflow.schema.json").is_file()
