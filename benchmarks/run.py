@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-BENCHMARKS = ("cold_start", "growth", "calls")
+BENCHMARKS = ("cold_start", "growth", "calls", "sandbox", "executables")
 
 
 def main(names: list[str]) -> int:

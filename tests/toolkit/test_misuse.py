@@ -167,14 +167,18 @@ def test_a_long_answer_that_cannot_be_kept_says_so(monkeypatch: pytest.MonkeyPat
     assert "could not be written" in ask(probe)["content"][0]["text"]
 
 
-@pytest.mark.parametrize("text", ['{"a": 1e400}', '{"a": "\\ud800"}', '{"a": ' + "[" * 3000 + "]" * 3000 + "}"])
+@pytest.mark.parametrize(
+    "text", ['{"a": 1e400}', '{"a": "\\ud800"}', '{"a": ' + "[" * 3000 + "]" * 3000 + "}"]
+)
 def test_input_that_no_history_could_hold_is_malformed(text: str) -> None:
     probe, seen = recorder({"a": {}})
     assert code_of(ask(probe, text)) == "input_malformed"
     assert seen == []
 
 
-@pytest.mark.parametrize("text", ["12345678901234567890.5", "0.1000000000000000055511151231257827", "007", "٥"])
+@pytest.mark.parametrize(
+    "text", ["12345678901234567890.5", "0.1000000000000000055511151231257827", "007", "٥"]
+)
 def test_what_a_coercion_would_lose_is_refused(text: str) -> None:
     probe, _ = recorder({"a": {"type": "number"}})
     assert code_of(ask(probe, {"a": text})) == "input_invalid"
@@ -328,7 +332,9 @@ def test_a_module_that_exits_when_it_is_imported_is_a_failure_to_load(project: P
 
 
 def test_a_callable_in_a_packages_init_can_be_allowed(project: Project) -> None:
-    project.write("acme_b/__init__.py", "def top(word: str) -> str:\n    'Shouts.'\n    return word.upper()\n")
+    project.write(
+        "acme_b/__init__.py", "def top(word: str) -> str:\n    'Shouts.'\n    return word.upper()\n"
+    )
     allowed = {"STRANDS_CUSTOM_TOOL_ALLOWLIST": "acme_b.top"}
     assert project.strands("tool", "call", "acme_b.top", "word=hi", **allowed).out == "HI\n"
 
@@ -344,7 +350,12 @@ def test_odd_settings_are_told_as_such(project: Project, text: str) -> None:
 def run_in_shell(project: Project, command: str) -> subprocess.CompletedProcess[str]:
     full = command.replace("strands ", f"{sys.executable} -m strands_cli ", 1)
     return subprocess.run(
-        ["bash", "-c", full], cwd=project.root, env=project.environment, capture_output=True, text=True, check=False
+        ["bash", "-c", full],
+        cwd=project.root,
+        env=project.environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 

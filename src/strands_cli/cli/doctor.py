@@ -34,7 +34,7 @@ class Finding(msgspec.Struct, frozen=True):
 def doctor(as_json: bool) -> int:
     """Say what this machine and this project have and lack."""
     registry = get_registry()
-    findings = [*_machine(), *_project(registry.settings), *_tools(registry)]
+    findings = [*_machine(), *_sandbox(), *_project(registry.settings), *_tools(registry)]
     if as_json:
         print_json({"findings": [msgspec.to_builtins(finding) for finding in findings]})
     else:
@@ -58,6 +58,23 @@ def _machine() -> Iterator[Finding]:
     yield Finding(
         "bytecode", "ok" if compiled else "note", "compiled" if compiled else "not compiled: starts slowly"
     )
+
+
+def _sandbox() -> Iterator[Finding]:
+    """How code that a model writes is confined here, and what would confine it better."""
+    from strands_cli.sandbox.levels import python_level_now
+
+    level = python_level_now()
+    texts = {
+        "disabled": "python_exec is unavailable",
+        "interpreter": "python_exec runs a part of Python only",
+    }
+    text = f"{level.name}: {texts.get(level.name, ', '.join(sorted(level.layers)))}"
+    yield Finding("sandbox", "ok" if level.name == "full" else "note", f"{text} {level.reason}".strip())
+    for layer, need in level.missing.items():
+        yield Finding("sandbox", "note", f"without {layer}: {need}")
+    if level.name == "disabled":
+        yield Finding("sandbox", "note", "pydantic-monty would serve: pip install 'strands-cli[monty]'")
 
 
 def _project(settings: Settings) -> Iterator[Finding]:

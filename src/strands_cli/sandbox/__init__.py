@@ -1,0 +1,1 @@
+"""Confinement of model-written code and of child processes."""

@@ -1,0 +1,257 @@
+"""Executables under confinement: one process tree per call, with the caller's user and no capability.
+
+    finished = await run_confined(["./format.sh"], profile, cwd=workspace, input=b"{}", seconds=30)
+
+`start_confined` starts one and gives it nothing yet; `complete_confined` does the rest of a call;
+`run_confined` does both. Nothing of a call is left when it has been answered, whatever the executable does.
+"""
+
+import asyncio
+import marshal
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from strands_cli.errors import ToolError
+from strands_cli.sandbox.confined_executable import Confined, Exit
+from strands_cli.sandbox.denylist import further_filter
+from strands_cli.sandbox.executable_levels import level_of, require
+from strands_cli.sandbox.hints import Hint, hint_from
+from strands_cli.sandbox.profile import Profile
+from strands_cli.sandbox.pumps import Intake, Outlet
+from strands_cli.sandbox.seccomp import executable_filter
+from strands_cli.sandbox.spawning import Abilities, SpawnerHandle, SpawnerLost, spawner
+
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
+"""What every executable gets of the caller's environment; HOME and TMPDIR lead to its scratch directory."""
+GRACE_SECONDS = 0.3
+"""Between TERM and KILL."""
+DRAIN_SECONDS = 0.1
+"""How long output is awaited from processes that the executable left behind."""
+
+_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+_ANSWER_SECONDS = 2.0
+"""How long a keeper may take to end a tree before it is left to itself."""
+_SIGNAL_SCOPE_ABI = 6
+_MOST_REQUEST_BYTES = 150_000
+_AGAIN_SECONDS = 0.005
+_STDERR_FLOOD = 64
+"""How many times the limit is read, and forgotten, of standard error before that is too much."""
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that has been answered; nothing of it runs any more."""
+
+    exit: Exit
+    stdout: bytes
+    """The beginning, where it is truncated."""
+    stderr: bytes
+    """The end, where it is truncated."""
+    stdout_truncated: bool
+    stderr_truncated: bool
+    seconds: float
+    hint: Hint | None = None
+    """Which key its author may have forgotten to declare."""
+
+
+def environment_for(names: Sequence[str], given: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What an executable gets of the caller's environment: the usual names and those that it declares."""
+    kept = {name: given[name] for name in (*PASSED_ON, *names) if name in given}
+    return {"PATH": _DEFAULT_PATH, "LANG": "C.UTF-8", **kept}
+
+
+async def start_confined(
+    argv: Sequence[str], profile: Profile, *, cwd: Path, accept: str = "", room: bool = True
+) -> Confined:
+    """Starts an executable, which waits for what is written to its standard input.
+
+    It may read `cwd`. That it cannot be executed is said by `Confined.wait`. `accept` is a lower level that
+    the user accepts; without `room`, namespaces are not even tried.
+    """
+    handle = spawner(network=profile.network, room=room)
+    found = handle.abilities() if handle.is_running() else await asyncio.to_thread(handle.abilities)
+    require(level_of(found), accept)
+    request = _request(argv, profile, cwd, found)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    stdin, stdout, stderr = os.pipe(), os.pipe(), os.pipe()
+    confined = Confined(ours, (stdin[1], stdout[0], stderr[0]), list(argv), profile, cwd)
+    given = [theirs.detach(), stdin[0], stdout[1], stderr[1]]
+    handed_over = False
+    try:
+        await _hand_over(handle, request, given)
+        handed_over = True
+    finally:
+        for descriptor in given:
+            os.close(descriptor)
+        if not handed_over:
+            confined.close()
+    return confined
+
+
+async def run_confined(
+    argv: Sequence[str],
+    profile: Profile,
+    *,
+    cwd: Path,
+    input: bytes = b"",
+    seconds: float | None = None,
+    idle_seconds: float | None = None,
+    on_stderr_line: Callable[[str], object] | None = None,
+    accept: str = "",
+    room: bool = True,
+) -> Finished:
+    """A whole call; ToolError where the executable cannot be started. See `complete_confined`."""
+    for may_retry in (True, False):
+        try:
+            confined = await start_confined(argv, profile, cwd=cwd, accept=accept, room=room)
+            return await complete_confined(
+                confined,
+                input=input,
+                seconds=seconds,
+                idle_seconds=idle_seconds,
+                on_stderr_line=on_stderr_line,
+            )
+        except SpawnerLost as lost:  # nothing of the call has run
+            if not may_retry:
+                raise ToolError(f"{argv[0]} cannot be started: {lost}", code="unavailable") from lost
+    raise AssertionError("the second attempt answers")
+
+
+async def complete_confined(
+    confined: Confined,
+    *,
+    input: bytes = b"",
+    seconds: float | None = None,
+    idle_seconds: float | None = None,
+    on_stderr_line: Callable[[str], object] | None = None,
+) -> Finished:
+    """Gives a started executable its input and collects what it says until it ends, or its time does.
+
+    `seconds` is by default the profile's; `idle_seconds` bounds the silence between two pieces of output.
+    """
+    call = _Call(confined, idle_seconds, on_stderr_line)
+    limit = confined.profile.seconds if seconds is None else seconds
+    timer = asyncio.get_running_loop().call_later(limit, confined.terminate, "timeout")
+    outlet = Outlet(confined.stdin, input, confined.close_pipe)
+    try:
+        ending = await call.see_through(limit)
+    finally:
+        timer.cancel()
+        outlet.stop()
+        call.stop()
+        confined.close()
+    return call.finished(ending)
+
+
+class _Call:
+    """The output of one call, and the watch over it."""
+
+    def __init__(
+        self, confined: Confined, idle_seconds: float | None, on_stderr_line: Callable[[str], object] | None
+    ) -> None:
+        self._confined = confined
+        self._idle_seconds = idle_seconds
+        self._started = self._last_heard = time.monotonic()
+        self._loop = asyncio.get_running_loop()
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._most = confined.profile.output_bytes
+        self._stdout = Intake(confined.stdout, self._most, heard=self._heard_stdout)
+        self._stderr = Intake(
+            confined.stderr, self._most, keep_last=True, heard=self._heard_stderr, on_line=on_stderr_line
+        )
+        if idle_seconds is not None:
+            self._check_idle(idle_seconds)
+
+    async def see_through(self, limit: float) -> Exit:
+        """Finished when the executable has exited and a short drain is over, not at the end of its pipes."""
+        confined = self._confined
+        try:
+            async with asyncio.timeout(limit + GRACE_SECONDS + _ANSWER_SECONDS):
+                await confined.exited()
+                if not confined.has_ended:
+                    await self._drain(DRAIN_SECONDS)
+                    confined.kill("exited")
+                ending = await confined.wait()
+        except TimeoutError:
+            return Exit(why="timeout")  # the keeper itself is stuck; closing the socket is its order to end
+        self._stdout.drain()
+        self._stderr.drain()
+        return ending
+
+    async def _drain(self, seconds: float) -> None:
+        await asyncio.wait([self._stdout.at_end, self._stderr.at_end], timeout=seconds)
+
+    def finished(self, ending: Exit) -> Finished:
+        stderr = self._stderr.data
+        failed = ending.why != "exited" or ending.status != 0
+        profile, cwd = self._confined.profile, str(self._confined.cwd)
+        return Finished(
+            exit=ending,
+            stdout=self._stdout.data,
+            stderr=stderr,
+            stdout_truncated=self._stdout.is_truncated,
+            stderr_truncated=self._stderr.is_truncated,
+            seconds=time.monotonic() - self._started,
+            hint=hint_from(stderr.decode("utf-8", "replace"), profile, cwd) if failed else None,
+        )
+
+    def stop(self) -> None:
+        self._stdout.stop()
+        self._stderr.stop()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+
+    def _heard_stdout(self, total: int) -> None:
+        self._last_heard = time.monotonic()
+        if total > self._most:
+            self._confined.kill("output")
+
+    def _heard_stderr(self, total: int) -> None:
+        self._last_heard = time.monotonic()
+        if total > _STDERR_FLOOD * self._most:
+            self._confined.kill("output")
+
+    def _check_idle(self, seconds: float) -> None:
+        rest = self._last_heard + seconds - time.monotonic()
+        if rest <= 0:
+            self._confined.terminate("idle")
+        else:
+            self._idle_timer = self._loop.call_later(rest, self._check_idle, seconds)
+
+
+async def _hand_over(handle: SpawnerHandle, request: bytes, descriptors: list[int]) -> None:
+    while not handle.hand_over(request, descriptors):  # noqa: ASYNC110 - a full socket tells nobody
+        await asyncio.sleep(_AGAIN_SECONDS)
+
+
+def _request(argv: Sequence[str], profile: Profile, cwd: Path, found: Abilities) -> bytes:
+    place = os.path.realpath(cwd)
+    reads = [*map(os.path.realpath, profile.reads), place]
+    writes = [*map(os.path.realpath, profile.writes)]
+    if "/" in (*reads, *writes):
+        raise ToolError("The whole file system cannot be given to an executable", code="unavailable")
+    shares_processes = not found.room and found.landlock < _SIGNAL_SCOPE_ABI
+    further = further_filter(network=profile.network, shares_processes=shares_processes)
+    message = {
+        "argv": list(argv),
+        "directory": place,
+        "environment": {**environment_for(()), **profile.environment},
+        "reads": reads,
+        "writes": writes,
+        "limits": profile.rlimits(),
+        "scratch": profile.memory_bytes // 2,
+        "filters": [executable_filter(network=profile.network), further],
+        "watch": {
+            "memory": profile.memory_bytes,
+            "processes": profile.processes,
+            "grace": int(1000 * GRACE_SECONDS),
+        },
+    }
+    data = marshal.dumps(message)
+    if len(data) > _MOST_REQUEST_BYTES:
+        raise ToolError("The arguments and the environment of an executable are too long", code="unavailable")
+    return data

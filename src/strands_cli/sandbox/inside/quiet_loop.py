@@ -1,0 +1,46 @@
+"""An event loop without descriptors, so that confined code can use asyncio.
+
+Imported in the confined process when the code imports asyncio; it imports nothing of ours. The ordinary loop
+waits on sockets, which do not exist there: this one waits on a lock until a timer is due or a thread has
+something to say.
+"""
+
+import asyncio
+import threading
+from typing import Any
+
+
+class _QuietSelector:
+    """What a loop asks for events: there are none, but it can be woken."""
+
+    def __init__(self) -> None:
+        self._woken = threading.Event()
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        self._woken.wait(timeout)
+        self._woken.clear()
+        return []
+
+    def wake(self) -> None:
+        self._woken.set()
+
+
+class QuietLoop(asyncio.BaseEventLoop):
+    def __init__(self) -> None:
+        super().__init__()
+        self._selector = _QuietSelector()
+
+    def _process_events(self, event_list: list[Any]) -> None:  # noqa: ARG002
+        return None
+
+    def _write_to_self(self) -> None:
+        self._selector.wake()
+
+
+class QuietPolicy(asyncio.DefaultEventLoopPolicy):
+    def new_event_loop(self) -> asyncio.AbstractEventLoop:
+        return QuietLoop()
+
+
+def install() -> None:
+    asyncio.set_event_loop_policy(QuietPolicy())

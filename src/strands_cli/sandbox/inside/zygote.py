@@ -1,0 +1,273 @@
+"""The zygote: a warm interpreter that forks one confined process for each call.
+
+Started by the host as a program of its own with an empty environment, so that there is nothing of the host in
+it, and without site-packages. It never runs anything that a model wrote; its children do, and each confines
+itself before it reads the code. Both the zygote and its children end when the host does.
+"""
+
+import _socket
+import _thread
+import array
+import builtins
+import gc
+import json
+import os
+import select
+import signal
+import sys
+import time
+from typing import Any
+
+from strands_cli.sandbox import landlock, limits, namespaces, seccomp
+from strands_cli.sandbox.inside import frames, memory_files
+from strands_cli.sandbox.inside.interpreter import serve
+from strands_cli.sandbox.inside.standard_library import MemoryLibrary, read_zones
+
+_LONGEST_MESSAGE = 100_000
+_REST_SECONDS = 3600.0
+_REST_BEFORE_IMPORTS_SECONDS = 0.005
+_CHANNEL = 3
+_THREAD_STACK_BYTES = 2 * 1024 * 1024
+"""Small enough that all the threads of a child fit into its address space."""
+_DESCRIPTORS = 2
+_NAMESPACES = namespaces.NEWPID | namespaces.NEWNET | namespaces.NEWIPC | namespaces.NEWUTS
+
+# Imported while nobody waits: what model-written code uses most, the heaviest at last.
+_OFTEN_USED = (
+    "re math random datetime collections itertools functools statistics decimal fractions dataclasses typing "
+    "enum string textwrap csv copy heapq bisect operator hashlib base64 time calendar uuid traceback "
+    "contextlib io struct unicodedata pprint zoneinfo threading pathlib urllib.parse logging asyncio"
+)
+
+
+class Zygote:
+    def __init__(self, control: "_socket.socket", configuration: dict[str, Any]) -> None:
+        self._control = control
+        self._filter = bytes.fromhex(configuration["filter"])
+        self.layers: set[str] = set(configuration["layers"])
+        self.missing: dict[str, str] = {}
+        """The layers that were asked for and cannot be had, with the reason."""
+        self._files = memory_files.MemoryFiles()
+        self._children: dict[int, tuple[int, int]] = {}
+        """By process: the number of the call, and the descriptor that takes its end."""
+        self._deadlines: dict[int, float] = {}
+        self._late: set[int] = set()
+        self._waiting_imports = _OFTEN_USED.split()
+        self._base_bytes = 0
+
+    def confine(self) -> None:
+        """Everything that needs files or rights; afterwards it has neither."""
+        self._try("landlock", _require_landlock)
+        self._try("namespaces", _leave_namespaces)
+        library = MemoryLibrary()
+        library.add_quiet_loop()
+        sys.meta_path[:] = [*sys.meta_path[:2], library]
+        self._base_bytes = limits.address_space_in_use()
+        self._try("uid", _drop_user)
+        namespaces.drop_capabilities()
+        landlock.no_new_privileges()
+        namespaces.hide_memory()
+        memory_files.install(self._files)
+        _forget_surroundings()
+
+    def _try(self, layer: str, step: Any) -> None:
+        if layer not in self.layers:
+            return
+        try:
+            step()
+        except OSError as error:
+            self.layers.discard(layer)
+            self.missing[layer] = str(error)
+
+    def run(self) -> None:
+        """Forks, kills and reaps until the host is gone."""
+        self._control.send(json.dumps({"layers": sorted(self.layers), "missing": self.missing}).encode())
+        os.dup2(0, 2)  # until here, standard error told the host why it could not start
+        gc.freeze()
+        ended, wake = os.pipe()
+        os.set_blocking(ended, False)
+        os.set_blocking(wake, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        poll = select.poll()
+        poll.register(self._control.fileno(), select.POLLIN)
+        poll.register(ended, select.POLLIN)
+        while True:
+            ready = [descriptor for descriptor, _ in poll.poll(self._rest_seconds() * 1000)]
+            if ended in ready:
+                os.read(ended, 4096)
+                self._reap()
+            self._kill_late()
+            if self._control.fileno() in ready and not self._obey():
+                break
+            if not ready:
+                self._import_next()
+        for process in self._children:
+            os.kill(process, signal.SIGKILL)
+
+    def _rest_seconds(self) -> float:
+        if self._deadlines:
+            return max(0.0, min(self._deadlines.values()) - time.monotonic())
+        return _REST_BEFORE_IMPORTS_SECONDS if self._waiting_imports else _REST_SECONDS
+
+    def _import_next(self) -> None:
+        if self._waiting_imports and not self._deadlines:
+            __import__(self._waiting_imports.pop(0))
+            if not self._waiting_imports:
+                gc.freeze()
+
+    def _obey(self) -> bool:
+        """Does what the host asks for; false when there is no host any more."""
+        message, descriptors = _receive(self._control)
+        if not message:
+            return False
+        letter, call, until = frames.REQUEST.unpack_from(message)
+        if letter == frames.START:
+            self._fork(call, json.loads(message[frames.REQUEST.size :]), *descriptors)
+            self._arm(call, until)
+        elif letter == frames.ARM:
+            self._arm(call, until)
+        else:
+            self._kill(call)
+        return True
+
+    def _arm(self, call: int, until: float) -> None:
+        self._deadlines.pop(call, None)
+        if until and any(owner == call for owner, _ in self._children.values()):
+            self._deadlines[call] = until
+
+    def _fork(self, call: int, wishes: dict[str, Any], channel: int, status: int) -> None:
+        if wishes["zones"] and not self._files.background:
+            self._files.background = read_zones()
+        zygote = os.getpid()
+        process = os.fork()
+        if not process:
+            try:
+                self._confine_child(zygote, channel, wishes["limits"])
+                serve(_CHANNEL, self._files)
+            except OSError as error:
+                frames.write_frame(_CHANNEL, frames.REFUSED, str(error).encode())
+            finally:
+                os._exit(1)
+        os.close(channel)
+        self._children[process] = (call, status)
+
+    def _confine_child(self, zygote: int, channel: int, bounds: dict[str, int]) -> None:
+        """The child's first steps: from here on it can compute, and speak over its channel."""
+        gc.enable()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.dup2(channel, _CHANNEL)
+        os.closerange(_CHANNEL + 1, os.sysconf("SC_OPEN_MAX"))
+        namespaces.die_with_parent(zygote)
+        if not ("namespaces" in self.layers and _counts_alone()):
+            bounds["NPROC"] += len(self._children) + 1
+        if "rlimits" in self.layers:
+            limits.apply({**bounds, "AS": bounds["AS"] + self._base_bytes})
+        if "landlock" in self.layers:
+            landlock.restrict()
+        for name in [name for name in sys.modules if name.startswith(("ctypes", "_ctypes", "strands_cli"))]:
+            del sys.modules[name]
+        if "seccomp" in self.layers:
+            seccomp.load(self._filter)
+
+    def _reap(self) -> None:
+        while self._children:
+            process, status = os.waitpid(-1, os.WNOHANG)
+            if not process:
+                return
+            if process not in self._children:
+                continue  # left behind by a child, in tests that leave the filter out
+            call, descriptor = self._children.pop(process)
+            self._deadlines.pop(call, None)
+            try:
+                os.write(
+                    descriptor, frames.STATUS.pack(os.waitstatus_to_exitcode(status), call in self._late)
+                )
+            except OSError:
+                pass  # the host has its answer already and does not listen any more
+            os.close(descriptor)
+            self._late.discard(call)
+
+    def _kill_late(self) -> None:
+        now = time.monotonic()
+        for call in [call for call, until in self._deadlines.items() if until <= now]:
+            self._late.add(call)
+            self._kill(call)
+
+    def _kill(self, call: int) -> None:
+        self._deadlines.pop(call, None)
+        for process, (owner, _) in self._children.items():
+            if owner == call:
+                os.kill(process, signal.SIGKILL)
+
+
+def _require_landlock() -> None:
+    if not landlock.abi():
+        raise OSError("the kernel has no Landlock, or it is switched off")
+
+
+def _leave_namespaces() -> None:
+    (namespaces.unshare if os.geteuid() == 0 else namespaces.unshare_with_user)(_NAMESPACES)
+
+
+def _drop_user() -> None:
+    if os.geteuid() != 0:
+        raise OSError("only root can become somebody else")
+    namespaces.drop_user()
+
+
+def _counts_alone() -> bool:
+    """Moves into a user namespace of its own, where the limit on processes counts nobody else's."""
+    try:
+        namespaces.unshare(namespaces.NEWUSER)
+    except OSError:
+        return False
+    namespaces.clear_capabilities()
+    return True
+
+
+def _forget_surroundings() -> None:
+    """What is left to see of the machine and of the way that this program was started."""
+    system = os.uname()
+    os.uname = lambda: os.uname_result((system.sysname, "sandbox", system.release, "", system.machine))
+    os.environ.clear()
+    builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]  # else the work of `site`
+    _thread.stack_size(_THREAD_STACK_BYTES)
+    sys.path[:] = []
+    sys.argv[:] = [""]
+    sys.executable = ""
+
+
+def _receive(control: "_socket.socket") -> tuple[bytes, list[int]]:
+    room = _socket.CMSG_SPACE(_DESCRIPTORS * array.array("i").itemsize)
+    message, extra, _, _ = control.recvmsg(_LONGEST_MESSAGE, room, _socket.MSG_CMSG_CLOEXEC)
+    descriptors = array.array("i")
+    for level, kind, data in extra:
+        if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
+            descriptors.frombytes(data)
+    return message, list(descriptors)
+
+
+def main() -> None:
+    """Takes the host's process as its argument, and the control socket as standard input."""
+    host = int(sys.argv[1])
+    gc.disable()  # what it makes is there to stay; its children collect theirs
+    namespaces.die_with_parent(host)
+    control = _socket.socket(fileno=os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+    message, _ = _receive(control)
+    if not message:
+        return
+    zygote = Zygote(control, json.loads(message))
+    zygote.confine()
+    namespaces.die_with_parent(host)  # again, since becoming somebody else undoes it
+    if "namespaces" in zygote.layers:
+        if first := os.fork():
+            # The kernel kills all that is in the PID namespace when its first process ends.
+            control.close()
+            os.dup2(0, 2)
+            os.waitpid(first, 0)
+            return
+        namespaces.die_with_parent(0)
+    zygote.run()

@@ -1,0 +1,99 @@
+"""Namespaces, identity and capabilities of a confined process.
+
+Runs in the process that confines itself, so it imports nothing of ours.
+"""
+
+import ctypes
+import os
+import signal
+from functools import cache
+
+NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
+    0x00020000,
+    0x04000000,
+    0x08000000,
+    0x10000000,
+    0x20000000,
+    0x40000000,
+)
+NOBODY = 65534
+
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT = 1, 4, 24, 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_CAPABILITY_VERSION_3 = 0x20080522
+_MOST_CAPABILITIES = 64
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, what: str) -> None:
+    if result < 0:
+        raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
+
+
+def unshare(flags: int) -> None:
+    """Leaves the named namespaces for new ones. An ordinary user needs NEWUSER among the flags.
+
+    With NEWPID it is the next child that is the first process of the new namespace: all others in it die with
+    it. With NEWUSER the process has every capability in the new namespace until `drop_capabilities`.
+    """
+    _check(_libc().unshare(flags), "unshare")
+
+
+def unshare_with_user(flags: int) -> None:
+    """`unshare` for an ordinary user: in a user namespace of its own, in which the user keeps the own ids."""
+    user, group = os.geteuid(), os.getegid()
+    unshare(flags | NEWUSER)
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{user} {user} 1")
+    _write("/proc/self/gid_map", f"{group} {group} 1")
+
+
+def drop_user(user: int = NOBODY) -> None:
+    """Root becomes nobody, for good. Clears PDEATHSIG: call `die_with_parent` afterwards."""
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+
+
+def drop_capabilities() -> None:
+    """Leaves no capability in any set, for this process and for all that it executes."""
+    libc = _libc()
+    for capability in range(_MOST_CAPABILITIES):
+        if libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
+            break  # beyond the last one that the kernel knows, or not allowed to: then nothing is held either
+    libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    clear_capabilities()
+
+
+def clear_capabilities() -> None:
+    """Gives up the capabilities that this process holds; enough where it never executes another program."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    _check(_libc().capset(header, nothing), "capset")
+
+
+def die_with_parent(parent: int) -> None:
+    """The kernel kills this process when the thread that started it ends; `parent` is its process, or 0.
+
+    0 stands for a parent in another PID namespace. A parent that is gone already is noticed here.
+    """
+    _check(_libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "PR_SET_PDEATHSIG")
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def hide_memory() -> None:
+    """No other process of the same user may read this one's memory, /proc entries or descriptors."""
+    _check(_libc().prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "PR_SET_DUMPABLE")
+
+
+def _write(file: str, text: str) -> None:
+    descriptor = os.open(file, os.O_WRONLY)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)

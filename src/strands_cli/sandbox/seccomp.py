@@ -1,0 +1,172 @@
+"""Filters of system calls. Built in the host through libseccomp, loaded in the confined process.
+
+`python_filter` allows what a Python program needs that touches nothing but its own memory and one channel;
+`executable_filter` refuses what no tool needs, and sockets unless they are asked for. Both are BPF programs:
+bytes that `load` gives to the kernel without libseccomp, which a confined process does not have.
+"""
+
+import ctypes
+import errno
+import mmap
+import os
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+
+def _names(*groups: str) -> tuple[str, ...]:
+    return tuple(name for group in groups for name in group.split())
+
+
+PYTHON_CALLS = _names(
+    # Its channel and the streams that lead nowhere; a descriptor cannot be opened, duplicated or received.
+    "read write close poll ppoll select pselect6 fstat lseek",
+    # Memory.
+    "brk munmap mremap madvise",
+    # Threads, their locks and their ends.
+    "futex futex_waitv set_robust_list rseq sched_yield sched_getaffinity exit exit_group",
+    # Signals from the kernel and timers; no call that sends a signal to anybody.
+    "rt_sigaction rt_sigprocmask rt_sigreturn rt_sigtimedwait sigaltstack restart_syscall",
+    "setitimer getitimer alarm pause nanosleep clock_nanosleep",
+    # What time it is, who am I, chance.
+    "clock_gettime clock_getres gettimeofday time times getrusage getrandom",
+    "getpid getppid gettid getuid geteuid getgid getegid getpgrp",
+)
+
+_SOCKET_CALLS = ("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4")
+
+REFUSED_TO_EXECUTABLES = _names(
+    # Other processes' memory and descriptors.
+    "ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp",
+    # The machine: mounts, modules, time, swap, names, quotas, reboot.
+    "mount umount2 pivot_root chroot move_mount open_tree fsopen fsconfig fsmount fspick mount_setattr",
+    "init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff",
+    "settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname quotactl quotactl_fd",
+    "acct syslog iopl ioperm nfsservctl vhangup lookup_dcookie",
+    "open_by_handle_at name_to_handle_at fanotify_init",
+    # Ways around this filter or deep into the kernel.
+    "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register",
+    "add_key request_key keyctl unshare setns seccomp modify_ldt uselib vm86 vm86old",
+    "personality migrate_pages move_pages mbind set_mempolicy",
+)
+
+_CLONE_THREAD = 0x00010000
+_CLONE_NEW_NAMESPACES = 0x7E020080
+_CLONE_VFORK_OR_PTRACE = 0x00004000 | 0x00002000 | 0x00800000
+_AF_UNIX = 1
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
+_BPF_INSTRUCTION_BYTES = 8
+
+ARCHITECTURES = ("x86_64", "aarch64")
+"""Those whose filters are checked by tests; libseccomp knows more."""
+
+
+class SeccompMissing(Exception):
+    """Filters cannot be made here; the message says what is missing."""
+
+
+def library() -> Any:
+    """libseccomp's bindings; SeccompMissing where they, or the library itself, are not installed."""
+    try:
+        return import_module("pyseccomp")
+    except ImportError:
+        raise SeccompMissing("the Python package pyseccomp is not installed") from None
+    except (RuntimeError, OSError):
+        raise SeccompMissing(
+            "libseccomp is not installed (Debian: libseccomp2, Fedora: libseccomp)"
+        ) from None
+
+
+@cache
+def python_filter(architecture: str = "") -> bytes:
+    """The allowlist for Python code: everything else fails with EPERM."""
+    return _exported(_python_rules(architecture), text=False)
+
+
+@cache
+def executable_filter(*, network: bool = False, architecture: str = "") -> bytes:
+    """The denylist for executables: what is refused fails with EPERM, everything else is allowed."""
+    return _exported(_executable_rules(network, architecture), text=False)
+
+
+def filter_text(kind: str, architecture: str = "", *, network: bool = False) -> str:
+    """A filter as libseccomp's readable pseudo code, for people and tests; kind: `python`, `executable`."""
+    rules = _python_rules(architecture) if kind == "python" else _executable_rules(network, architecture)
+    return _exported(rules, text=True).decode()
+
+
+def load(program: bytes) -> None:
+    """Puts this thread, and all that it starts, under the filter, for good. Needs no_new_privs."""
+
+    class Program(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    given = Program(len(program) // _BPF_INSTRUCTION_BYTES, program)
+    if libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(given), 0, 0):
+        raise OSError(ctypes.get_errno(), f"seccomp: {os.strerror(ctypes.get_errno())}")
+
+
+def _python_rules(architecture: str) -> Any:
+    lib = library()
+    rules = _empty(lib, lib.ERRNO(errno.EPERM), architecture)
+    for name in PYTHON_CALLS:
+        _add(lib, rules, lib.ALLOW, name)
+    # Memory that is never executable, so that no machine code can be brought in.
+    for name in ("mmap", "mprotect"):
+        _add(lib, rules, lib.ALLOW, name, lib.Arg(2, lib.MASKED_EQ, mmap.PROT_EXEC, 0))
+    # A thread of this process, and nothing else that clone can make. glibc tries clone3 first, whose flags
+    # are out of a filter's sight, and takes clone when the kernel seems not to have it.
+    forbidden = _CLONE_NEW_NAMESPACES | _CLONE_VFORK_OR_PTRACE
+    _add(lib, rules, lib.ALLOW, "clone", lib.Arg(0, lib.MASKED_EQ, _CLONE_THREAD | forbidden, _CLONE_THREAD))
+    _add(lib, rules, lib.ERRNO(errno.ENOSYS), "clone3")
+    # Its own limits may be read, not changed.
+    own, unchanged = lib.Arg(0, lib.EQ, 0), lib.Arg(2, lib.EQ, 0)
+    _add(lib, rules, lib.ALLOW, "prlimit64", own, unchanged)
+    return rules
+
+
+def _executable_rules(network: bool, architecture: str) -> Any:
+    lib = library()
+    refuse = lib.ERRNO(errno.EPERM)
+    rules = _empty(lib, lib.ALLOW, architecture)
+    for name in REFUSED_TO_EXECUTABLES:
+        _add(lib, rules, refuse, name)
+    for flag in (1 << bit for bit in range(32) if _CLONE_NEW_NAMESPACES >> bit & 1):
+        _add(lib, rules, refuse, "clone", lib.Arg(0, lib.MASKED_EQ, flag, flag))
+    _add(lib, rules, lib.ERRNO(errno.ENOSYS), "clone3")
+    # Characters that are pushed into a terminal would be typed into the user's shell.
+    for request in (_TIOCSTI, _TIOCLINUX):
+        _add(lib, rules, refuse, "ioctl", lib.Arg(1, lib.MASKED_EQ, 0xFFFFFFFF, request))
+    if not network:
+        # Pairs of UNIX sockets are pipes, which many runtimes are built on; they lead nowhere.
+        _add(lib, rules, refuse, "socket")
+        _add(lib, rules, refuse, "socketpair", lib.Arg(0, lib.NE, _AF_UNIX))
+        for name in _SOCKET_CALLS[2:]:
+            _add(lib, rules, refuse, name)
+    return rules
+
+
+def _empty(lib: Any, default: int, architecture: str) -> Any:
+    rules = lib.SyscallFilter(default)
+    wanted = getattr(lib.Arch, architecture.upper()) if architecture else lib.system_arch()
+    if wanted != lib.system_arch():
+        rules.add_arch(wanted)
+        rules.remove_arch(lib.system_arch())
+    # A program that switches to another instruction set would make calls under other numbers.
+    rules.set_attr(lib.Attr.ACT_BADARCH, lib.KILL_PROCESS)
+    return rules
+
+
+def _add(lib: Any, rules: Any, action: int, name: str, *conditions: Any) -> None:
+    number = lib.resolve_syscall(lib.Arch.NATIVE, name)
+    if number != -1:  # a call that this libseccomp has not heard of
+        rules.add_rule(action, number, *conditions)
+
+
+def _exported(rules: Any, *, text: bool) -> bytes:
+    with os.fdopen(os.memfd_create("filter"), "w+b") as file:
+        (rules.export_pfc if text else rules.export_bpf)(file)
+        file.seek(0)
+        return file.read()

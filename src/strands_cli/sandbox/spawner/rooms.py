@@ -1,0 +1,196 @@
+"""A room: what a confined executable sees of the file system, where mount namespaces can be had.
+
+The root is an empty tmpfs into which system directories, the paths that the profile names and little else are
+bound; what is not there cannot be read, listed or guessed. `furnish` makes all that is the same for every
+call, before there is one; `admit` adds what one call may see and closes the door to the host's root.
+"""
+
+import ctypes
+import os
+
+SYSTEM_DIRECTORIES = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store"),
+)
+SETTINGS = (
+    # Programs and their libraries.
+    *("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld-musl-x86_64.path", "java", "jvm.conf"),
+    *(
+        "ImageMagick-6",
+        "ImageMagick-7",
+        "fonts",
+        "perl",
+        "python3",
+        "R",
+        "php",
+        "mime.types",
+        "magic",
+        "terminfo",
+    ),
+    # Names, places and languages.
+    *(
+        "passwd",
+        "group",
+        "nsswitch.conf",
+        "localtime",
+        "timezone",
+        "locale.alias",
+        "locale.conf",
+        "os-release",
+    ),
+    *("lsb-release", "debian_version", "inputrc", "bash.bashrc", "profile", "gitconfig", "papersize"),
+    # The network, for those that may use it.
+    *(
+        "hosts",
+        "host.conf",
+        "gai.conf",
+        "resolv.conf",
+        "services",
+        "protocols",
+        "ssl/certs",
+        "ssl/openssl.cnf",
+    ),
+    *("ca-certificates", "pki/tls/certs", "pki/ca-trust", "pki/tls/openssl.cnf", "crypto-policies"),
+)
+"""Below /etc, and nothing else of it: keys and passwords lie there too, and root could read them."""
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+SCRATCH = "/tmp"
+HOME = f"{SCRATCH}/home"
+
+_HOST = "/.host"
+_RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
+_MNT_DETACH = 2
+_MOUNT_SETATTR, _AT_RECURSIVE = 442, 0x8000
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class _Attributes(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "user_namespace"))
+
+
+def furnish() -> None:
+    """Moves this process, in mount and PID namespaces of its own, to a root with the system's parts only."""
+    _mount("none", "/", None, _REC | _PRIVATE)
+    base = "/tmp" if os.path.isdir("/tmp") else "/usr"
+    _mount("tmpfs", base, "tmpfs", _NOSUID | _NODEV, "size=1m,mode=755")
+    os.mkdir(base + _HOST)
+    _check(_LIBC.pivot_root(base.encode(), (base + _HOST).encode()), "pivot_root")
+    os.chdir("/")
+    for path in SYSTEM_DIRECTORIES:
+        _show(path)
+    for name in SETTINGS:
+        _show(f"/etc/{name}")
+    for device in DEVICES:
+        _bind(device, 0)
+    for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
+        os.symlink(f"/proc/self/{target}", f"/dev/{name}")
+    os.symlink(f"{SCRATCH}/shm", "/dev/shm")
+    os.mkdir("/proc")
+    _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
+    os.mkdir(SCRATCH)
+    _mount("tmpfs", SCRATCH, "tmpfs", _NOSUID | _NODEV, "mode=1777")
+    for place in (HOME, f"{SCRATCH}/shm"):
+        os.mkdir(place)
+
+
+def admit(reads: list[str], writes: list[str], scratch_bytes: int) -> None:
+    """Adds what one call may see; then there is no way to the host's root. Missing paths stay missing."""
+    for path, flags in sorted([(path, _RDONLY) for path in reads] + [(path, 0) for path in writes]):
+        if not path.startswith(("/proc", "/dev")):
+            _bind(path, flags | _NOSUID | _NODEV)
+    inodes = max(1024, scratch_bytes // 4096)
+    _mount("tmpfs", SCRATCH, None, _REMOUNT | _NOSUID | _NODEV, f"size={scratch_bytes},nr_inodes={inodes}")
+    _mount("proc", "/proc", None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV | _NOEXEC)
+    _check(_LIBC.umount2(_HOST.encode(), _MNT_DETACH), "umount2")
+    os.rmdir(_HOST)
+    _mount("tmpfs", "/", None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
+
+
+def rehearse() -> None:
+    """What `admit` does, without effect."""
+    _bind("/dev/null", _NOSUID)
+    _mount("tmpfs", SCRATCH, None, _REMOUNT | _NOSUID | _NODEV, "size=1m")
+
+
+def _show(path: str) -> None:
+    """A part of the system, read-only; a link stays one where it leads to such a part."""
+    source = _HOST + path
+    try:
+        target = os.readlink(source)
+    except FileNotFoundError:
+        return
+    except OSError:
+        _bind(path, _RDONLY | _NOSUID | _NODEV)
+        return
+    parent = path.rpartition("/")[0]
+    whole = os.path.normpath(target if target.startswith("/") else f"{parent}/{target}")
+    if whole.startswith(("/run", "/var", "/mnt")):
+        _bind_file(whole, path)
+        return
+    os.makedirs(parent or "/", exist_ok=True)
+    os.symlink(target, path)
+
+
+def _bind_file(source: str, path: str) -> None:
+    """What a link of the host leads to, at the link's own place."""
+    try:
+        content = os.open(_HOST + source, os.O_RDONLY)
+    except OSError:
+        return
+    with os.fdopen(content, "rb") as given:
+        text = given.read(1 << 16)
+    made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.write(made, text)
+    os.close(made)
+
+
+def _bind(path: str, flags: int) -> None:
+    source = _HOST + path
+    try:
+        is_directory = os.stat(source).st_mode & 0o170000 == 0o040000
+    except OSError:
+        return
+    if not _exists(path):
+        os.makedirs(path if is_directory else path.rpartition("/")[0] or "/", exist_ok=True)
+        if not is_directory:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o644))
+    _mount(source, path, None, _BIND | _REC)
+    if flags:
+        _set_flags(path, flags)
+
+
+def _set_flags(path: str, flags: int) -> None:
+    """For a mount and all that is mounted below it; on kernels before 5.12 for the mount alone."""
+    wanted = _Attributes(set=flags)
+    size = ctypes.c_size_t(ctypes.sizeof(wanted))
+    here = ctypes.c_int(-100)
+    done = _LIBC.syscall(
+        ctypes.c_long(_MOUNT_SETATTR), here, path.encode(), _AT_RECURSIVE, ctypes.byref(wanted), size
+    )
+    if done:
+        _mount("none", path, None, _REMOUNT | _BIND | flags)
+
+
+def _exists(path: str) -> bool:
+    try:
+        os.stat(path)
+    except OSError:
+        return False
+    return True
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
+    done = _LIBC.mount(
+        source.encode(),
+        target.encode(),
+        kind.encode() if kind else None,
+        ctypes.c_ulong(flags),
+        data.encode() if data else None,
+    )
+    _check(done, f"mount {target}")
+
+
+def _check(result: int, what: str) -> None:
+    if result:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")

@@ -1,0 +1,212 @@
+"""The spawner: a small process that keeps runners ready and starts executables in place of the host.
+
+Started fresh by the host, never forked from it, so that a large host costs nothing and none of its memory is
+here. Descriptor 3 is the socket on which calls arrive; whichever runner is free takes the next one. It ends
+when the other end of that socket, or the host, does. One that is killed takes no call with it.
+"""
+
+import _socket
+import ctypes
+import gc
+import marshal
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+from strands_cli.sandbox import landlock, namespaces, tree
+from strands_cli.sandbox.spawner import cgroups
+from strands_cli.sandbox.spawner.slots import Slot, remove_scratch
+
+CALLS = 3
+READY = 3
+"""How many runners wait for a call."""
+REST_SECONDS = 0.01
+"""How long a call is left alone with the processors before the next runner is made."""
+FAILED = 9
+"""A keeper that could not be made ends with this status."""
+_MOST_FAILURES = 5
+_WIND_UP_SECONDS = 3.0
+_CLONE = {"x86_64": 56, "aarch64": 220, "riscv64": 220}
+_ROOM = namespaces.NEWPID | namespaces.NEWNS | namespaces.NEWIPC | namespaces.NEWUTS
+
+
+class Spawner:
+    def __init__(self, calls: _socket.socket, host: int, slot: Slot) -> None:
+        self._calls = calls
+        self._host = host
+        self._slot = slot
+        self._proc = tree.open_proc()
+        self._groups = cgroups.parent_group() if os.geteuid() == 0 else ""
+        self._keepers: dict[int, int] = {}
+        """The number of every keeper that has not ended."""
+        self._idle: set[int] = set()
+        self._made = 0
+        self._rests_until = 0.0
+        self._failures = 0
+
+    def serve(self) -> None:
+        tree.become_subreaper()
+        if self._groups:
+            cgroups.sweep(self._groups)
+        why_not_alone = self._leave_network()
+        why_no_room = self._find_room()
+        self._calls.send(marshal.dumps(self._level(why_no_room, why_not_alone)))
+        wake, wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        watched = select.poll()
+        watched.register(self._calls, 0)  # only the hang-up: what arrives is for the runners
+        for descriptor in (self._host, self._slot.taken, wake):
+            watched.register(descriptor, select.POLLIN)
+        while self._failures < _MOST_FAILURES:
+            rest = self._fill()
+            ready = {descriptor for descriptor, _ in watched.poll(rest)}
+            if self._host in ready or self._calls.fileno() in ready:
+                break
+            if wake in ready:
+                os.read(wake, 4096)
+                self._bury()
+            if self._slot.taken in ready:
+                self._note_taken()
+        self._wind_up(wake)
+
+    def _wind_up(self, wake: int) -> None:
+        """The keepers end by themselves now; their control groups are removed as they do."""
+        self._calls.close()
+        deadline = time.monotonic() + _WIND_UP_SECONDS
+        while self._keepers and time.monotonic() < deadline:
+            if select.select([wake], [], [], 0.1)[0]:
+                os.read(wake, 4096)
+            self._bury()
+
+    def _level(self, why_no_room: str, why_not_alone: str) -> dict[str, object]:
+        return {
+            "landlock": self._slot.abi,
+            "room": self._slot.in_room,
+            "why_no_room": why_no_room,
+            "why_not_alone": why_not_alone,
+            "processes": "cgroup" if self._groups else self._slot.counted,
+        }
+
+    def _leave_network(self) -> str:
+        """Goes where no network is, for all who may use none; otherwise says why that cannot be."""
+        if self._slot.network:
+            return ""
+        leave = namespaces.unshare if os.geteuid() == 0 else namespaces.unshare_with_user
+        reason = attempt(lambda: leave(namespaces.NEWNET), os.fork)
+        if not reason:
+            leave(namespaces.NEWNET)
+        return reason
+
+    def _find_room(self) -> str:
+        """Whether there can be rooms is tried once; without them executables run on the host's root."""
+        if not self._slot.in_room:
+            return "not wanted"
+        reason = attempt(self._slot.enter_room, clone_into_room)
+        self._slot.in_room = not reason
+        return reason
+
+    def _fill(self) -> float | None:
+        """Makes the runners that are missing; the milliseconds after which there will be time for that."""
+        if self._idle and (rest := self._rests_until - time.monotonic()) > 0:
+            return 1 + 1000 * rest
+        while len(self._idle) < READY:
+            self._make_slot()
+        return None
+
+    def _make_slot(self) -> None:
+        self._made += 1
+        group = cgroups.group_path(self._groups, self._made) if self._groups else ""
+        keeper = clone_into_room() if self._slot.in_room else os.fork()
+        if not keeper:
+            os._exit(self._slot.live(self._calls, self._host, self._made, group))
+        self._keepers[keeper] = self._made
+        self._idle.add(self._made)
+
+    def _note_taken(self) -> None:
+        numbers = memoryview(os.read(self._slot.taken, 4096)).cast("i")
+        self._idle.difference_update(numbers)
+        self._failures = 0
+        self._rests_until = time.monotonic() + REST_SECONDS
+
+    def _bury(self) -> None:
+        """Takes note of the keepers that have ended, and ends what one that was killed has left behind."""
+        while self._keepers:
+            process, status = os.waitpid(-1, os.WNOHANG)
+            if not process:
+                return
+            number = self._keepers.pop(process, None)
+            if number is None:
+                continue
+            self._failures += number in self._idle
+            self._idle.discard(number)
+            if status:
+                self._end_strays()
+                remove_scratch(self._slot.scratch(number))
+            if self._groups:
+                cgroups.remove_group(cgroups.group_path(self._groups, number))
+
+    def _end_strays(self) -> None:
+        """Where no namespace ends with a killed keeper, what it leaves behind is this process's child now."""
+        here = os.getpid()
+        for process, parent in tree.running(self._proc).items():
+            if parent == here and process not in self._keepers:
+                tree.send(signal.SIGSTOP, [process])
+                tree.end_descendants(process, self._proc)
+                tree.send(signal.SIGKILL, [process])
+
+
+def clone_into_room() -> int:
+    """`fork` into namespaces of its own; for an ordinary user in a user namespace too."""
+    number = _CLONE.get(os.uname().machine)
+    if number is None:
+        raise OSError(f"namespaces are not tried on {os.uname().machine}")
+    flags = _ROOM | signal.SIGCHLD | (namespaces.NEWUSER if os.geteuid() else 0)
+    zero = ctypes.c_long(0)
+    # PyDLL: the interpreter's lock is held throughout, so that the child finds it as the parent left it.
+    call = ctypes.PyDLL(None, use_errno=True).syscall
+    process = int(call(ctypes.c_long(number), ctypes.c_long(flags), zero, zero, zero, zero))
+    if process < 0:
+        raise OSError(ctypes.get_errno(), f"clone: {os.strerror(ctypes.get_errno())}")
+    return process
+
+
+def attempt(act: Callable[[], object], fork: Callable[[], int]) -> str:
+    """Does something in a child that ends at once; empty where it works, otherwise the reason why not."""
+    reading, writing = os.pipe()
+    try:
+        process = fork()
+    except OSError as error:
+        return str(error)
+    if not process:
+        try:
+            act()
+        except OSError as error:
+            os.write(writing, str(error).encode() or b"refused")
+        os._exit(0)
+    os.close(writing)
+    reason = os.read(reading, 4096).decode()
+    os.close(reading)
+    os.waitpid(process, 0)
+    return reason
+
+
+def main() -> None:
+    """SOURCE_DIRECTORY HOST_PROCESS network|alone room|plain TEMPORARY_DIRECTORY"""
+    _, host, network, room, temporary = sys.argv[1:]
+    watched = os.pidfd_open(int(host))
+    if os.getppid() != int(host):
+        return
+    os.setsid()
+    os.set_inheritable(CALLS, False)
+    os.closerange(CALLS + 1, watched)  # whatever the host let its children inherit
+    os.closerange(watched + 1, os.sysconf("SC_OPEN_MAX"))
+    os.chdir("/")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    slot = Slot(landlock.abi(), temporary, network=network == "network", in_room=room == "room")
+    gc.freeze()
+    gc.disable()
+    Spawner(_socket.socket(fileno=CALLS), watched, slot).serve()

@@ -1,0 +1,213 @@
+"""The descendants of a process: who they are, what memory they hold, and how all of them are ended.
+
+For where there is no PID namespace that ends them by itself. A process that is a *subreaper* inherits what
+its descendants leave behind, so that whoever leaves the process group or the session is still found below it.
+Runs in small processes, so it imports nothing of ours.
+"""
+
+import ctypes
+import os
+import select
+import sys
+from signal import SIGCONT, SIGKILL, SIGSTOP
+
+_PR_SET_CHILD_SUBREAPER = 36
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_MOST_ROUNDS = 50
+
+
+def become_subreaper() -> bool:
+    """Orphans among this process's descendants become its children; False where there is no such thing."""
+    try:
+        prctl = ctypes.CDLL(None, use_errno=True).prctl
+    except AttributeError:
+        return False
+    return bool(prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def open_proc() -> int:
+    """A descriptor of /proc that stays good when the process moves to another root."""
+    return os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def running(proc: int) -> dict[int, int]:
+    """Every process that has not ended, with its parent."""
+    found = {}
+    for name in os.listdir(proc):
+        if name.isdigit() and (stat := read(proc, f"{name}/stat")):
+            state, parent = stat.rpartition(b")")[2].split()[:2]
+            if state not in (b"Z", b"X"):
+                found[int(name)] = int(parent)
+    return found
+
+
+def descendants(of: int, proc: int) -> list[int]:
+    """The processes below one, nearest first."""
+    children: dict[int, list[int]] = {}
+    for process, parent in running(proc).items():
+        children.setdefault(parent, []).append(process)
+    found = list(children.get(of, ()))
+    for process in found:
+        found.extend(children.get(process, ()))
+    return found
+
+
+def likely_descendants(of: int, proc: int) -> list[int]:
+    """The same, at a cost that does not grow with the machine; one that ends meanwhile may hide others."""
+    found = _children(of, proc)
+    for process in found:
+        found.extend(_children(process, proc))
+    return found
+
+
+def _children(process: int, proc: int) -> list[int]:
+    try:
+        tasks = os.open(f"{process}/task", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=proc)
+    except OSError:
+        return []
+    try:
+        return [int(child) for task in os.listdir(tasks) for child in read(tasks, f"{task}/children").split()]
+    except OSError:
+        return []
+    finally:
+        os.close(tasks)
+
+
+def tasks_of_user(proc: int) -> int:
+    """How many processes and threads this user has, as RLIMIT_NPROC counts them."""
+    user, total = os.getuid(), 0
+    for name in os.listdir(proc):
+        if name.isdigit() and (stat := read(proc, f"{name}/stat")):
+            is_own = f"\nUid:\t{user}\t".encode() in read(proc, f"{name}/status")
+            total += int(stat.rpartition(b")")[2].split()[17]) if is_own else 0
+    return total
+
+
+def end_descendants(of: int, proc: int) -> None:
+    """Kills everything below a process. All of it is stopped first, so that nothing forks meanwhile."""
+    for _ in range(_MOST_ROUNDS):
+        found = descendants(of, proc)
+        if not found:
+            return
+        send(SIGSTOP, found)
+        found = descendants(of, proc)
+        send(SIGKILL, found)
+        send(SIGCONT, found)
+
+
+def bearers(mark: str, proc: int) -> list[int]:
+    """The processes of this user whose environment holds a `NAME=value` that only one call gave."""
+    here = str(os.getpid())
+    found = [int(name) for name in os.listdir(proc) if name.isdigit() and name != here]
+    return [process for process in found if is_marked(process, mark, proc)]
+
+
+def is_marked(process: int, mark: str, proc: int) -> bool:
+    return mark.encode() in read(proc, f"{process}/environ").split(b"\0")
+
+
+def end_marked_tree(process: int, mark: str) -> None:
+    """Kills a process that leads a group, all below it, and all that bears its mark, in case it ended first.
+
+    Where there is no /proc, its group alone.
+    """
+    try:
+        proc = open_proc()
+    except OSError:
+        _end_group(process)
+        return
+    marked = is_marked(process, mark, proc)
+    if marked:  # otherwise it has ended, and its number may be another's
+        send(SIGSTOP, [process])
+        end_descendants(process, proc)
+        _end_group(process)
+    for _ in range(_MOST_ROUNDS):
+        if not (left := bearers(mark, proc)):
+            break
+        send(SIGKILL, left)
+    os.close(proc)
+
+
+def _end_group(leader: int) -> None:
+    try:
+        os.killpg(leader, SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass  # the whole group is gone already
+
+
+def end_with_host(host: int, mark: str) -> None:
+    """Makes this process and its tree end when the host does: a guard that is nobody's child watches both.
+
+    It stays until one of the two has ended, whatever this process does with its signals and its lock.
+    """
+    if sys.platform != "linux":
+        return
+    me = os.getpid()
+    watched = [os.pidfd_open(me), os.pidfd_open(host)]
+    if os.getppid() != host:
+        os._exit(1)
+    starter = os.fork()
+    if not starter:
+        if not os.fork():
+            _guard(me, watched, mark)
+        os._exit(0)
+    os.waitpid(starter, 0)
+    for descriptor in watched:
+        os.close(descriptor)
+    become_subreaper()
+
+
+def _guard(process: int, watched: list[int], mark: str) -> None:
+    os.setsid()
+    first, second = watched
+    os.closerange(0, first)  # the pipes above all: their readers wait for the end of all writers
+    os.closerange(first + 1, second)
+    os.closerange(second + 1, os.sysconf("SC_OPEN_MAX"))
+    poll = select.poll()
+    for descriptor in watched:
+        poll.register(descriptor, select.POLLIN)
+    poll.poll()
+    end_marked_tree(process, mark)
+    os._exit(0)
+
+
+def send(signal: int, processes: list[int]) -> None:
+    for process in processes:
+        try:
+            os.kill(process, signal)
+        except (ProcessLookupError, PermissionError):
+            pass  # it has ended, and its number may be somebody else's by now
+
+
+def memory(processes: list[int], proc: int, limit: int) -> int:
+    """The bytes that processes hold together. Exact only where the quick sum, which counts shared pages once
+    for each process, is above the limit.
+    """
+    quick = sum(_resident(process, proc) for process in processes)
+    return quick if quick <= limit else sum(_proportional(process, proc) for process in processes)
+
+
+def _resident(process: int, proc: int) -> int:
+    fields = read(proc, f"{process}/statm").split()
+    return int(fields[1]) * _PAGE if fields else 0
+
+
+def _proportional(process: int, proc: int) -> int:
+    for line in read(proc, f"{process}/smaps_rollup").splitlines():
+        if line.startswith(b"Pss:"):
+            return int(line.split()[1]) * 1024
+    return _resident(process, proc)
+
+
+def read(proc: int, name: str) -> bytes:
+    """A file below /proc; empty where it, or the process, is gone or out of reach."""
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, 1 << 20)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)

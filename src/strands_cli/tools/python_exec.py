@@ -1,0 +1,173 @@
+"""Run Python code that a model wrote, confined: no files, no network, no other process."""
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+
+from strands_cli.errors import ToolError, ToolFailed
+from strands_cli.sandbox.conversation import PythonOutcome
+from strands_cli.sandbox.launcher import ZygoteLost
+from strands_cli.sandbox.profile import PYTHON_PROFILE
+from strands_cli.sandbox.python import PythonUnavailable, run_python
+from strands_cli.toolkit.context import ToolContext
+from strands_cli.toolkit.decorator import tool
+
+TOOL_SPEC = {
+    "name": "python_exec",
+    "description": (
+        "Execute Python code in a sandbox and return what it prints and the value of its last expression. "
+        "The standard library is there; files, network and processes are not. open() reads the files that "
+        "are passed in, and files that the code writes come back. call_tool('name', **arguments) calls "
+        "another tool."
+    ),
+    "inputSchema": {
+        "json": {
+            "type": "object",
+            "properties": {
+                "code": {"type": "string", "description": "Python code to execute"},
+                "timeout": {
+                    "type": "integer",
+                    "default": 5,
+                    "minimum": 1,
+                    "maximum": 60,
+                    "description": "Timeout in seconds, after which the code is stopped",
+                },
+                "files": {
+                    "type": "object",
+                    "description": "Files that the code can open, by path: text, or {'base64': …} for bytes",
+                    "propertyNames": {"minLength": 1, "maxLength": 1000},
+                    "additionalProperties": {
+                        "anyOf": [
+                            {"type": "string"},
+                            {
+                                "type": "object",
+                                "properties": {"base64": {"type": "string"}},
+                                "required": ["base64"],
+                                "additionalProperties": False,
+                            },
+                        ]
+                    },
+                },
+                "session": {
+                    "type": "string",
+                    "pattern": "^[A-Za-z0-9_.-]{1,64}$",
+                    "description": "Calls with the same session see each other's variables and files",
+                },
+            },
+            "required": ["code"],
+        }
+    },
+}
+
+MOST_CALLS = 20
+_SHOWN_CHARACTERS = 4_000
+
+
+@tool(spec=TOOL_SPEC, version="1.0.0", category="compute", timeout=90)
+async def python_exec(
+    code: str,
+    context: ToolContext,
+    timeout: int = 5,
+    files: dict[str, Any] | None = None,
+    session: str = "",
+) -> dict[str, Any]:
+    if not code.strip():
+        raise ToolFailed("No code provided")
+    profile = msgspec.structs.replace(PYTHON_PROFILE, seconds=float(timeout), cpu_seconds=float(timeout + 1))
+    given = {name: _bytes_of(name, content) for name, content in (files or {}).items()}
+    try:
+        outcome = await run_python(
+            code, profile=profile, files=given, session=session, call_tool=_Calls(context).call
+        )
+    except PythonUnavailable as error:
+        raise ToolFailed(str(error), code="unavailable", hint=_remedy(error)) from None
+    except ZygoteLost as error:
+        text = f"Execution failed: SandboxError: {str(error) or 'the sandbox ended while the code ran'}"
+        raise ToolFailed(text, hint="The same call may succeed.") from None
+    if outcome.error is not None:
+        raise _failure(outcome, session)
+    return {"status": "success", "content": [{"text": _text(outcome)}, {"json": _report(outcome, session)}]}
+
+
+class _Calls:
+    """The tools that the code calls: each like any other call, and not too many."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self._context = context
+        self._count = 0
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        self._count += 1
+        if self._count > MOST_CALLS:
+            return _error("denied", f"The code may call {MOST_CALLS} tools, and has done so")
+        try:
+            return {"value": await self._context.call(name, **arguments)}
+        except (ToolFailed, ToolError) as error:
+            return _error(error.code, f"{error.message}. {error.hint}" if error.hint else error.message)
+
+
+def _error(code: str, message: str) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message}}
+
+
+def _bytes_of(name: str, content: str | dict[str, str]) -> bytes:
+    if isinstance(content, str):
+        return content.encode("utf-8", "replace")
+    try:
+        return base64.b64decode(content["base64"], validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ToolFailed(f"The file {name!r} is not base64: {error}", code="input_invalid") from None
+
+
+def _text(outcome: PythonOutcome) -> str:
+    return outcome.stdout or "Code executed successfully (no output)"
+
+
+def _report(outcome: PythonOutcome, session: str) -> dict[str, Any]:
+    """What there is besides the printed text; the value is always there."""
+    report: dict[str, Any] = {"value": outcome.value}
+    if outcome.representation is not None:
+        report = {"repr": outcome.representation}
+    if outcome.stderr:
+        report["stderr"] = outcome.stderr
+    if outcome.files:
+        report["files"] = {name: _content(data) for name, data in outcome.files.items()}
+    if outcome.dropped_bytes:
+        report["dropped_bytes"] = outcome.dropped_bytes
+    if session:
+        report["session"] = {"name": session, "new": outcome.new_session}
+    return report
+
+
+def _content(data: bytes) -> str | dict[str, str]:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _failure(outcome: PythonOutcome, session: str) -> ToolFailed:
+    error = outcome.error
+    assert error is not None
+    hints = [f"Line {error.line} of the code."] if error.line else []
+    if outcome.timed_out:
+        hints.append("Do less at once, or pass a higher timeout (at most 60).")
+    elif error.type == "ModuleNotFoundError":
+        hints.append("Only the standard library is there.")
+    if session and not outcome.is_whole:
+        hints.append(f"The session {session!r} has ended with it: its variables are gone.")
+    detail = {"type": error.type, "line": error.line}
+    detail |= {"stdout": outcome.stdout[-_SHOWN_CHARACTERS:], "stderr": outcome.stderr[-_SHOWN_CHARACTERS:]}
+    return ToolFailed(
+        f"Execution failed: {error.type}: {error.message}",
+        code="timeout" if outcome.timed_out else "failed",
+        hint=" ".join(hints),
+        details=[{name: value for name, value in detail.items() if value}],
+    )
+
+
+def _remedy(error: PythonUnavailable) -> str:
+    needs = "; ".join(f"{layer}: {need}" for layer, need in error.level.missing.items())
+    return f"{needs or 'strands doctor says more'}. Or install the extra: pip install 'strands-cli[monty]'."

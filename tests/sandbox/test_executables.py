@@ -1,0 +1,606 @@
+"""Executables under confinement: hostile ones get nothing and leave nothing, good ones run as anywhere else."""
+
+import asyncio
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from strands_cli.errors import ToolError
+from strands_cli.sandbox import tree
+from strands_cli.sandbox.denylist import further_filter
+from strands_cli.sandbox.executable_levels import Level, executables_level, level_of, require
+from strands_cli.sandbox.executables import (
+    Finished,
+    complete_confined,
+    environment_for,
+    run_confined,
+    start_confined,
+)
+from strands_cli.sandbox.profile import EXECUTABLE_PROFILE, Profile
+from strands_cli.sandbox.spawning import Abilities, spawner
+from tests.sandbox.hostile_programs import HOSTILE, SHEBANGS, SYSTEM_PYTHON, Hostile
+from tests.sandbox.ordinary_user import as_nobody, ordinary_user
+
+CANARY = "canary-7f3a9c51"
+NEEDS = {"c": "gcc", "node": "node", "python": SYSTEM_PYTHON, "sh": "bash"}
+LEVELS = [True, False]
+
+
+def need(*programs: str) -> None:
+    for program in programs:
+        if shutil.which(program) is None:
+            if os.environ.get("STRANDS_TEST_REQUIRE") == "all":
+                pytest.fail(f"{program} is missing")
+            pytest.skip(f"{program} is missing")
+
+
+@dataclass
+class Place:
+    """What a test prepares: a plugin, a workspace, a place to write, and an outside with secrets."""
+
+    root: Path
+    mark: str
+
+    def __getattr__(self, name: str) -> Path:
+        return self.root / name
+
+    def profile(self, **changes: Any) -> Profile:
+        environment = environment_for(()) | {"STRANDS_TEST_MARK": self.mark}
+        values = {"reads": (str(self.plugin),), "writes": (str(self.writable),), "environment": environment}
+        return msgspec.structs.replace(EXECUTABLE_PROFILE, **(values | changes))
+
+    def program(self, language: str, source: str, name: str = "program") -> str:
+        need(NEEDS[language])
+        file = self.plugin / name
+        if language == "c":
+            (self.root / "program.c").write_text(source)
+            subprocess.run(["gcc", "-w", "-O0", "-o", file, self.root / "program.c"], check=True)
+        else:
+            file.write_text(SHEBANGS[language] + source)
+            file.chmod(0o755)
+        return str(file)
+
+    def run(
+        self, argv: list[str], *, room: bool = True, profile: Profile | None = None, **options: Any
+    ) -> Finished:
+        call = run_confined(argv, profile or self.profile(), cwd=self.workspace, room=room, **options)
+        return asyncio.run(call)
+
+    def survivors(self) -> list[int]:
+        proc = tree.open_proc()
+        try:
+            return tree.bearers(f"STRANDS_TEST_MARK={self.mark}", proc)
+        finally:
+            os.close(proc)
+
+    def nothing_survives(self) -> bool:
+        deadline = time.monotonic() + 3
+        while self.survivors() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return not self.survivors()
+
+    async def populated(self, count: int) -> None:
+        while len(self.survivors()) < count:  # noqa: ASYNC110 - other processes set no event
+            await asyncio.sleep(0.02)
+
+    def contents(self) -> dict[str, tuple[int, bytes]]:
+        found = {}
+        for file in sorted(self.root.rglob("*")):
+            if file.is_file() and not file.is_relative_to(self.writable):
+                found[str(file)] = (file.stat().st_mode, file.read_bytes())
+        return found
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    made = Place(tmp_path, f"{os.getpid()}-{time.monotonic_ns()}")
+    for name in ("plugin", "workspace", "writable", "outside", "home/.ssh"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("outside/secret.txt", "home/.ssh/id_rsa", "home/.netrc"):
+        (tmp_path / name).write_text(CANARY)
+    (made.workspace / "data.txt").write_text("data\n")
+    monkeypatch.setenv("SECRET_TOKEN", CANARY)
+    return made
+
+
+class Listener:
+    """Hears whoever connects, by TCP, UDP or a UNIX socket."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = str(directory / "socket")
+        self.sockets = [socket.socket(family) for family in (socket.AF_INET, socket.AF_UNIX)]
+        self.sockets[0].bind(("127.0.0.1", 0))
+        self.port = self.sockets[0].getsockname()[1]
+        here = os.open(directory, os.O_RDONLY)
+        self.sockets[1].bind(f"/proc/self/fd/{here}/socket")  # the path itself may be too long for an address
+        os.close(here)
+        self.datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.datagrams.bind(("127.0.0.1", self.port))
+        for server in self.sockets:
+            server.listen()
+
+    def heard(self) -> bool:
+        poll = select.poll()
+        for server in (*self.sockets, self.datagrams):
+            poll.register(server, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def close(self) -> None:
+        for server in (*self.sockets, self.datagrams):
+            server.close()
+
+
+@pytest.fixture
+def listener(place: Place) -> Iterator[Listener]:
+    made = Listener(place.workspace)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def victim() -> Iterator[int]:
+    process = subprocess.Popen(["sleep", "60"])
+    yield process.pid
+    assert process.poll() is None, "an executable ended a process that is not its own"
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize("room", LEVELS, ids=["room", "plain"])
+@pytest.mark.parametrize("hostile", HOSTILE, ids=lambda item: item.name)
+def test_a_hostile_program_gets_nothing_and_leaves_nothing(
+    hostile: Hostile, room: bool, place: Place, listener: Listener, victim: int
+) -> None:
+    if hostile.only_in_room and not room:
+        pytest.skip("without a room, scratch is a directory on the disk")
+    source = hostile.source
+    values = {"port": listener.port, "socket": listener.path, "victim": victim, "host": os.getpid()}
+    for name in ("outside", "workspace", "writable", "plugin", "home"):
+        values[name] = str(place.root / name)
+    for name, value in values.items():
+        source = source.replace(f"@{name}@", str(value))
+    argv = [place.program(hostile.language, source)]
+    before = place.contents()
+    profile = place.profile(**hostile.limits)
+    done = place.run(argv, room=room, profile=profile, seconds=hostile.seconds, input=hostile.input)
+    said = (done.stdout + done.stderr).decode("utf-8", "replace")
+    assert done.exit.why in hostile.why, (done.exit, said[-2000:])
+    assert done.seconds < hostile.seconds + 2
+    assert CANARY not in said
+    assert "ESCAPED" not in said
+    assert hostile.says in said
+    assert len(done.stdout) <= profile.output_bytes
+    assert len(done.stderr) <= profile.output_bytes
+    assert place.contents() == before, "something was changed"
+    assert not [file for file in place.writable.iterdir() if file.stat().st_mode & 0o6000]
+    assert not listener.heard()
+    assert place.nothing_survives()
+    if hostile.hint is not None:
+        assert done.hint is not None, said
+        assert done.hint.key == hostile.hint
+    if "@outside@" in hostile.source and room:
+        assert done.hint is None or str(place.outside) in done.hint.text
+
+
+# --- Good programs ----------------------------------------------------------------------------------------
+
+GOOD = {
+    "jq": ("sh", "jq -c '{sum: (.a + .b)}'", b'{"a": 1, "b": 2}', b'{"sum":3}\n'),
+    "node": (
+        "node",
+        "let t = ''; process.stdin.on('data', d => t += d).on('end', () => {\n"
+        "  const r = require('child_process').execFileSync('echo', ['child']).toString().trim();\n"
+        "  console.log(JSON.parse(t).a, r); });",
+        b'{"a": 5}',
+        b"5 child\n",
+    ),
+    "python3": (
+        "python",
+        "import json, sys, subprocess, tempfile, threading, sqlite3, multiprocessing\n"
+        "with tempfile.NamedTemporaryFile('w+') as f: f.write('x'); f.flush()\n"
+        "t = threading.Thread(target=print, args=('thread',)); t.start(); t.join()\n"
+        "print(json.load(sys.stdin)['a'], subprocess.check_output(['echo', 'child'], text=True).strip(), flush=True)\n",
+        b'{"a": 5}',
+        b"thread\n5 child\n",
+    ),
+    "gcc": (
+        "c",
+        '#include <stdio.h>\nint main(){ char b[99]; fgets(b, 99, stdin); printf("got %s", b); return 0; }',
+        b"words\n",
+        b"got words\n",
+    ),
+    "bash": (
+        "sh",
+        "sort <(printf 'b\\na\\n') | tr a-z A-Z | while read l; do echo \"$l\"; done; "
+        "yes | head -n 1; cat <<< here; echo $(pwd | wc -l) > $TMPDIR/x; cat $TMPDIR/x; cat > /dev/null",
+        b"ignored",
+        b"A\nB\ny\nhere\n1\n",
+    ),
+    "git": (
+        "sh",
+        "cd @writable@ && git init -q . && echo x > f && git add f && "
+        "git -c user.name=a -c user.email=a@b commit -q -m first && git log --format=%s",
+        b"",
+        b"first\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("room", LEVELS, ids=["room", "plain"])
+@pytest.mark.parametrize("name", GOOD)
+def test_a_good_program_runs_as_anywhere_else(name: str, room: bool, place: Place) -> None:
+    need(name)
+    language, source, given, expected = GOOD[name]
+    argv = [place.program(language, source.replace("@writable@", str(place.writable)))]
+    done = place.run(argv, room=room, input=given, seconds=20)
+    assert (done.exit.why, done.exit.status) == ("exited", 0), (done.exit, done.stderr[-2000:], done.hint)
+    assert done.stdout == expected
+    assert not done.exit.left_others
+    assert place.nothing_survives()
+
+
+def test_a_large_sort_writes_where_it_may(place: Place) -> None:
+    lines = b"".join(
+        b"%08d some text that makes a line longer\n" % (n * 7919 % 1_000_000) for n in range(1_100_000)
+    )
+    (place.workspace / "lines").write_bytes(lines)
+    argv = ["sort", "-S", "20M", "-o", str(place.writable / "sorted"), "lines"]
+    done = place.run(argv, profile=place.profile(file_bytes=200_000_000), seconds=40)
+    assert done.exit.status == 0, (done.exit, done.stderr)
+    assert (place.writable / "sorted").stat().st_size == len(lines)
+    assert done.exit.peak_bytes < 400_000_000
+
+
+def test_arguments_are_passed_as_they_are_and_never_to_a_shell(place: Place) -> None:
+    words = ["$(touch x)", "; echo y", "a b", "", "ü"]
+    done = place.run(["printf", "%s|", *words])
+    assert done.stdout.decode() == "|".join(words) + "|"
+
+
+def test_declared_files_variables_and_network_are_granted(place: Place, listener: Listener) -> None:
+    profile = place.profile(
+        reads=(str(place.plugin), str(place.outside)),
+        network=True,
+        environment=environment_for(["SECRET_TOKEN"]),
+    )
+    source = (
+        "import os, socket\nprint(open(os.environ['AT']).read() if 'AT' in os.environ else os.environ['SECRET_TOKEN'])\n"
+        f"print(open('{place.outside}/secret.txt').read())\n"
+        f"socket.create_connection(('127.0.0.1', {listener.port}), 5)\n"
+    )
+    done = place.run([place.program("python", source)], profile=profile)
+    assert done.stdout.decode().split() == [CANARY, CANARY], done.stderr
+    assert listener.heard()
+
+
+def test_with_the_network_there_are_still_no_unix_sockets(place: Place, listener: Listener) -> None:
+    source = f"import socket\nsocket.socket(socket.AF_UNIX).connect({listener.path!r})\nprint('ESCAPED')\n"
+    for room in LEVELS:
+        done = place.run([place.program("python", source)], profile=place.profile(network=True), room=room)
+        assert done.exit.status == 1
+        assert not listener.heard()
+
+
+# --- Limits, ends and failures ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("room", LEVELS, ids=["room", "plain"])
+def test_a_cancelled_call_ends_the_whole_tree(room: bool, place: Place) -> None:
+    argv = [place.program("sh", "trap '' TERM; setsid sleep 60 & (sleep 60 &); sleep 60")]
+
+    async def main() -> float:
+        call = asyncio.create_task(run_confined(argv, place.profile(), cwd=place.workspace, room=room))
+        await place.populated(4)
+        started = time.monotonic()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        return time.monotonic() - started
+
+    assert asyncio.run(main()) < 1
+    assert place.nothing_survives()
+
+
+HOST = """
+import asyncio, sys
+from pathlib import Path
+from strands_cli.sandbox.executables import environment_for, run_confined
+from strands_cli.sandbox.profile import EXECUTABLE_PROFILE
+import msgspec
+program, place, mark, room = sys.argv[1:]
+profile = msgspec.structs.replace(
+    EXECUTABLE_PROFILE, reads=(str(Path(program).parent),), environment=environment_for(()) | {"STRANDS_TEST_MARK": mark})
+asyncio.run(run_confined([program], profile, cwd=Path(place), seconds=60, room=room == "room"))
+"""
+
+
+def test_descriptors_that_a_host_lets_its_children_inherit_stay_outside(place: Place) -> None:
+    argv = [
+        place.program("sh", "ls -l /proc/$$/fd > /dev/null; readlink /proc/$$/fd/* >&2; exit 1"),
+        str(place.workspace),
+    ]
+    leaky = "import os\nfor _ in range(9): os.set_inheritable(os.open('/etc/passwd', os.O_RDONLY), True)\n"
+    text = leaky + HOST.replace("asyncio.run(", "done = asyncio.run(") + "print(done.stderr.decode())\n"
+    done = subprocess.run(
+        [sys.executable, "-c", text, *argv, place.mark, "room"], capture_output=True, text=True, check=True
+    )
+    assert "pipe:" in done.stdout
+    assert "passwd" not in done.stdout
+    assert "socket:" not in done.stdout
+
+
+@pytest.mark.parametrize("room", ["room", "plain"])
+def test_nothing_outlives_a_host_that_is_killed(room: str, place: Place) -> None:
+    argv = [
+        place.program("sh", "trap '' TERM; setsid sleep 60 & (sleep 60 &); sleep 60"),
+        str(place.workspace),
+    ]
+    host = subprocess.Popen([sys.executable, "-c", HOST, *argv, place.mark, room])
+    deadline = time.monotonic() + 20
+    while len(place.survivors()) < 4 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    proc = tree.open_proc()
+    all_of_it = tree.descendants(host.pid, proc)
+    os.close(proc)
+    assert len(all_of_it) > 5
+    host.kill()
+    host.wait()
+    assert place.nothing_survives()
+    deadline = time.monotonic() + 5
+    while [process for process in all_of_it if is_ours(process)] and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not [process for process in all_of_it if is_ours(process)]
+
+
+def is_ours(process: int) -> bool:
+    try:
+        return b"sandbox.spawner" in Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("room", LEVELS, ids=["room", "plain"])
+def test_a_killed_spawner_is_replaced_and_loses_no_call(room: bool, place: Place) -> None:
+    argv = [place.program("sh", "sleep 0.7; echo done")]
+
+    async def main() -> list[Finished]:
+        profile = place.profile()
+        calls = [run_confined(argv, profile, cwd=place.workspace, room=room) for _ in range(3)]
+        tasks = [asyncio.create_task(call) for call in calls]
+        await asyncio.sleep(0.3)
+        os.kill(spawner(network=False, room=room).process(), signal.SIGKILL)
+        await asyncio.sleep(0.05)
+        later = [run_confined(argv, profile, cwd=place.workspace, room=room) for _ in range(3)]
+        return await asyncio.gather(*tasks, *later)
+
+    before = spawner(network=False, room=room).process()
+    assert [done.stdout for done in asyncio.run(main())] == [b"done\n"] * 6
+    assert spawner(network=False, room=room).process() != before
+    assert place.nothing_survives()
+
+
+@pytest.mark.parametrize("room", LEVELS, ids=["room", "plain"])
+def test_a_call_whose_keeper_is_killed_answers_with_an_error(room: bool, place: Place) -> None:
+    argv = [place.program("sh", "setsid sleep 60 & sleep 60")]
+
+    async def main() -> Finished:
+        task = asyncio.create_task(run_confined(argv, place.profile(), cwd=place.workspace, room=room))
+        await place.populated(3)
+        proc = tree.open_proc()
+        parents = tree.running(proc)
+        os.close(proc)
+        found = set(place.survivors())
+        (keeper,) = {
+            parents[process]
+            for process in found
+            if parents[process] not in found and is_ours(parents[process])
+        }
+        os.kill(keeper, signal.SIGKILL)
+        return await task
+
+    done = asyncio.run(main())
+    assert done.exit.why == "lost"
+    assert done.seconds < 5
+    assert place.nothing_survives()
+
+
+def test_a_process_can_be_started_ahead_and_is_given_its_input_later(place: Place) -> None:
+    argv = [place.program("sh", f'read -r line || touch {place.writable}/end-of-input; echo "got $line"')]
+
+    async def main() -> Finished:
+        used = await start_confined(argv, place.profile(), cwd=place.workspace)
+        unused = await start_confined(argv, place.profile(), cwd=place.workspace)
+        await asyncio.sleep(0.3)
+        done = await complete_confined(used, input=b"it\n", seconds=5)
+        assert len(place.survivors()) == 1
+        unused.kill()
+        unused.close()
+        return done
+
+    done = asyncio.run(main())
+    assert done.stdout == b"got it\n"
+    assert done.seconds < 1
+    assert place.nothing_survives()
+    assert list(place.writable.iterdir()) == [], "the unused one never saw the end of its input"
+
+
+def test_silence_and_progress(place: Place) -> None:
+    argv = [place.program("sh", "for i in 1 2 3 4 5; do echo step $i >&2; sleep 0.2; done; sleep 30")]
+    lines: list[str] = []
+    done = place.run(argv, idle_seconds=0.6, seconds=20, on_stderr_line=lines.append)
+    assert done.exit.why == "idle"
+    assert 1.2 < done.seconds < 4
+    assert lines == [f"step {number}" for number in range(1, 6)]
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "words", "hint"),
+    [
+        (None, 0, "No such file", "interpreter"),
+        ("#!/no/such/interpreter\n", 0o755, "No such file", "interpreter"),
+        ("#!/bin/sh\n", 0o644, "Permission denied", "chmod"),
+        ("echo x\n", 0o755, "Exec format error", "#!/bin/sh"),
+    ],
+)
+def test_what_cannot_be_executed_is_said_with_the_remedy(
+    text: str | None, mode: int, words: str, hint: str, place: Place
+) -> None:
+    if text is not None:
+        (place.plugin / "program").write_text(text)
+        (place.plugin / "program").chmod(mode)
+    with pytest.raises(ToolError, match=words) as caught:
+        place.run([str(place.plugin / "program")])
+    assert hint in caught.value.hint
+    assert caught.value.code == "unavailable"
+
+
+def test_many_calls_at_once_from_several_loops(place: Place) -> None:
+    argv = [place.program("sh", "read -r x; echo $x")]
+    answers: dict[int, list[bytes]] = {}
+
+    async def many(number: int) -> None:
+        calls = [
+            run_confined(
+                argv, place.profile(), cwd=place.workspace, input=b"%d-%d\n" % (number, n), seconds=30
+            )
+            for n in range(10)
+        ]
+        answers[number] = [done.stdout for done in await asyncio.gather(*calls)]
+
+    threads = [threading.Thread(target=lambda n=n: asyncio.run(many(n))) for n in range(3)]  # type: ignore[misc]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == {n: [b"%d-%d\n" % (n, k) for k in range(10)] for n in range(3)}
+
+
+def test_calls_leave_no_descriptor_and_no_process_behind(place: Place) -> None:
+    argv = [place.program("sh", "read -r x; (sleep 30 &); echo $x")]
+
+    async def many(count: int) -> None:
+        for _ in range(count):
+            await run_confined(argv, place.profile(), cwd=place.workspace, input=b"x\n")
+
+    asyncio.run(many(3))
+    before = len(os.listdir("/proc/self/fd"))
+    asyncio.run(many(20))
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert place.nothing_survives()
+
+
+# --- Levels -----------------------------------------------------------------------------------------------
+
+
+def test_the_level_says_what_holds_and_what_is_missing() -> None:
+    full, plain = executables_level(), executables_level(room=False)
+    assert full.name == "full", full.reason
+    assert plain.name == "landlock"
+    assert "namespaces" in plain.missing
+    assert full.processes == ("cgroup" if os.geteuid() == 0 else "rlimit")
+
+
+@pytest.mark.parametrize(
+    ("landlock", "room", "name"),
+    [(7, True, "full"), (7, False, "landlock"), (0, True, "namespaces"), (0, False, "seccomp")],
+)
+def test_the_level_follows_from_what_the_spawner_found(landlock: int, room: bool, name: str) -> None:
+    found = Abilities(
+        landlock=landlock,
+        room=room,
+        why_no_room="" if room else "refused",
+        why_not_alone="",
+        processes="watched",
+    )
+    level = level_of(found)
+    assert level.name == name
+    assert ("landlock" in level.missing, "namespaces" in level.missing) == (not landlock, not room)
+
+
+def test_where_processes_are_shared_only_the_own_group_can_be_signalled(place: Place) -> None:
+    shared = further_filter(network=False, shares_processes=True)
+    text = (
+        "import os, sys\nfrom strands_cli.sandbox import landlock, seccomp\n"
+        "landlock.no_new_privileges()\nseccomp.load(bytes.fromhex(sys.argv[1]))\n"
+        "for act in (lambda: os.kill(os.getppid(), 0), lambda: os.kill(-1, 0), lambda: os.kill(0, 0)):\n"
+        "    try: act(); print('sent')\n"
+        "    except PermissionError: print('refused')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", text, shared.hex()], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["refused", "refused", "sent"]
+
+
+def test_less_than_that_is_refused_unless_it_is_accepted_by_name() -> None:
+    weak = Level(
+        name="seccomp", layers=("rlimits", "seccomp"), missing={"landlock": "none", "namespaces": "none"}
+    )
+    with pytest.raises(ToolError, match="landlock: none") as caught:
+        require(weak)
+    assert "accept" in caught.value.hint
+    require(weak, accept="seccomp")
+    nothing = Level(name="unavailable", layers=(), missing={"seccomp": "no libseccomp"})
+    with pytest.raises(ToolError, match="no libseccomp"):
+        require(nothing, accept="seccomp")
+
+
+def test_the_whole_file_system_is_never_granted(place: Place) -> None:
+    with pytest.raises(ToolError, match="whole file system"):
+        place.run(["true"], profile=place.profile(reads=("/",)))
+
+
+# --- As an ordinary user ----------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_all_of_this_holds_for_an_ordinary_user() -> None:
+    place = Path(tempfile.mkdtemp(prefix="executables-", dir="/tmp"))
+    try:
+        interpreter = ordinary_user(place)
+        for name in ("pytest", "pluggy", "iniconfig", "pygments", "pytest-timeout"):
+            for file in distribution(name).files or ():
+                if ".." not in file.parts:
+                    (place / file).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(str(file.locate()), place / file)
+        (place / "temporary").mkdir()
+        (place / "temporary").chmod(0o777)
+        settings = [
+            f"PYTHONPATH={place}",
+            "PATH=/usr/bin:/bin",
+            f"TMPDIR={place}/temporary",
+            f"HOME={place}/temporary",
+        ]
+        options = [
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-c",
+            "/dev/null",
+            "--rootdir",
+            str(place),
+            "-m",
+            "not long",
+        ]
+        test = str(place / "tests" / "sandbox" / "test_executables.py")
+        command = as_nobody(*settings, interpreter.executable, "-m", "pytest", *options, test)
+        done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    finally:
+        shutil.rmtree(place)
