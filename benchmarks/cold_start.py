@@ -12,11 +12,40 @@ BUDGETS = {
     "strands --help": 7,
     "strands list-tools": 7,
     "strands tool call echo message=hi": 12,
+    "strands validate echo-demo.yaml": 13,
 }
+
+ECHO_DEMO = """\
+version: 0
+name: echo-demo
+runtime:
+  provider: ollama
+  model_id: llama3.2:3b
+inputs:
+  required:
+    topic: string
+agents:
+  assistant:
+    prompt: You are a helpful assistant with access to tools.
+pattern:
+  type: chain
+  config:
+    steps:
+      - agent: assistant
+        input: "Use the echo tool to say something about {{ topic }}."
+tools:
+  python:
+    - echo
+outputs:
+  artifacts:
+    - path: ./result.txt
+      from: "{{ last_response }}"
+"""
 
 
 def measure(rounds: int = 21) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as place:
+        Path(place, "echo-demo.yaml").write_text(ECHO_DEMO, "utf-8")
         run = partial(child_cpu, cwd=Path(place), env=environment(XDG_CACHE_HOME=f"{place}/cache"))
         cases = {"python -c pass": lambda: run([PYTHON, "-c", "pass"])}
         for text in BUDGETS:

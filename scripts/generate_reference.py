@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import generate_schema_reference
 import msgspec
 
 import strands_cli
@@ -521,6 +522,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "native-tools": native_tools,
     "settings": settings_page,
     "api": api,
+    "workflow-schema": lambda: iter([generate_schema_reference.render()]),
 }
 
 

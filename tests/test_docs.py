@@ -184,6 +184,7 @@ RUNNERS: dict[str, Callable[[Block, Project], None]] = {
     "toml": run_toml,
     "json": run_json,
     "text": show,
+    "yaml": show,
 }
 
 

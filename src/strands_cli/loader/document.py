@@ -15,8 +15,9 @@ from strands_cli.schema.problems import JsonPath, pointer
 from strands_cli.types.spec import Position
 
 MOST_BYTES = 2_000_000
-MOST_VALUES = 50_000
+MOST_VALUES = 20_000
 DEEPEST = 50
+LONGEST_POINTER = 2000
 
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -107,7 +108,10 @@ class _Reader:
         if len(path) > DEEPEST:
             raise _at(event, f"The file is nested more than {DEEPEST} levels deep", "Flatten it.")
         mark = event.start_mark
-        self.positions.setdefault(pointer(path), (self.file, mark.line + 1, mark.column + 1))
+        place = pointer(path)
+        if len(place) > LONGEST_POINTER:
+            raise _at(event, "The keys around this are too long", "Use shorter keys.")
+        self.positions.setdefault(place, (self.file, mark.line + 1, mark.column + 1))
         kind = type(event).__name__
         if kind == "AliasEvent":
             return self._alias(event)

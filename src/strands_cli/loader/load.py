@@ -1,9 +1,9 @@
 """`load_spec`: text, document, schema, Spec; every problem with its place in the file."""
 
 import os
+import stat
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,12 @@ from strands_cli.loader.variables import expand_variables
 from strands_cli.schema.problems import JsonPath, Problem, pointer
 from strands_cli.schema.validator import Validator
 from strands_cli.types import Spec
+from strands_cli.types.spec import Input
 
-SCHEMA_FILE = "strands-workflow.schema.json"
+# importlib.resources would cost as much as reading the file does ten times over.
+SCHEMA_FILE = Path(__file__).parent.parent / "schema" / "strands-workflow.schema.json"
+MOST_MENDED = 500
+"""With more problems than these, there is no looking for others."""
 
 
 def load_spec(path: str | Path, variables: Mapping[str, Any] | None = None) -> Spec:
@@ -33,7 +37,10 @@ def load_spec(path: str | Path, variables: Mapping[str, Any] | None = None) -> S
 
 
 def examine(path: str | Path, variables: Mapping[str, Any] | None = None) -> tuple[Spec | None, list[Issue]]:
-    """The workflow in a file, as far as it is one, and every problem with it."""
+    """The workflow in a file, as far as it is one, and every problem with it.
+
+    With problems, the Spec is what could be made in spite of them: enough to look for more, not to be run.
+    """
     document = _read(Path(path))
     if document.issues and document.value is None:
         return None, document.issues
@@ -41,15 +48,64 @@ def examine(path: str | Path, variables: Mapping[str, Any] | None = None) -> tup
         return None, [_not_a_mapping(Path(path))]
     value = _expanded(document)
     _follow_references(value, document, Path(path))
-    problems = workflow_schema().problems(value)
-    document.issues += [_issue(problem, document) for problem in problems]
-    if problems:
-        return None, document.issues
-    spec = msgspec.convert(shaped(value), Spec)
+    schema = workflow_schema()
+    problems = schema.problems(value, MOST_MENDED + 1)
+    issues = document.issues + [_issue(problem, document) for problem in problems]
+    spec = _spec(value, problems, schema)
+    if spec is None:
+        return None, issues
     spec = msgspec.structs.replace(
-        spec, file=Path(path), positions=document.positions, variables=dict(variables or {})
+        spec,
+        file=Path(path),
+        positions=document.positions,
+        variables=_typed(variables or {}, spec.inputs.declared),
     )
-    return spec, [*document.issues, *check_variables(spec)]
+    told = {issue.pointer for issue in issues}
+    return spec, issues + [issue for issue in check_variables(spec) if issue.pointer not in told]
+
+
+def _spec(value: dict[str, Any], problems: list[Problem], schema: Validator) -> Spec | None:
+    if not problems:
+        return _converted(shaped(value))
+    if len(problems) > MOST_MENDED:
+        return None
+    from strands_cli.loader.partial import partial_spec
+
+    return partial_spec(value, problems, schema.schema)
+
+
+def _converted(value: dict[str, Any]) -> Spec:
+    try:
+        return msgspec.convert(value, Spec)
+    except msgspec.ValidationError:
+        # To a schema 4.0 is an integer, to the types it is none.
+        return msgspec.convert(_with_whole_numbers(value), Spec)
+
+
+def _with_whole_numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_whole_numbers(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_whole_numbers(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _typed(variables: Mapping[str, Any], declared: Mapping[str, Input]) -> dict[str, Any]:
+    """The variables, with texts as their inputs ask for them: '3' is 3 where an integer is asked."""
+    return {
+        name: _as_asked(value, declared[name].type) if name in declared else value
+        for name, value in variables.items()
+    }
+
+
+def _as_asked(value: Any, kind: str | None) -> Any:
+    if not isinstance(value, str) or kind in (None, "string"):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        # It stays as it is, and is refused as what it is.
+        return value
 
 
 @cache
@@ -58,13 +114,17 @@ def workflow_schema() -> Validator:
 
 
 def schema_text() -> str:
-    return resources.files("strands_cli.schema").joinpath(SCHEMA_FILE).read_text("utf-8")
+    return SCHEMA_FILE.read_text("utf-8")
 
 
 def _read(path: Path) -> Document:
     try:
-        if path.stat().st_size > MOST_BYTES:
-            return _unread(path, f"The file has {path.stat().st_size} bytes; {MOST_BYTES} are taken at most.")
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            # A device has no end, and a pipe may never begin.
+            return _unread(path, "This is not a file.")
+        if found.st_size > MOST_BYTES:
+            return _unread(path, f"The file has {found.st_size} bytes; {MOST_BYTES} are taken at most.")
         text = path.read_text("utf-8-sig")
     except OSError as error:
         return _unread(path, f"The file cannot be read: {error.strerror}.")
@@ -72,6 +132,8 @@ def _read(path: Path) -> Document:
         return _unread(
             path, f"The file is not UTF-8 text: byte {error.start} is {error.object[error.start]:#x}."
         )
+    except ValueError as error:
+        return _unread(path, f"The file cannot be read: {error}.")
     return read_document(text, str(path))
 
 

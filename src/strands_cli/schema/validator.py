@@ -1,5 +1,6 @@
 """A JSON Schema compiled once and asked many times."""
 
+from itertools import islice
 from typing import Any, NoReturn
 
 import jsonschema_rs
@@ -32,10 +33,10 @@ class Validator:
         except ValueError:
             return False
 
-    def problems(self, value: object) -> list[Problem]:
-        """All problems at once; an empty list where the value fits."""
+    def problems(self, value: object, most: int | None = None) -> list[Problem]:
+        """All problems at once, or the first `most`; an empty list where the value fits."""
         try:
-            return explain(self._compiled.iter_errors(value), self.schema)
+            return explain(islice(self._compiled.iter_errors(value), most), self.schema)
         except ValueError as error:
             return [Problem(path=(), keyword="json", expected="JSON", got=describe(value), hint=f"{error}.")]
 

@@ -139,15 +139,22 @@ def read_zones() -> dict[str, bytes]:
     waiting = [_ZONES]
     while waiting:
         try:
-            with _scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    if not entry.is_dir():
-                        zones[entry.path] = _read(entry.path)
-                    elif entry.name not in ("posix", "right"):
-                        waiting.append(entry.path)
+            waiting += _read_zones_in(waiting.pop(), zones)
         except OSError:
             continue
     return zones
+
+
+def _read_zones_in(directory: str, zones: dict[str, bytes]) -> list[str]:
+    """Adds the zones of one directory; returns the directories below it."""
+    below = []
+    with _scandir(directory) as entries:
+        for entry in entries:
+            if not entry.is_dir():
+                zones[entry.path] = _read(entry.path)
+            elif entry.name not in ("posix", "right"):
+                below.append(entry.path)
+    return below
 
 
 def _read(file: str) -> bytes:

@@ -1,0 +1,295 @@
+"""What is in scope where: the names that the template of each place may use.
+
+Everywhere: `inputs`, and each input by its own name. Besides:
+
+    place                              names
+    step of a chain, route or branch   steps (those before it, by index or id); last_response but in the first
+    step of a route                    also route
+    task of a workflow                 tasks (all that it needs); last_response where it needs exactly one
+    reduce of parallel                 branches
+    evaluator                          draft, last_response (the draft)
+    revise                             draft, evaluation, last_response (the draft)
+    orchestrator, its reduce           tasks (a list of the workers' results)
+    worker                             task
+    node of a graph                    nodes (those that lead to it); last_response where it is no entry
+    condition of an edge               nodes (those that lead to it, and its source); last_response
+    artifacts                          TRACE, last_response, and what the pattern's last place knows
+    headers of an HTTP executor        secrets
+
+A prompt is rendered with each step that its agent does, and sees what that step sees.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+import msgspec
+
+from strands_cli.errors import did_you_mean
+from strands_cli.types import (
+    Chain,
+    EvaluatorOptimizer,
+    Graph,
+    OrchestratorWorkers,
+    Parallel,
+    Pattern,
+    Routing,
+    Spec,
+    Workflow,
+)
+from strands_cli.types.patterns import Steps
+
+WHY_ABSENT = {
+    "steps": "only the steps of chains, routes and branches have steps before them",
+    "tasks": "only workflows and orchestrators have tasks",
+    "branches": "branches are known when all of them have ended, in 'reduce' and in artifacts",
+    "nodes": "only graphs have nodes",
+    "last_response": "nothing has answered before it",
+    "task": "only a worker is given a task",
+    "evaluation": "there is one in 'revise' and in artifacts only, after the evaluator has judged",
+    "draft": "there is one after the producer has written",
+    "route": "it is known in the routes and in artifacts only",
+    "secrets": "they are for the headers of HTTP executors, and no model sees them",
+    "TRACE": "it is known when the run has ended, in artifacts only",
+}
+PATTERN_NAMES: dict[type, tuple[str, ...]] = {
+    Chain: ("steps",),
+    Workflow: ("tasks",),
+    Routing: ("steps", "route"),
+    Parallel: ("steps", "branches"),
+    EvaluatorOptimizer: ("draft", "evaluation"),
+    OrchestratorWorkers: ("task", "tasks"),
+    Graph: ("nodes",),
+}
+"""What templates see of each pattern, somewhere in it, besides last_response."""
+_OF_MAPPINGS = ("items", "keys", "values", "get")
+
+
+class Names(msgspec.Struct, frozen=True):
+    """The names at one level of a scope."""
+
+    known: Mapping[str, "Names | None"]
+    """With what is below each of them; None where that may be anything."""
+    noun: str = "name"
+    absent: Mapping[str, str] = {}
+    """Names that exist, but not here, and why not."""
+    blocked: Callable[[str], str] | None = None
+    """Says why a known name cannot be used here, where that is costly to know beforehand."""
+    length: int = 0
+    """How many there are, for those that are counted from the end."""
+
+
+class _Results(Mapping[str, "Names | None"]):
+    """A result for each of some keys, without a dictionary of its own: there may be thousands of scopes."""
+
+    def __init__(self, keys: Collection[str]) -> None:
+        self._keys = keys
+
+    def __getitem__(self, key: str) -> Names:
+        if key not in self._keys:
+            raise KeyError(key)
+        return RESULT
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+
+RESULT = Names({"response": None, "output": None, "agent": None, "id": None}, "part of a result")
+
+
+def unresolved(scope: Names, name: str, path: Collection[str | int]) -> tuple[str, str] | None:
+    """Why a name with its path means nothing in a scope, and what to do; None where it means something."""
+    level: Names | None = scope
+    said = ""
+    for part in (name, *path):
+        if level is None or (said and part in _OF_MAPPINGS):
+            return None
+        key = str(part + level.length if isinstance(part, int) and part < 0 else part)
+        said = _said(said, part)
+        reason = level.absent.get(key) or (level.blocked(key) if level.blocked and key in level.known else "")
+        if key in level.known and not reason:
+            level = level.known[key]
+        elif reason:
+            return f"{said!r} is not there yet: {reason}", _alternatives(level, key)
+        else:
+            return f"There is no {level.noun} {key!r}", _alternatives(level, key)
+    return None
+
+
+def _said(before: str, part: str | int) -> str:
+    if isinstance(part, int):
+        return f"{before}[{part}]"
+    return f"{before}.{part}" if before else part
+
+
+def _alternatives(level: Names, key: str) -> str:
+    usable = [name for name in level.known if not (level.blocked and level.blocked(name))][:20]
+    return did_you_mean(key, usable) or (
+        f"Known here: {', '.join(usable)}." if usable else "None is known here."
+    )
+
+
+# --- Scopes -----------------------------------------------------------------------------------------------
+
+
+def scope(spec: Spec, why: str = "", **names: Names | None) -> Names:
+    """The inputs, and the names that a place has besides; `why` is said of a missing last_response."""
+    given = [*spec.inputs.declared, *spec.inputs.values, *spec.variables]
+    inputs: dict[str, Names | None] = dict.fromkeys(given)
+    known = {**inputs, "inputs": Names(inputs, "input"), **names}
+    absent = {name: text for name, text in WHY_ABSENT.items() if name not in known}
+    if why and "last_response" in absent:
+        absent["last_response"] = why
+    return Names(known, absent=absent)
+
+
+def step_scope(spec: Spec, order: Mapping[str, int], index: int, **names: Names | None) -> Names:
+    """What the step at an index of a chain, a route or a branch sees; `order` is `step_order` of them all."""
+    before: dict[str, Names | None] = {} if index == 0 else {"last_response": None}
+    why = "nothing has answered before the first step"
+    return scope(spec, why, steps=_steps(order, index), **before, **names)
+
+
+def step_order(steps: Steps) -> dict[str, int]:
+    """The steps by index and by id."""
+    order = {str(index): index for index in range(len(steps))}
+    return order | {step.id: index for index, step in enumerate(steps) if step.id}
+
+
+def _steps(order: Mapping[str, int], done: int) -> Names:
+    return Names(
+        _Results(order),
+        "step",
+        blocked=lambda key: "" if order[key] < done else "that step has not run",
+        length=done,
+    )
+
+
+def task_scope(spec: Spec, needs: Mapping[str, Collection[str]], name: str) -> Names:
+    """What a task sees; `needs` are those of every task of its workflow."""
+    before = _Reach(needs, needs[name])
+
+    def blocked(key: str) -> str:
+        return "" if key in before else f"the task does not need {key!r}"
+
+    last: dict[str, Names | None] = {"last_response": None} if len(needs[name]) == 1 else {}
+    why = "it is clear only in a task that needs exactly one other; write tasks.ID.response"
+    return scope(spec, why, tasks=Names(_Results(needs), "task", blocked=blocked), **last)
+
+
+def node_scope(
+    spec: Spec, leading: Mapping[str, Collection[str]], entries: Collection[str], name: str
+) -> Names:
+    """What a node sees; `leading` are the nodes that lead to each."""
+    before = _Reach(leading, leading.get(name, ()))
+
+    def blocked(key: str) -> str:
+        if name in entries:
+            return "nothing has run before a node where the graph begins"
+        return "" if key in before else f"no edge leads from {key!r} to {name!r}"
+
+    last: dict[str, Names | None] = {} if name in entries else {"last_response": None}
+    nodes = Names(_node_results(spec), "node", blocked=blocked)
+    return scope(spec, "nothing has answered before a node where the graph begins", nodes=nodes, **last)
+
+
+def _node_results(spec: Spec) -> Mapping[str, Names | None]:
+    return _Results(spec.pattern.nodes if isinstance(spec.pattern, Graph) else ())
+
+
+def edge_scope(spec: Spec, leading: Mapping[str, Collection[str]], source: str) -> Names:
+    before = _Reach(leading, (source,))
+
+    def blocked(key: str) -> str:
+        return "" if key in before else f"no edge leads from {key!r} to {source!r}"
+
+    nodes = Names(_node_results(spec), "node", blocked=blocked)
+    return scope(spec, nodes=nodes, last_response=None)
+
+
+def draft_scope(spec: Spec) -> Names:
+    return scope(spec, draft=None, last_response=None)
+
+
+def evaluation_names(spec: Spec, pattern: EvaluatorOptimizer) -> Names:
+    """Score, feedback, and what the evaluator's own schema adds to them."""
+    agent = spec.agents.get(pattern.evaluator.agent)
+    properties = (agent.output_schema or {}).get("properties") if agent else None
+    added = properties if isinstance(properties, dict) else {}
+    return Names({**dict.fromkeys(added), "score": None, "feedback": None}, "part of an evaluation")
+
+
+def branches_names(pattern: Parallel) -> Names:
+    return Names(_Results([branch.id for branch in pattern.branches]), "branch")
+
+
+def artifact_scope(spec: Spec) -> Names:
+    known: dict[str, Names | None] = {"TRACE": None, "last_response": None, **_afterwards(spec.pattern, spec)}
+    return scope(spec, "", **known)
+
+
+def header_scope(spec: Spec) -> Names:
+    secrets: dict[str, Names | None] = {secret.name: None for secret in spec.env.secrets}
+    return scope(spec, secrets=Names(secrets, "secret"))
+
+
+def _afterwards(pattern: Pattern, spec: Spec) -> dict[str, Names | None]:
+    if isinstance(pattern, Chain):
+        return {"steps": _steps(step_order(pattern.steps), len(pattern.steps))}
+    if isinstance(pattern, Workflow):
+        return {"tasks": Names(_Results([task.id for task in pattern.tasks]), "task")}
+    if isinstance(pattern, Routing):
+        return {"route": None, "steps": None}
+    if isinstance(pattern, Parallel):
+        return {"branches": branches_names(pattern)}
+    if isinstance(pattern, EvaluatorOptimizer):
+        return {"draft": None, "evaluation": evaluation_names(spec, pattern)}
+    if isinstance(pattern, OrchestratorWorkers):
+        return {"tasks": None}
+    return {"nodes": Names(_Results(pattern.nodes), "node")}
+
+
+# --- Ways through a graph ---------------------------------------------------------------------------------
+
+
+class _Reach:
+    """All that can be reached from a few names; walked when it is first asked."""
+
+    def __init__(self, ways: Mapping[str, Collection[str]], start: Collection[str]) -> None:
+        self._ways, self._start = ways, start
+        self._found: set[str] | None = None
+
+    def __contains__(self, name: str) -> bool:
+        if self._found is None:
+            self._found = reachable(self._ways, self._start)
+        return name in self._found
+
+
+def reachable(ways: Mapping[str, Collection[str]], start: Collection[str]) -> set[str]:
+    found: set[str] = set()
+    waiting = list(start)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += ways.get(name, ())
+    return found
+
+
+def successors(graph: Graph) -> dict[str, list[str]]:
+    ways: dict[str, list[str]] = {}
+    for edge in graph.edges:
+        ways.setdefault(edge.source, []).extend(edge.to)
+    return ways
+
+
+def predecessors(graph: Graph) -> dict[str, list[str]]:
+    ways: dict[str, list[str]] = {}
+    for edge in graph.edges:
+        for name in edge.to:
+            ways.setdefault(name, []).append(edge.source)
+    return ways

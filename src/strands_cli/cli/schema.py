@@ -1,0 +1,11 @@
+"""`strands schema`"""
+
+import click
+
+
+@click.command()
+def schema() -> None:
+    """Print the JSON Schema of workflow files, for editors."""
+    from strands_cli.loader.load import schema_text
+
+    click.echo(schema_text().rstrip("\n"))

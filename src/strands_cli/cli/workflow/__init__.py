@@ -1,0 +1,1 @@
+"""What a workflow file would do, told in advance: `plan`, `explain`, `graph`."""

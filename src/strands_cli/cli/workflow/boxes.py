@@ -1,0 +1,79 @@
+"""The nouns of an outline: boxes for what is done, arrows for what follows, frames around branches."""
+
+from typing import Literal
+
+import msgspec
+
+Kind = Literal[
+    "start", "step", "human", "router", "evaluator", "orchestrator", "worker", "reduce", "end"
+]  # fmt: skip
+
+START, END = "start", "end"
+
+
+class Calls(msgspec.Struct, frozen=True):
+    """How often a model is asked, not counting that it is asked again after every round of tool calls."""
+
+    least: int
+    most: int
+
+    def __str__(self) -> str:
+        return str(self.least) if self.least == self.most else f"{self.least}–{self.most}"
+
+
+ONCE = Calls(1, 1)
+NEVER = Calls(0, 0)
+
+
+class Box(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that happens: a position in the pattern, however often it is run."""
+
+    key: str
+    """Its place in the pattern, such as `steps/0`; unique in an outline."""
+    kind: Kind
+    title: str
+    agent: str = ""
+    tools: tuple[str, ...] = ()
+    input: str = ""
+    stage: int = 0
+    """When it runs, from 1 on, if everything takes equally long; what has the same number runs at the same
+    time. 0 for what never does."""
+    when: str = ""
+    """On what it depends whether it runs."""
+    note: str = ""
+    calls: Calls = ONCE
+
+
+class Arrow(msgspec.Struct, frozen=True, kw_only=True):
+    source: str
+    target: str
+    label: str = ""
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True):
+    """A branch or a route: boxes one after the other."""
+
+    title: str
+    boxes: tuple[str, ...]
+
+
+class Outline(msgspec.Struct, frozen=True, kw_only=True):
+    """What a workflow would do. The first box is the start, the last the end."""
+
+    boxes: tuple[Box, ...]
+    arrows: tuple[Arrow, ...]
+    calls: Calls
+    """Of the whole run, within its budget of steps."""
+    frames: tuple[Frame, ...] = ()
+    capped: bool = False
+    """Whether the budget of steps may end the run early."""
+
+    @property
+    def work(self) -> tuple[Box, ...]:
+        """The boxes in which something is done, in the order in which it is."""
+        inner = [box for box in self.boxes if box.kind not in ("start", "end")]
+        return tuple(sorted(inner, key=lambda box: box.stage or len(self.boxes)))
+
+    @property
+    def stages(self) -> int:
+        return max((box.stage for box in self.boxes), default=0)

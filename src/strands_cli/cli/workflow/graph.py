@@ -1,0 +1,56 @@
+"""`strands graph`"""
+
+from pathlib import Path
+
+import click
+
+from strands_cli.cli.output import print_note
+from strands_cli.cli.workflow.outline import outline_of
+from strands_cli.cli.workflow.source import file_argument, note_problems
+from strands_cli.errors import UsageError
+from strands_cli.loader import load_spec
+from strands_cli.types import Spec
+
+_SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid"}
+
+
+@click.command()
+@file_argument
+@click.option(
+    "--format",
+    "wanted",
+    type=click.Choice(["mermaid", "dot", "svg"]),
+    help="By default what --out ends in, else mermaid.",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="The file to write, instead of printing."
+)
+def graph(file: Path, wanted: str | None, out: Path | None) -> None:
+    """Draw a workflow: as Mermaid text, for Graphviz, or as an SVG picture. Nothing is run."""
+    spec = load_spec(file)
+    text = drawn(spec, wanted or (_SUFFIXES.get(out.suffix.lower(), "mermaid") if out else "mermaid"))
+    if out is None:
+        click.echo(text, nl=False)
+        note_problems(spec)
+        return
+    try:
+        out.write_text(text, "utf-8")
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written: {error.strerror}", hint="Give another --out.") from None
+    print_note(f"Wrote {out}")
+    note_problems(spec)
+
+
+def drawn(spec: Spec, wanted: str) -> str:
+    outline = outline_of(spec)
+    if wanted == "svg":
+        from strands_cli.cli.workflow.svg import as_svg
+
+        return as_svg(outline, spec.name, spec.description)
+    if wanted == "dot":
+        from strands_cli.cli.workflow.dot import as_dot
+
+        return as_dot(outline, spec.name)
+    from strands_cli.cli.workflow.mermaid import as_mermaid
+
+    return as_mermaid(outline, spec.name)

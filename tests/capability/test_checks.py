@@ -1,0 +1,532 @@
+"""Each check: a workflow in which it finds something, with the place; and one that it leaves alone."""
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strands_cli.capability import CapabilityIssue, CapabilityReport, check_capability
+from strands_cli.capability.checker import CHECKS, RESTS_ON
+from strands_cli.errors import Issue
+from strands_cli.loader import load_spec
+from strands_cli.types import Spec
+from tests.projects import Project
+
+HEAD = """\
+version: 0
+name: test
+runtime: {provider: ollama}
+inputs:
+  required: {topic: string}
+  optional: {tone: {type: string, default: plain}}
+"""
+AGENTS = "agents: {a: {prompt: Hello}}\n"
+STEP = "pattern: {type: chain, config: {steps: [{agent: a, input: hi}]}}\n"
+PLAIN = HEAD + AGENTS + STEP
+
+
+def load(tmp_path: Path, text: str, **variables: Any) -> Spec:
+    file = tmp_path / "flow.yaml"
+    file.write_text(text, "utf-8")
+    return load_spec(file, variables)
+
+
+def found(tmp_path: Path, text: str) -> list[Issue]:
+    return list(check_capability(load(tmp_path, text)).issues)
+
+
+def pattern(kind: str, config: str, agents: str = AGENTS) -> str:
+    body = textwrap.indent(textwrap.dedent(config).strip("\n"), "    ")
+    return f"{HEAD}{agents}pattern:\n  type: {kind}\n  config:\n{body}\n"
+
+
+def chain(steps: str) -> str:
+    return pattern("chain", "steps:\n" + textwrap.indent(textwrap.dedent(steps).strip("\n"), "  "))
+
+
+GRAPH = """
+nodes:
+  one: {agent: a, input: "{{ topic }}"}
+  two: {agent: a, input: "{{ last_response }}{{ nodes.one.response }}"}
+  three: {agent: a, input: "{{ nodes.two.output.x }}"}
+edges:
+"""
+
+# what is wrong, the workflow, the pointer, how the reason begins, what the remedy has in it, the severity
+FAILING: list[tuple[str, str, str, str, str]] = [
+    (
+        pattern("chain", "steps: [{agent: b}]"),
+        "/pattern/config/steps/0/agent",
+        "There is no agent 'b'.",
+        "There are a.",
+        "error a",
+    ),
+    (
+        HEAD + "agents: {a: {prompt: x}, unused: {prompt: y}}\n" + STEP,
+        "/agents/unused",
+        "The agent 'unused' is never used.",
+        "Name it in the pattern",
+        "warning",
+    ),
+    (
+        PLAIN + "tools: {python: [eco]}\n",
+        "/tools/python/0/callable",
+        "Python callable 'eco' not in allowlist",
+        "Use an existing native tool or add one under strands_cli.tools. Did you mean 'echo'?",
+        "error",
+    ),
+    (
+        PLAIN + "tools: {python: [{callable: os.system}]}\n",
+        "/tools/python/0/callable",
+        "Python callable 'os.system' not in allowlist",
+        "Use an existing native tool or add one under strands_cli.tools",
+        "error",
+    ),
+    (
+        PLAIN + "tools: {python: [echo, strands_tools.echo]}\n",
+        "/tools/python/1/callable",
+        "strands_tools.echo is the same tool as echo",
+        "Keep one",
+        "warning",
+    ),
+    (
+        PLAIN + "tools:\n  http_executors:\n    - {id: api, base_url: 'https://a.b'}\n    - {id: api, base_url: 'https://c.d'}\n",
+        "/tools/http_executors/1/id",
+        "The id 'api' is taken by another HTTP executor.",
+        "an id of its own",
+        "error",
+    ),
+    (
+        PLAIN + "tools:\n  python: [echo]\n  http_executors:\n    - {id: echo, base_url: 'https://a.b'}\n",
+        "/tools/http_executors/0/id",
+        "The id 'echo' is taken by the tool echo.",
+        "",
+        "error",
+    ),
+    (
+        HEAD + "tools: {python: [calculator]}\nagents: {a: {prompt: x, tools: [calculater]}}\n" + STEP,
+        "/agents/a/tools/0",
+        "There is no tool 'calculater'.",
+        "Did you mean 'calculator'?",
+        "error",
+    ),
+    (
+        HEAD + "agents: {a: {prompt: x, tools: [echo]}}\n" + STEP,
+        "/agents/a/tools/0",
+        "The tool 'echo' is not declared in this workflow.",
+        "Add it to tools.python.",
+        "error",
+    ),
+    (
+        PLAIN + "security: {consent: {echo: allow}}\n",
+        "/security/consent/echo",
+        "There is no tool 'echo' in this workflow.",
+        "Take the rule out.",
+        "warning",
+    ),
+    (
+        HEAD + "agents: {a: {prompt: x, skills: [notes]}}\n" + STEP,
+        "/agents/a/skills/0",
+        "There is no skill 'notes'.",
+        "declared under skills",
+        "error",
+    ),
+    (
+        HEAD + "agents: {a: {prompt: x, output_schema: {type: objekt}}}\n" + STEP,
+        "/agents/a/output_schema/type",
+        "This is not a JSON Schema",
+        "Correct it",
+        "error",
+    ),
+    (
+        chain("- {agent: a, id: x}\n- {agent: a, id: x}"),
+        "/pattern/config/steps/1/id",
+        "The id 'x' stands here a second time",
+        "of its own",
+        "error",
+    ),
+    (
+        pattern("workflow", "tasks: [{id: x, agent: a, needs: [y]}]"),
+        "/pattern/config/tasks/0/needs/0",
+        "There is no task 'y'.",
+        "There are x.",
+        "error",
+    ),
+    (
+        pattern("workflow", "tasks: [{id: x, agent: a, needs: [x]}]"),
+        "/pattern/config/tasks/0/needs/0",
+        "The task 'x' needs itself.",
+        "",
+        "error",
+    ),
+    (
+        pattern("workflow", "tasks: [{id: x, agent: a, needs: [y]}, {id: y, agent: a, needs: [x]}]"),
+        "/pattern/config/tasks/0/needs",
+        "These tasks wait for each other: ",
+        "Take one",
+        "error",
+    ),
+    (
+        pattern("routing", "router: {agent: a}\nroutes: {one: {steps: [{agent: a}]}}\ndefault: two"),
+        "/pattern/config/default",
+        "There is no route 'two'.",
+        "There are one.",
+        "error",
+    ),
+    (
+        pattern("graph", "nodes: {one: {agent: a}}\nedges: [{from: one, to: tow}]"),
+        "/pattern/config/edges/0/to",
+        "There is no node 'tow'.",
+        "There are one.",
+        "error",
+    ),
+    (
+        pattern("graph", "nodes: {one: {agent: a}, two: {agent: a}}\nedges: [{from: one, to: [two, six]}]"),
+        "/pattern/config/edges/0/to/1",
+        "There is no node 'six'.",
+        "",
+        "error",
+    ),
+    (
+        pattern("graph", "nodes: {one: {agent: a}}\nedges: []\nstart: two"),
+        "/pattern/config/start",
+        "There is no node 'two'.",
+        "",
+        "error also unreachable",
+    ),
+    (
+        pattern("graph", "nodes: {one: {agent: a}, two: {agent: a}}\nedges: []\nstart: one"),
+        "/pattern/config/nodes/two",
+        "The node 'two' can never be reached from one.",
+        "Add an edge",
+        "error",
+    ),
+    (
+        pattern("graph", "nodes: {one: {agent: a}}\nedges: [{from: one, to: one}]"),
+        "/pattern/config",
+        "The graph has no beginning",
+        "start: NODE",
+        "error",
+    ),
+    (
+        pattern("graph", GRAPH + "  - {from: one, to: two, when: 'nodes.one.response = 3'}\n  - {from: two, to: three}\n"),
+        "/pattern/config/edges/0/when",
+        "This is not a condition: '=' has no meaning in a condition (column 20 of the text).",
+        "Write '=='.",
+        "error",
+    ),
+    (
+        pattern("graph", GRAPH + "  - {from: one, to: two}\n  - {from: two, to: three, when: 'node.one'}\n  - {from: two, to: three, when: 'not node.one'}"),
+        "/pattern/config/edges/1/when",
+        "There is no name 'node'.",
+        "Did you mean 'nodes'?",
+        "error twice",
+    ),
+    (
+        pattern("graph", GRAPH + "  - {from: one, to: two, when: 'nodes.three or not nodes.three'}\n  - {from: two, to: three}\n"),
+        "/pattern/config/edges/0/when",
+        "'nodes.three' is not there yet: no edge leads from 'three' to 'one'.",
+        "Known here: one.",
+        "error and more",
+    ),
+    (
+        pattern("graph", GRAPH + "  - {from: one, to: [two, three], when: '1 > 2'}\n  - {from: one, to: two, when: 'not (1 > 2)'}\n  - {from: two, to: three}"),
+        "/pattern/config/edges/0/when",
+        "This condition is never true.",
+        "take the edge out",
+        "error and more",
+    ),
+    (
+        pattern("graph", GRAPH + "  - {from: one, to: two}\n  - {from: one, to: two, when: topic}\n  - {from: two, to: three}"),
+        "/pattern/config/edges/1",
+        "The edge in line ",
+        "Keep one",
+        "warning",
+    ),
+    (
+        pattern("graph", GRAPH + "  - {from: one, to: two}\n  - {from: two, to: three, when: topic}"),
+        "/pattern/config/edges/1/when",
+        "Where none of its conditions is true, the graph ends at 'two'.",
+        "opposite",
+        "warning",
+    ),
+    (
+        HEAD.replace("topic: string", "steps: string") + AGENTS + STEP,
+        "/inputs/required/steps",
+        "Templates have a 'steps' of their own",
+        "{{ inputs.steps }}",
+        "warning",
+    ),
+    (chain('- {agent: a, input: "{{ topik }}"}'), "/pattern/config/steps/0/input", "There is no name 'topik'.", "'topic'", "error"),
+    (chain('- {agent: a, input: "{{ inputs.x }}"}'), "/pattern/config/steps/0/input", "There is no input 'x'.", "topic", "error"),
+    (
+        chain('- {agent: a, input: "{{ last_response }}"}'),
+        "/pattern/config/steps/0/input",
+        "'last_response' is not there yet: nothing has answered before the first step.",
+        "",
+        "error",
+    ),
+    (
+        chain('- {agent: a}\n- {agent: a, input: "{{ steps[2] }}"}\n- {agent: a}'),
+        "/pattern/config/steps/1/input",
+        "'steps[2]' is not there yet: that step has not run.",
+        "Known here: 0.",
+        "error",
+    ),
+    (
+        chain('- {agent: a}\n- {agent: a, input: "{{ steps[0].respons }}"}'),
+        "/pattern/config/steps/1/input",
+        "There is no part of a result 'respons'.",
+        "Did you mean 'response'?",
+        "error",
+    ),
+    (
+        chain('- {agent: a, input: "{{ tasks.x }}{{ secrets.KEY | trim }}"}'),
+        "/pattern/config/steps/0/input",
+        "'tasks' is not there yet: only workflows and orchestrators have tasks.",
+        "",
+        "error twice",
+    ),
+    (
+        chain("- agent: a\n  input: |\n    First\n    {{ topic"),
+        "/pattern/config/steps/0/input",
+        "This is not a template: unexpected end of template",
+        "",
+        "error",
+    ),
+    (
+        pattern("workflow", 'tasks: [{id: x, agent: a}, {id: y, agent: a, input: "{{ tasks.x }}"}]'),
+        "/pattern/config/tasks/1/input",
+        "'tasks.x' is not there yet: the task does not need 'x'.",
+        "",
+        "error",
+    ),
+    (
+        pattern("workflow", 'tasks: [{id: x, agent: a, input: "{{ last_response }}"}]'),
+        "/pattern/config/tasks/0/input",
+        "'last_response' is not there yet: it is clear only in a task that needs exactly one other",
+        "",
+        "error",
+    ),
+    (
+        pattern("parallel", 'branches: [{id: x, steps: [{agent: a, input: "{{ branches.x }}"}]}]'),
+        "/pattern/config/branches/0/steps/0/input",
+        "'branches' is not there yet",
+        "",
+        "error",
+    ),
+    (
+        pattern("parallel", 'branches: [{id: x, steps: [{agent: a}]}]\nreduce: {agent: a, input: "{{ branches.y }}"}'),
+        "/pattern/config/reduce/input",
+        "There is no branch 'y'.",
+        "Known here: x.",
+        "error",
+    ),
+    (
+        pattern("evaluator_optimizer", 'producer: {agent: a, input: "{{ evaluation.score }}"}\nevaluator: {agent: a}'),
+        "/pattern/config/producer/input",
+        "'evaluation' is not there yet",
+        "",
+        "error",
+    ),
+    (
+        pattern("evaluator_optimizer", 'producer: {agent: a}\nevaluator: {agent: a}\nrevise: "{{ evaluation.scores }}"'),
+        "/pattern/config/revise",
+        "There is no part of an evaluation 'scores'.",
+        "'score'",
+        "error",
+    ),
+    (
+        pattern("orchestrator_workers", 'orchestrator: {agent: a, input: "{{ task }}"}\nworker: {agent: a}'),
+        "/pattern/config/orchestrator/input",
+        "'task' is not there yet: only a worker is given a task.",
+        "",
+        "error",
+    ),
+    (
+        pattern("graph", 'nodes: {one: {agent: a, input: "{{ nodes.two }}"}, two: {agent: a}}\nedges: [{from: one, to: two}]'),
+        "/pattern/config/nodes/one/input",
+        "'nodes.two' is not there yet: nothing has run before",
+        "",
+        "error",
+    ),
+    (
+        HEAD + 'agents: {a: {prompt: "Use {{ last_response }}"}}\n' + STEP,
+        "/agents/a/prompt",
+        "'last_response' is not there yet: nothing has answered before the first step (for /pattern/config/steps/0).",
+        "",
+        "error",
+    ),
+    (
+        PLAIN + 'outputs: {artifacts: [{path: x.txt, from: "{{ last_respons }}"}]}\n',
+        "/outputs/artifacts/0/from",
+        "There is no name 'last_respons'.",
+        "Did you mean 'last_response'?",
+        "error",
+    ),
+    (
+        PLAIN + 'tools: {http_executors: [{id: x, base_url: "https://a.b", headers: {A: "{{ secrets.KEY }}"}}]}\n',
+        "/tools/http_executors/0/headers/A",
+        "There is no secret 'KEY'.",
+        "None is known here.",
+        "error",
+    ),
+    (
+        PLAIN + "outputs: {artifacts: [{path: x.txt, from: x}, {path: ./x.txt, from: y}]}\n",
+        "/outputs/artifacts/1/path",
+        "Another artifact, /outputs/artifacts/0, has the path",
+        "of its own",
+        "error",
+    ),
+    (PLAIN + "outputs: {artifacts: [{path: /etc/x, from: x}]}\n", "/outputs/artifacts/0/path", "'/etc/x' is absolute.", "", "error"),
+    (PLAIN + "outputs: {artifacts: [{path: 'C:\\x', from: x}]}\n", "/outputs/artifacts/0/path", "'C:\\\\x' is absolute.", "", "error"),
+    (PLAIN + "outputs: {artifacts: [{path: a/../../x, from: x}]}\n", "/outputs/artifacts/0/path", "'a/../../x' leaves", "", "error"),
+    (PLAIN + "outputs: {artifacts: [{path: a/, from: x}]}\n", "/outputs/artifacts/0/path", "'a/' is not the name of a file.", "", "error"),
+    (PLAIN + "context_policy: {notes: {file: ../x}}\n", "/context_policy/notes/file", "'../x' leaves the output", "", "error"),
+    (PLAIN + "skills: [{id: x, path: ../x}]\n", "/skills/0/path", "'../x' leaves the directory of the workflow.", "", "error"),
+    (PLAIN + "skills: [{id: x, path: x}]\n", "/skills/0/path", "There is no x/SKILL.md.", "", "error"),
+    (PLAIN + "env: {secrets: [{name: NOT_SET_HERE}]}\n", "/env/secrets/0/name", "The environment variable NOT_SET_HERE is not set.", "", "warning"),
+    (PLAIN + "env: {secrets: [{name: A, source: file, path: gone}]}\n", "/env/secrets/0/path", "There is no file 'gone'.", "", "warning"),
+    (PLAIN + "env: {secrets: [{name: PATH}, {name: PATH}]}\n", "/env/secrets/1/name", "There is a secret 'PATH' already.", "", "error"),
+    (PLAIN + "tools: {mcp: [{command: x}]}\n", "/tools/mcp", "tools.mcp is not supported yet.", "Take it out.", "error"),
+    (PLAIN + "tools: {plugins: [x]}\n", "/tools/plugins", "tools.plugins is not supported yet.", "", "error"),
+    (PLAIN + "context_policy: {retrieval: {}}\n", "/context_policy/retrieval", "context_policy.retrieval is not supported yet.", "", "error"),
+    (chain("- {agent: a}\n- {human: {prompt: ok?}}"), "/pattern/config/steps/1/human", "A human step is not supported yet.", "", "error"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "pointer", "reason", "remedy", "severity"), FAILING)
+def test_a_check_finds(
+    tmp_path: Path, text: str, pointer: str, reason: str, remedy: str, severity: str
+) -> None:
+    severity, _, more = severity.partition(" ")
+    issues = found(tmp_path, text)
+    assert len(issues) == 1 or more, issues
+    issue = next(issue for issue in issues if issue.reason.startswith(reason))
+    assert (issue.pointer, issue.severity) == (pointer, severity)
+    assert remedy in issue.remediation
+    assert issue.remediation
+    assert issue.file == str(tmp_path / "flow.yaml")
+    assert issue.line > 0
+
+
+PASSING = [
+    PLAIN,
+    HEAD + "tools: {python: [echo]}\nagents: {a: {prompt: x, tools: ['native:echo']}}\n" + STEP,
+    HEAD + "tools: {python: [strands_tools.echo]}\nagents: {a: {prompt: x, tools: [echo], output_schema: {type: object}}}\n" + STEP,
+    HEAD + "agents: {a: {prompt: '{{ topic }} {{ tone | upper }} {{ inputs.tone }}', tools: []}}\n" + STEP,
+    chain('- {agent: a, id: x}\n- {agent: a, input: "{{ last_response }}{{ steps[0].response }}{{ steps.x }}{{ steps[-1] }}"}'),
+    chain('- {agent: a, input: "{{ steps[5].response | default(topic) }}{% if task is defined %}{{ task.x }}{% endif %}"}'),
+    chain('- {agent: a}\n- {agent: a, input: "{% for s in steps %}{{ s.response }}{{ loop.index }}{% endfor %}"}'),
+    pattern("workflow", 'tasks: [{id: x, agent: a}, {id: y, agent: a, needs: [x], input: "{{ last_response }}"}, {id: z, agent: a, needs: [y], input: "{{ tasks.x }}{{ tasks[\'y\'].output.k }}"}]'),
+    pattern("routing", 'router: {agent: a, input: "{{ topic }}"}\nroutes: {one: {steps: [{agent: a, input: "{{ route }}"}, {agent: a, input: "{{ steps[0] }}"}]}}\ndefault: one'),
+    pattern("parallel", 'branches: [{id: x, steps: [{agent: a}]}]\nreduce: {agent: a, input: "{{ branches.x.response }}{% for k, v in branches.items() %}{{ v }}{% endfor %}"}'),
+    pattern("evaluator_optimizer", 'producer: {agent: a}\nevaluator: {agent: a, input: "{{ draft }}"}\nrevise: "{{ evaluation.feedback }}{{ draft }}{{ last_response }}"'),
+    pattern("orchestrator_workers", 'orchestrator: {agent: a}\nworker: {agent: a, input: "{{ task }}"}\nreduce: {agent: a, input: "{{ tasks | length }}"}'),
+    pattern("graph", GRAPH + "  - {from: one, to: two, when: \"topic == 'x'\"}\n  - {from: one, to: three, when: \"topic != 'x'\"}\n  - {from: two, to: three}"),
+    # The end of a loop: to stop there is what its author wants.
+    pattern("graph", GRAPH + "  - {from: one, to: two}\n  - {from: two, to: three}\n  - {from: three, to: two, when: nodes.three.output.again}"),
+    PLAIN + 'outputs: {artifacts: [{path: "{{ topic }}.md", from: "{{ TRACE }}{{ last_response }}{{ steps[0] }}"}, {path: ./b.md, from: x}]}\n',
+    PLAIN + 'env: {secrets: [{name: KEY, key: PATH}]}\ntools: {http_executors: [{id: x, base_url: "https://a.b", headers: {A: "{{ secrets.KEY }}"}}]}\n',
+    # An input may be called like a name of another pattern.
+    HEAD.replace("topic", "task") + 'agents: {a: {prompt: "{{ task }}"}}\n' + STEP,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", PASSING)
+def test_the_checks_leave_alone(tmp_path: Path, text: str) -> None:
+    report = check_capability(load(tmp_path, text))
+    assert report == CapabilityReport(())
+    assert report.supported
+
+
+def test_a_workflow_without_inputs_may_be_given_any(tmp_path: Path) -> None:
+    text = PLAIN.replace(HEAD, HEAD.partition("inputs:")[0]).replace("hi", "'{{ color }}'")
+    assert not check_capability(load(tmp_path, text)).supported
+    assert check_capability(load(tmp_path, text, color="red")).supported
+
+
+def test_warnings_do_not_make_a_workflow_unsupported(tmp_path: Path) -> None:
+    report = check_capability(load(tmp_path, PLAIN + "env: {secrets: [{name: NOT_SET_HERE}]}\n"))
+    assert report.supported
+    assert (len(report.warnings), len(report.errors)) == (1, 0)
+    assert CapabilityIssue is Issue
+
+
+def test_many_tools_are_a_warning_for_the_agent_that_gets_them(tmp_path: Path) -> None:
+    executors = "".join(f"    - {{id: t{number}, base_url: 'https://a.b'}}\n" for number in range(65))
+    tools = f"tools:\n  http_executors:\n{executors}"
+    (issue,) = found(tmp_path, PLAIN + tools)
+    assert (issue.pointer, issue.severity) == ("/agents/a", "warning")
+    assert found(tmp_path, PLAIN.replace("prompt: Hello", "prompt: Hello, tools: [t1]") + tools) == []
+
+
+def test_a_skill_with_its_directory_is_fine(tmp_path: Path) -> None:
+    (tmp_path / "skills" / "x").mkdir(parents=True)
+    (tmp_path / "skills" / "x" / "SKILL.md").write_text("# x", "utf-8")
+    agents = "agents: {a: {prompt: x, skills: [x]}}\n"
+    assert found(tmp_path, HEAD + agents + STEP + "skills: [{id: x, path: skills/x}]\n") == []
+
+
+TOOL = """
+from strands_cli import tool
+
+TOOL_SPEC = {"name": "old", "description": "Old", "inputSchema": {"json": {"type": "object"}}}
+
+@tool(spec=TOOL_SPEC, version="1.2.0", deprecated=True, replaced_by="echo", requires={"no-such-package": "*"})
+def old() -> str:
+    return "old"
+"""
+
+
+def test_deprecated_and_unavailable_tools_are_warnings(inside: Project) -> None:
+    inside.write("tools/old.py", TOOL)
+    from strands_cli.tools import get_registry
+
+    get_registry().refresh()
+    report = check_capability(load(inside.root, PLAIN + "tools: {python: [old]}\n"))
+    assert report.supported
+    assert [issue.reason[:40] for issue in report.issues] == [
+        "Tool old is deprecated as of v1.2.0.",
+        "Tool old is not available here: the Pyth",
+    ]
+    assert report.issues[0].remediation == "Use echo."
+    assert {issue.pointer for issue in report.issues} == {"/tools/python/0/callable"}
+
+
+def test_a_tool_in_a_file_is_relative_to_the_workflow(inside: Project) -> None:
+    inside.write(
+        "flows/greet.py",
+        TOOL.replace("old", "greet")
+        .replace(', requires={"no-such-package": "*"}', "")
+        .replace(', deprecated=True, replaced_by="echo"', ""),
+    )
+    (inside.root / "flows" / "below").mkdir()
+    spec = load(
+        inside.root / "flows", PLAIN + "tools: {python: [./greet.py, './greet.py:greet', ./gone.py]}\n"
+    )
+    assert [(issue.pointer, issue.severity) for issue in check_capability(spec).issues] == [
+        ("/tools/python/2/callable", "error"),
+        ("/tools/python/1/callable", "warning"),
+    ]
+
+
+def test_two_tools_of_one_id_are_an_error(inside: Project) -> None:
+    inside.write("echo.py", TOOL.replace("old", "echo"))
+    (issue,) = [
+        i for i in found(inside.root, PLAIN + "tools: {python: [echo, ./echo.py]}\n") if i.severity == "error"
+    ]
+    assert issue.pointer == "/tools/python/1/callable"
+    assert issue.reason.startswith("There are two tools of the id 'echo'")
+
+
+@pytest.mark.parametrize("reference", ["./" + "x" * 5000 + ".py", "./a\\0b.py", "native:", "@", "a b"])
+def test_a_strange_reference_is_no_bug(tmp_path: Path, reference: str) -> None:
+    (issue,) = found(tmp_path, PLAIN + f'tools: {{python: ["{reference}"]}}\n')
+    assert issue.pointer == "/tools/python/0/callable"
+
+
+def test_every_check_is_in_the_table_once() -> None:
+    assert len(set(CHECKS)) == len(CHECKS)
+    assert set(RESTS_ON) <= set(CHECKS)

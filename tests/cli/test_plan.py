@@ -1,0 +1,163 @@
+"""`strands plan`: what would run, in which order, and how often a model is asked."""
+
+import pytest
+
+from strands_cli.cli.workflow.boxes import Calls
+from strands_cli.cli.workflow.outline import outline_of
+from strands_cli.loader import load_spec
+from tests.cli.workflows import HOSTILE_GRAPH, PATTERNS, workflow
+from tests.projects import Project
+
+CALLS = {
+    "chain": (3, 3),
+    "workflow": (5, 5),
+    "routing": (2, 4),
+    "parallel": (5, 5),
+    "evaluator_optimizer": (2, 8),
+    "orchestrator_workers": (2, 13),
+    "graph": (5, 15),
+}
+
+ORDERS = {
+    "chain": [1, 2, 3],
+    "workflow": [1, 1, 2, 2, 3],
+    "routing": [1, 2, 2, 2, 3, 3, 4],
+    "parallel": [1, 1, 2, 2, 3, 4],
+    "evaluator_optimizer": [1, 2],
+    "orchestrator_workers": [1, 2, 3],
+    "graph": [1, 2, 2, 3, 4],
+}
+
+
+def planned(project: Project, text: str, *more: str) -> dict:  # type: ignore[type-arg]
+    project.write("flow.yaml", text)
+    outcome = project.strands("plan", "flow.yaml", "--json", *more)
+    assert outcome.exit_code == 0, outcome
+    return outcome.json
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_every_pattern_tells_its_order_and_its_model_calls(project: Project, pattern: str) -> None:
+    document = planned(project, workflow(PATTERNS[pattern]))
+    calls = document["model_calls"]
+    assert (calls["at_least"], calls["at_most"]) == CALLS[pattern]
+    assert [step["order"] for step in document["steps"]] == ORDERS[pattern]
+    assert document["pattern"] == pattern
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_every_pattern_is_told_to_people(project: Project, pattern: str) -> None:
+    project.write("flow.yaml", workflow(PATTERNS[pattern]))
+    outcome = project.strands("plan", "flow.yaml")
+    assert outcome.exit_code == 0, outcome
+    least, most = CALLS[pattern]
+    assert f"{least} at least, {most} at most; plus one for each round of tool calls" in outcome.out
+    assert "./result.md" in outcome.out
+    assert "critic, openai gpt-4o-mini\n" in outcome.out
+
+
+def test_an_agents_own_provider_does_not_get_the_models_of_another(project: Project) -> None:
+    steps = {step["agent"]: step for step in planned(project, workflow(PATTERNS["chain"]))["steps"]}
+    assert steps["critic"]["model"] == {
+        "provider": "openai", "model_id": "gpt-4o-mini", "host": None, "region": None,
+    }  # fmt: skip
+    assert steps["writer"]["model"]["host"] == "http://localhost:11434"
+    assert steps["writer"]["tools"] == ["echo"]
+    assert steps["critic"]["tools"] == []
+    assert len(steps["helper"]["tools"]) == 4
+
+
+def test_a_budget_of_steps_caps_the_model_calls(project: Project) -> None:
+    text = workflow(PATTERNS["evaluator_optimizer"]).replace(
+        "max_parallel: 2", "max_parallel: 2\n  budgets: {max_steps: 3}"
+    )
+    assert planned(project, text)["model_calls"] == {
+        "at_least": 2, "at_most": 3, "plus_one_per_tool_round": True, "capped_by_max_steps": True,
+    }  # fmt: skip
+
+
+def test_max_parallel_breaks_what_could_run_together_into_stages(project: Project) -> None:
+    tasks = "".join(f"      - {{id: t{index}, agent: writer}}\n" for index in range(5))
+    document = planned(project, workflow(f"  type: workflow\n  config:\n    tasks:\n{tasks}"))
+    assert [step["order"] for step in document["steps"]] == [1, 1, 2, 2, 3]
+
+
+def test_tasks_that_wait_for_each_other_never_run_and_that_is_said(project: Project) -> None:
+    project.write(
+        "flow.yaml",
+        workflow("""
+  type: workflow
+  config:
+    tasks: [{id: a, agent: writer, needs: [b]}, {id: b, agent: writer, needs: [a]}, {id: c, agent: nobody}]
+"""),
+    )
+    outcome = project.strands("plan", "flow.yaml")
+    assert outcome.exit_code == 0, outcome
+    assert outcome.out.count("never reached") == 2
+    assert "nobody, which the file does not declare" in outcome.out
+    assert "2 problems in this workflow: 'strands validate flow.yaml' says more." in outcome.err
+
+
+def test_inputs_are_told_with_where_they_come_from(project: Project) -> None:
+    declared = """inputs:
+  required: {topic: string, count: integer}
+  optional: {tone: {type: string, default: calm}}
+pattern:"""
+    text = workflow(PATTERNS["chain"]).replace("pattern:", declared, 1)
+    project.write("topic.txt", "owls\nand more")
+    document = planned(project, text, "--var", "topic=@topic.txt", "--var", "count=3")
+    assert document["inputs"] == {"topic": "owls", "count": "3", "tone": "calm (by default)"}
+    assert "to be given: --var topic=…" in project.strands("plan", "flow.yaml").out
+    wrong = project.strands("plan", "flow.yaml", "--var", "count=many")
+    assert (wrong.exit_code, "expected integer" in wrong.err) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"), [("topic", "is not KEY=VALUE"), ("topic=@nowhere", "nowhere cannot be read")]
+)
+def test_a_var_that_cannot_be_read_is_a_usage_error(project: Project, given: str, words: str) -> None:
+    project.write("flow.yaml", workflow(PATTERNS["chain"]))
+    outcome = project.strands("plan", "flow.yaml", "--var", given)
+    assert (outcome.exit_code, words in outcome.err) == (2, True), outcome
+
+
+@pytest.mark.parametrize("command", ["plan", "explain", "graph"])
+def test_a_file_with_mistakes_is_told_with_all_of_them(project: Project, command: str) -> None:
+    project.write("flow.yaml", "version: 1\nname: x\nruntime: {provider: cloud}\nagents: {a: {prompt: p}}\n")
+    outcome = project.strands(command, "flow.yaml")
+    assert (outcome.exit_code, outcome.out) == (3, "")
+    for place in ("flow.yaml:1:1  /version", "/runtime/provider", "The key 'pattern' is missing."):
+        assert place in outcome.err
+    missing = project.strands(command, "nowhere.yaml")
+    assert (missing.exit_code, "nowhere.yaml" in missing.err) == (3, True)
+
+
+def test_nothing_that_a_file_says_reaches_the_terminal_as_a_command(project: Project) -> None:
+    text = workflow(HOSTILE_GRAPH, description=r'"\e[2J red"').replace("llama3.2:3b", r'"\e[2J"')
+    project.write("flow.yaml", text.replace('input: "', r'input: "\e[2J').replace("[echo]", r'["\e[2J"]'))
+    for command in ("plan", "explain", "graph"):
+        outcome = project.strands(command, "flow.yaml")
+        assert outcome.exit_code == 0, outcome
+        assert "\x1b" not in outcome.out
+
+
+def test_a_graph_counts_what_is_certain_and_what_is_possible(inside: Project) -> None:
+    text = """
+  type: graph
+  config:
+    max_visits: 7
+    nodes: {a: {agent: writer}, b: {agent: writer}, c: {agent: writer}, d: {agent: writer}, lost: {agent: writer}}
+    start: a
+    edges:
+      - {from: a, to: [b, c]}
+      - {from: b, to: d, when: "nodes.b.response contains 'x'"}
+      - {from: c, to: d, when: "nodes.c.response contains 'x'"}
+"""
+    spec = load_spec(inside.write("flow.yaml", workflow(text)))
+    outline = outline_of(spec)
+    calls = {box.title: box.calls for box in outline.work}
+    assert calls == {
+        "a": Calls(1, 1), "b": Calls(1, 1), "c": Calls(1, 1), "d": Calls(0, 2), "lost": Calls(0, 0),
+    }  # fmt: skip
+    assert outline.calls == Calls(3, 5)
+    assert outline.work[-1].title == "lost"

@@ -1,0 +1,210 @@
+"""Every example is a workflow that loads, validates, plans, explains and draws, and together they show it all."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from strands_cli.cli.app import COMMANDS
+from strands_cli.loader import load_spec
+from strands_cli.loader.load import workflow_schema
+from strands_cli.types import HumanStep
+from tests.projects import Outcome, Project
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+DIRECTORY = REPOSITORY / "examples"
+EXAMPLES = sorted(DIRECTORY.glob("*.yaml"))
+each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.stem)
+
+MODELINE = "# yaml-language-server: $schema=../src/strands_cli/schema/strands-workflow.schema.json\n"
+AS_THE_GUIDE_HAS_THEM = {"echo-demo", "multi-tool-demo"}
+
+# Files of which `validate` warns, and what of.
+WARNINGS: dict[str, str] = {}
+
+# The inputs that each example cannot do without.
+INPUTS = {
+    "chain-release-notes": ["version=1.4.0"],
+    "chain-with-native-tools": ["order=three hammers"],
+    "evaluator-product-copy": ["product=a lamp"],
+    "evaluator-regular-expression": ["wanted=dates"],
+    "graph-article-review": ["topic=owls"],
+    "graph-incident-triage": ["alert=checkout answers with 500"],
+    "orchestrator-topic-report": ["topic=owls"],
+    "parallel-code-review": ["file=README.md"],
+    "parallel-translations": ["text=Good morning", "formal=false"],
+    "routing-homework-helper": ["question=What is 2 + 2?", "age=9"],
+    "routing-support-desk": ["message=My invoice is wrong", "language=German"],
+    "workflow-market-brief": ["market=bicycles"],
+}
+
+
+@pytest.fixture
+def plain(project: Project) -> Project:
+    """Without the environment variables that examples take values from."""
+    for name in ("AWS_REGION", "OLLAMA_URL", "RELEASE_MODEL"):
+        project.environment.pop(name, None)
+    return project
+
+
+def strands(project: Project, command: str, *arguments: str) -> Outcome:
+    if command not in COMMANDS:
+        pytest.skip(f"there is no command 'strands {command}' yet")
+    return project.strands(command, *arguments, cwd=REPOSITORY)
+
+
+# --- Each of them -----------------------------------------------------------------------------------------
+
+
+@each_example
+def test_an_example_loads(example: Path) -> None:
+    spec = load_spec(example)
+    assert spec.name == example.stem
+    assert spec.description
+
+
+@each_example
+def test_an_example_tells_editors_its_schema(example: Path) -> None:
+    text = example.read_text("utf-8")
+    assert text.startswith(MODELINE) != (example.stem in AS_THE_GUIDE_HAS_THEM)
+    assert (example.parent / MODELINE.split("=")[1].strip()).is_file()
+
+
+@each_example
+def test_an_example_uses_nothing_that_is_not_supported(example: Path) -> None:
+    spec = load_spec(example)
+    assert not spec.tools.mcp
+    assert not spec.tools.plugins
+    assert spec.context_policy.retrieval is None
+    steps: Any = getattr(spec.pattern, "steps", ())
+    assert not any(isinstance(step, HumanStep) for step in steps)
+
+
+@each_example
+def test_an_example_validates_without_warnings(example: Path, plain: Project) -> None:
+    outcome = strands(plain, "validate", str(example), "--json")
+    assert outcome.exit_code == 0, outcome
+    text = outcome.out + outcome.err
+    expected = WARNINGS.get(example.stem)
+    assert (
+        (expected in text) if expected else ('"severity": "warning"' not in text and "warning:" not in text)
+    ), outcome
+
+
+def test_all_examples_validate_together_and_strictly(plain: Project) -> None:
+    outcome = strands(plain, "validate", "examples", "--strict")
+    assert outcome.exit_code == 0, outcome
+
+
+@each_example
+def test_an_example_is_supported(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    capability = pytest.importorskip("strands_cli.capability", reason="there is no check_capability yet")
+    if not hasattr(capability, "check_capability"):
+        pytest.skip("there is no check_capability yet")
+    monkeypatch.chdir(REPOSITORY)
+    report = capability.check_capability(load_spec(example))
+    assert report.supported, report.issues
+    assert [issue.reason for issue in report.issues if example.stem not in WARNINGS] == []
+
+
+def variables(example: Path) -> list[str]:
+    return [word for pair in INPUTS.get(example.stem, ()) for word in ("--var", pair)]
+
+
+@each_example
+def test_the_required_inputs_of_an_example_are_listed_here(example: Path) -> None:
+    required = {name for name, one in load_spec(example).inputs.required.items()}
+    assert required <= {pair.partition("=")[0] for pair in INPUTS.get(example.stem, ())}
+
+
+@each_example
+def test_an_example_is_planned(example: Path, plain: Project) -> None:
+    outcome = strands(plain, "plan", str(example), *variables(example))
+    assert outcome.exit_code == 0, outcome
+    for agent in used_agents(example):
+        assert agent in outcome.out, f"{agent} is not in the plan\n{outcome}"
+
+
+@each_example
+def test_an_example_is_planned_for_programs(example: Path, plain: Project) -> None:
+    outcome = strands(plain, "plan", str(example), *variables(example), "--json")
+    assert outcome.exit_code == 0, outcome
+    assert isinstance(outcome.json, dict)
+
+
+@each_example
+def test_an_example_is_explained(example: Path, plain: Project) -> None:
+    outcome = strands(plain, "explain", str(example), *variables(example))
+    assert outcome.exit_code == 0, outcome
+    assert example.stem in outcome.out
+    for agent in used_agents(example):
+        assert agent in outcome.out, f"{agent} is not explained\n{outcome}"
+
+
+@pytest.mark.parametrize("form", ["mermaid", "dot", "svg"])
+@each_example
+def test_an_example_is_drawn(example: Path, form: str, plain: Project) -> None:
+    outcome = strands(plain, "graph", str(example), "--format", form)
+    assert outcome.exit_code == 0, outcome
+    beginning = {"mermaid": "flowchart|graph", "dot": "digraph", "svg": "<svg"}[form]
+    assert re.search(beginning, outcome.out), outcome
+    for agent in used_agents(example):
+        assert agent in outcome.out, f"{agent} is not drawn\n{outcome}"
+
+
+def used_agents(example: Path) -> set[str]:
+    """The agents that the pattern names."""
+    return set(re.findall(r"^ *(?:- )?agent: (\w+)$", example.read_text("utf-8"), re.MULTILINE))
+
+
+# --- All of them together ---------------------------------------------------------------------------------
+
+
+def test_every_pattern_has_two_examples() -> None:
+    found = Counter(yaml.safe_load(file.read_text("utf-8"))["pattern"]["type"] for file in EXAMPLES)
+    patterns = workflow_schema().schema["$defs"]["pattern"]["properties"]["type"]["enum"]
+    assert {pattern: found[pattern] for pattern in patterns if found[pattern] < 2} == {}
+
+
+def test_the_examples_of_the_seeds_are_among_them() -> None:
+    """The guide's two, and the plan's three forms of naming tools."""
+    tools = {file.stem: [tool.callable for tool in load_spec(file).tools.python] for file in EXAMPLES}
+    assert tools["echo-demo"] == ["echo"]
+    assert tools["multi-tool-demo"] == ["echo", "python_exec"]
+    assert tools["chain-with-tools"] == ["strands_tools.http_request", "strands_tools.file_read"]
+    assert tools["chain-with-native-tools"][:2] == ["native:http_request", "native:file_read"]
+    assert tools["chain-mixed-tools"] == ["native:http_request", "strands_tools.file_read"]
+
+
+def test_the_guides_examples_are_as_the_guide_has_them() -> None:
+    texts = {name: (DIRECTORY / f"{name}.yaml").read_text("utf-8") for name in AS_THE_GUIDE_HAS_THEM}
+    assert "    - echo  # Short ID format (auto-resolved by registry)\n" in texts["echo-demo"]
+    assert "    - python_exec # Native Python execution tool\n" in texts["multi-tool-demo"]
+
+
+def test_the_examples_show_what_a_workflow_can_have() -> None:
+    text = "".join(file.read_text("utf-8") for file in EXAMPLES)
+    shown = [
+        "$ref: agents/", "output_schema:", "budgets:", "failure_policy:", "max_parallel:", ":-", "enum:", "default:",
+        "http_executors:", "skills:", "context_policy:", "security:", "when:", "reduce:", "revise:", "needs:", "| default(",
+        "{% for", "region:", "host:", "tools: []",
+    ]  # fmt: skip
+    assert [words for words in shown if words not in text] == []
+
+
+def test_every_file_that_examples_share_is_used() -> None:
+    text = "".join(file.read_text("utf-8") for file in EXAMPLES)
+    for file in (DIRECTORY / "agents").iterdir():
+        assert f"$ref: agents/{file.name}" in text
+    for directory in (DIRECTORY / "skills").iterdir():
+        assert f"path: ./skills/{directory.name}" in text
+        assert (directory / "SKILL.md").is_file()
+
+
+def test_the_table_of_examples_is_complete() -> None:
+    table = (DIRECTORY / "README.md").read_text("utf-8")
+    listed = re.findall(r"^\| \[([\w-]+)\]\(\1\.yaml\)", table, re.MULTILINE)
+    assert sorted(listed) == [file.stem for file in EXAMPLES]

@@ -1,0 +1,168 @@
+"""Templates: what they become, what they may not do, and which names they use."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strands_cli.templates import FILTERS, GLOBALS, Flaw, Name, TemplateError, _parsed_names, names, render
+
+SCOPE = {
+    "topic": "tea",
+    "inputs": {"topic": "tea"},
+    "steps": [{"response": "first"}, {"response": "second"}],
+    "none": None,
+    "list": [1, {"a": "ü"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "rendered"),
+    [
+        ("no template, {braces} and % signs\n", "no template, {braces} and % signs\n"),
+        ("{{ topic | upper }}\n", "TEA\n"),
+        ("{{ steps[-1].response }} {{ steps | length }}", "second 2"),
+        ("{% for step in steps %}{{ step.response | title }},{% endfor %}", "First,Second,"),
+        ("{{ steps[7].response | default('none') }}", "none"),
+        ("{{ nothing.at.all | default(topic) }}", "tea"),
+        ("{{ inputs['topic'] }}{# a comment #}", "tea"),
+        ("[{{ inputs.none | default('x') }}{{ none }}]", "[x]"),
+        ("{{ list }} {{ true }}", '[1, {"a": "ü"}] true'),
+        ("{% if topic is defined and gone is undefined %}yes{% endif %}", "yes"),
+    ],
+)
+def test_a_template_becomes(text: str, rendered: str) -> None:
+    assert render(text, SCOPE) == rendered
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "hint"),
+    [
+        ("{{ topik }}", "There is no name 'topik' here.", "Did you mean 'topic'?"),
+        (
+            "a\n{{ inputs.topik }}",
+            "There is no name 'topik' here (line 2 of the text).",
+            "Did you mean 'topic'?",
+        ),
+        ("a\n\n{{ topic", "This is not a template: unexpected end of template", "Correct the template."),
+        ("{{ topic | uper }}", "This is not a template: No filter named 'uper'", ""),
+        ("a\n{{ 1 / 0 }}", "The template fails: division by zero (line 2 of the text).", ""),
+        ("{{ topic + 1 }}", "The template fails: can only concatenate str", ""),
+        ("{% include 'other' %}", "The template fails: no loader", ""),
+    ],
+)
+def test_a_template_that_fails_says_where_and_why(text: str, reason: str, hint: str) -> None:
+    with pytest.raises(TemplateError) as caught:
+        render(text, SCOPE, pointer="/agents/a/prompt", position=("flow.yaml", 4, 7))
+    (issue,) = caught.value.issues
+    assert issue.reason.startswith(reason)
+    assert issue.remediation.startswith(hint)
+    assert (issue.file, issue.line, issue.column, issue.pointer) == ("flow.yaml", 4, 7, "/agents/a/prompt")
+    assert str(caught.value).startswith("flow.yaml:4:7  /agents/a/prompt: ")
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ ''.__class__.__mro__ }}",
+        "{{ topic.__init__.__globals__ }}",
+        "{{ list.append(1) }}",
+        "{{ 'x' * 1000000000 }}",
+        "{{ 1000000000 * [1] }}",
+        "{{ 9 ** 999999999 }}",
+        "{{ '%999999999d' % 1 }}",
+        "{{ '%999999999d' | format(1) }}",
+        "{{ topic | center(999999999) }}",
+        "{{ topic.ljust(999999999) }}",
+        "{{ '{:999999999}'.format(1) }}",
+        "{{ list | batch(999999999, 'x') | list }}",
+        "{% for a in range(1000000000) %}x{% endfor %}",
+        "{% for a in range(9999) %}{% for b in range(9999) %}xxxxxxxxxx{% endfor %}{% endfor %}",
+        "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
+    ],
+)
+def test_a_template_stays_in_its_sandbox_and_its_bounds(text: str) -> None:
+    started = time.process_time()
+    with pytest.raises(TemplateError):
+        render(text, SCOPE)
+    assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("plain", []),
+        ("{{ a }} and\n{{ b.c | trim }}", [Name("a"), Name("b", ("c",), 1)]),
+        ("{{ a[0].b['c'] }}", [Name("a", (0, "b", "c"))]),
+        ("{{ a[-1] | join(', ') | indent(2, first=true) }}", [Name("a", (-1,))]),
+        ("{{- a -}}", [Name("a")]),
+        ("{{ a | default('x | y') }} {{ a.b }}", [Name("a", (), 0, True), Name("a", ("b",), 0, True)]),
+        ("{% for x in a.b %}{{ x.c }}{% endfor %}", [Name("a", ("b",))]),
+        ("{{ a ~\n b[-2] }}", [Name("a"), Name("b", (-2,), 1)]),
+        ("{% if a is defined %}{{ a.b }}{% endif %}", [Name("a", (), 0, True), Name("a", ("b",), 0, True)]),
+        ("{{ a | default(b) }}", [Name("a", (), 0, True), Name("b")]),
+        ("{{ range(3) }}{% set x = a %}{{ x }}", [Name("a")]),
+        ("{{ a.upper() }}", [Name("a", ("upper",))]),
+        ("{{ a[-'x'] }}{{ a[b] }}", [Name("a"), Name("a"), Name("b")]),
+        ("{{ '%999999999d' | format(1) }}{{ 'x' | center(999999999) }}", []),
+        ("{{ 'text' }}{{ true }}{% raw %}{{ a }}{% endraw %}", []),
+    ],
+)
+def test_the_names_of_a_template(text: str, found: list[Name]) -> None:
+    assert names(text) == (found, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("\n\n{{ a", 2, "This is not a template: unexpected end of template"),
+        ("{{ a\n | nope }}", 0, "There is no filter 'nope'"),
+        ("{% if a %}\n{{ b | nope }}{% endif %}", 1, "There is no filter 'nope'"),
+        ("{% if a %}", 0, "This is not a template: Unexpected end of template"),
+        ("{% include 'x' %}", 0, "A template here takes nothing from other files"),
+        ("{{ " + "[" * 3000 + " }}", 0, "This"),
+    ],
+)
+def test_what_is_no_template_is_told_with_its_line(text: str, line: int, reason: str) -> None:
+    _, flaws = names(text)
+    assert [flaw.line for flaw in flaws] == [line]
+    assert isinstance(flaws[0], Flaw)
+    assert flaws[0].reason.startswith(reason)
+
+
+def test_the_filters_and_globals_are_those_of_jinja() -> None:
+    from jinja2.defaults import DEFAULT_FILTERS, DEFAULT_NAMESPACE
+
+    assert set(DEFAULT_FILTERS) == FILTERS
+    assert set(DEFAULT_NAMESPACE) - {"lipsum"} == GLOBALS
+
+
+PARTS = st.sampled_from(
+    ["{{ a }}", "{{ b.c }}", "{{ b[0] | trim }}", "{{-a['x']-}}", "{{ a | default(1) }}", "}}", "{", "text\n"]
+)
+
+
+@given(st.lists(PARTS, max_size=6).map("".join))
+def test_what_is_read_without_jinja_is_what_jinja_reads(text: str) -> None:
+    assert names(text) == (_parsed_names(text) if "{{" in text else ([], []))
+
+
+@given(st.text(alphabet="{}%#|.[]()'\"ab01 \n-~", max_size=60))
+def test_any_text_has_names_or_flaws(text: str) -> None:
+    found, flaws = names(text)
+    if flaws:
+        assert all(flaw.reason for flaw in flaws)
+    else:
+        assert all(name.name for name in found)
+
+
+def test_plain_forms_are_read_and_plain_text_is_rendered_without_jinja() -> None:
+    code = (
+        "import sys; from strands_cli.templates import names, render;"
+        "names('{{ a.b[0] | default(1) }} {{ c }}'); render('x { y', {}); sys.exit('jinja2' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
