@@ -361,17 +361,19 @@ def on_terminal(project: Project, arguments: list[str], answer: bytes, waits_for
     if pid == 0:
         os.chdir(project.root)
         os.execve(sys.executable, [sys.executable, "-m", "strands_cli", *arguments], project.environment)
-    shown, answered, deadline = b"", False, time.monotonic() + 30
+    shown, answer_at, deadline = b"", 0.0, time.monotonic() + 30
     while time.monotonic() < deadline:
         ready, _, _ = select.select([terminal], [], [], 0.5)
         try:
             shown += os.read(terminal, 4096) if ready else b""
         except OSError:
             break
-        if waits_for in shown and not answered:
-            answered = True
-            time.sleep(0.5)  # a person does not answer before the program has begun to read
+        if waits_for in shown and time.monotonic() > answer_at:
+            # A person does not answer before the program reads, and presses a key again that did nothing:
+            # Python misses an interrupt that comes just before it begins to wait for input.
+            time.sleep(0.5)
             os.write(terminal, answer)
+            answer_at = time.monotonic() + 3
     else:
         os.kill(pid, signal.SIGKILL)
     status = os.waitpid(pid, 0)[1]
