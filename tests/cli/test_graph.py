@@ -220,9 +220,12 @@ def test_the_format_follows_from_the_file_that_is_written(project: Project) -> N
     project.write("flow.yaml", workflow(PATTERNS["chain"]))
     assert "flowchart TD\n" in project.strands("graph", "flow.yaml").out
     assert project.strands("graph", "flow.yaml", "--format", "dot").out.startswith("digraph")
-    for name, begins in (("a.svg", "<?xml"), ("a.dot", "digraph"), ("a.mmd", "---"), ("a.txt", "---")):
+    for name, begins in (("a.svg", "<?xml"), ("a.dot", "digraph"), ("a.mmd", "---")):
         outcome = project.strands("graph", "flow.yaml", "--out", name)
         assert (outcome.exit_code, outcome.out, outcome.err) == (0, "", f"Wrote {name}\n")
         assert (project.root / name).read_text("utf-8").startswith(begins)
+    unclear = project.strands("graph", "flow.yaml", "--out", "a.png")
+    assert (unclear.exit_code, "End it in .svg" in unclear.err) == (2, True)
+    assert not (project.root / "a.png").exists()
     refused = project.strands("graph", "flow.yaml", "--out", "nowhere/a.svg")
     assert (refused.exit_code, "nowhere/a.svg cannot be written" in refused.err) == (2, True)

@@ -106,7 +106,7 @@ pattern:"""
     text = workflow(PATTERNS["chain"]).replace("pattern:", declared, 1)
     project.write("topic.txt", "owls\nand more")
     document = planned(project, text, "--var", "topic=@topic.txt", "--var", "count=3")
-    assert document["inputs"] == {"topic": "owls", "count": "3", "tone": "calm (by default)"}
+    assert document["inputs"] == {"topic": "owls …", "count": "3", "tone": "calm (by default)"}
     assert "to be given: --var topic=…" in project.strands("plan", "flow.yaml").out
     wrong = project.strands("plan", "flow.yaml", "--var", "count=many")
     assert (wrong.exit_code, "expected integer" in wrong.err) == (3, True)

@@ -21,7 +21,7 @@ class _Declared(msgspec.Struct, frozen=True):
     info: ToolInfo | None
 
 
-def _resolve(spec: Spec, reference: str) -> ToolInfo | None:
+def resolve_reference(spec: Spec, reference: str) -> ToolInfo | None:
     """The tool that a reference in the workflow means; files are relative to the workflow."""
     from strands_cli.tools import get_registry
     from strands_cli.tools._discovery.references import is_path
@@ -37,7 +37,7 @@ def _resolve(spec: Spec, reference: str) -> ToolInfo | None:
 
 def _declared(spec: Spec) -> list[_Declared]:
     return [
-        _Declared(f"/tools/python/{index}/callable", tool.callable, _resolve(spec, tool.callable))
+        _Declared(f"/tools/python/{index}/callable", tool.callable, resolve_reference(spec, tool.callable))
         for index, tool in enumerate(spec.tools.python)
     ]
 
@@ -140,7 +140,7 @@ def _is_declared(spec: Spec, declared: list[_Declared], reference: str) -> bool:
     by_name = {tool.reference for tool in declared} | {item.id for item in spec.tools.http_executors}
     if reference in by_name:
         return True
-    info = _resolve(spec, reference)
+    info = resolve_reference(spec, reference)
     return any(_is_same(tool.info, info) for tool in declared) or any(
         tool.info is not None and tool.info.id == reference for tool in declared
     )
@@ -149,7 +149,7 @@ def _is_declared(spec: Spec, declared: list[_Declared], reference: str) -> bool:
 def _undeclared(spec: Spec, declared: list[_Declared], at: str, reference: str) -> Issue:
     known = {tool.info.id if tool.info else tool.reference for tool in declared}
     known |= {item.id for item in spec.tools.http_executors}
-    if _resolve(spec, reference):
+    if resolve_reference(spec, reference):
         return spec.issue(
             at, f"The tool {reference!r} is not declared in this workflow.", "Add it to tools.python."
         )

@@ -127,6 +127,9 @@ def run(arguments: Sequence[str]) -> int:
     except StrandsError as error:
         print_error(error, as_json=as_json)
         return _exit_code(error)
+    except click.exceptions.NoArgsIsHelpError as asked:
+        click.echo(asked.format_message())
+        return UsageError.exit_code
     except click.UsageError as error:
         print_error(_as_usage_error(error), as_json=as_json)
         return UsageError.exit_code

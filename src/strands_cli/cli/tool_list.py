@@ -15,14 +15,16 @@ _UNGROUPED = "other"
 
 @click.command("list-tools")
 @click.option(
-    "--category", type=click.Choice([item.value for item in ToolCategory]), help="Only this category."
+    "--category",
+    type=click.Choice([*(item.value for item in ToolCategory), "other"]),
+    help="Only this category.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="Show every tool's file and what could not be read.")
 @json_option
 def list_tools(category: str | None, verbose: bool, as_json: bool) -> None:
     """List every tool, its origin and whether it is available. No tool's code is run."""
     registry = get_registry()
-    infos = [info for info in registry.list_all() if category is None or info.category == category]
+    infos = [info for info in registry.list_all() if category in (None, group_of(info))]
     if as_json:
         problems = [issue_document(issue) for issue in registry.problems]
         print_json({"tools": [info_document(info) for info in infos], "problems": problems})

@@ -65,7 +65,7 @@ def _facts(info: ToolInfo) -> Iterator[tuple[str, str]]:
 def _print_arguments(info: ToolInfo) -> None:
     click.echo()
     if info.input_schema is None:
-        click.echo("Its arguments are known on load: 'strands tool show --load' imports it.")
+        click.echo(f"Its arguments are known on load: 'strands tool show {info.id} --load' imports it.")
         return
     required = info.input_schema.get("required", [])
     properties: dict[str, Any] = info.input_schema.get("properties", {})

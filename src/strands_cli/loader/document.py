@@ -217,9 +217,9 @@ def _at(event: Any, reason: str, remediation: str) -> Unreadable:
 def _syntax_error(error: Any) -> Unreadable:
     mark = error.problem_mark or error.context_mark
     problem = " ".join(part for part in (error.context, error.problem) if part)
-    remedy = (
-        "Indent with spaces."
-        if "\\t" in problem or "cannot start any token" in problem
-        else "Correct the line."
-    )
+    remedy = "Correct the line."
+    if "cannot start any token" in problem:
+        remedy = "Indent with spaces."
+    elif "expected ',' or '}'" in problem:
+        remedy = "Quote text that holds { or }."
     return Unreadable(f"This is not YAML: {problem}.", remedy, mark.line + 1, mark.column + 1)

@@ -113,12 +113,21 @@ class Tool(msgspec.Struct, kw_only=True, dict=True, eq=False):
         yield version_problem(self.version)
         yield requirements_problem(self.requires)
         yield self._limits_problem()
-        yield self._defaults_problem()
+        yield self._properties_problem()
         yield self._category_problem()
         yield self._annotations_problem()
 
-    def _defaults_problem(self) -> str:
-        """A default that is plainly of another type; null is how many write that there is none."""
+    def _properties_problem(self) -> str:
+        """A default that is plainly of another type, or a required name that no call may give.
+
+        A default of null is how many write that there is none.
+        """
+        known = self.input_schema.get("properties", {})
+        is_closed = closed_schema(self.input_schema).get("additionalProperties") is False
+        for name in self.input_schema.get("required", ()) if is_closed else ():
+            if name not in known:
+                hint = did_you_mean(name, known)
+                return f"it requires {name!r}, which is not among its properties. {hint}".strip()
         for name, part in self.input_schema.get("properties", {}).items():
             named = part.get("type") if isinstance(part, dict) else None
             kind = JSON_KINDS.get(named) if isinstance(named, str) else None

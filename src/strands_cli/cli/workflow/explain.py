@@ -91,6 +91,7 @@ def _writes(spec: Spec, outline: Outline) -> Iterator[str]:  # noqa: ARG001 - as
 def _needs(spec: Spec, outline: Outline) -> Iterator[str]:  # noqa: ARG001
     for name, declared in spec.inputs.declared.items():
         need = "must be given" if name in spec.inputs.required else "may be given"
+        need = "is given" if name in {**spec.inputs.values, **spec.variables} else need
         about = f": {first_line(declared.description)}" if declared.description else ""
         yield f"The input {name} ({declared.type or 'anything'}) {need}{about}."
     for secret in spec.env.secrets:

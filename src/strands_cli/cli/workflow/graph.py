@@ -27,8 +27,13 @@ _SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".me
 )
 def graph(file: Path, wanted: str | None, out: Path | None) -> None:
     """Draw a workflow: as Mermaid text, for Graphviz, or as an SVG picture. Nothing is run."""
+    if out is not None and wanted is None and out.suffix.lower() not in _SUFFIXES:
+        endings = ", ".join(_SUFFIXES)
+        raise UsageError(
+            f"{out} does not say which format is wanted.", hint=f"End it in {endings}, or give --format."
+        )
     spec = load_spec(file)
-    text = drawn(spec, wanted or (_SUFFIXES.get(out.suffix.lower(), "mermaid") if out else "mermaid"))
+    text = drawn(spec, wanted or (_SUFFIXES[out.suffix.lower()] if out else "mermaid"))
     if out is None:
         click.echo(text, nl=False)
         note_problems(spec)

@@ -1,14 +1,13 @@
 """What the tools of a workflow may touch, and what leaves the machine; none is loaded."""
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
+from strands_cli.capability.tools import resolve_reference
 from strands_cli.cli.tool_list import first_sentence, remarks
 from strands_cli.cli.workflow.boxes import Outline
 from strands_cli.cli.workflow.models import model_of
 from strands_cli.cli.workflow.texts import first_line, tool_name
 from strands_cli.toolkit.info import ToolCategory, ToolInfo
-from strands_cli.tools import get_registry
 from strands_cli.types import Spec
 from strands_cli.types.spec import HttpExecutor
 
@@ -27,10 +26,10 @@ _CONSENT = {
 
 
 def info_of(spec: Spec, reference: str) -> ToolInfo | None:
-    """What a reference means; files are relative to the workflow."""
-    if ".py" in reference and reference.startswith("."):
-        reference = str(Path(spec.file).parent / reference)
-    return get_registry().get_by_import_path(reference)
+    """What a reference means; an agent may call a declared tool by its id alone."""
+    found = resolve_reference(spec, reference)
+    declared = (resolve_reference(spec, tool.callable) for tool in spec.tools.python)
+    return found or next((info for info in declared if info and info.id == reference), None)
 
 
 def tool_sentences(spec: Spec, used: Iterable[str]) -> Iterator[str]:

@@ -55,9 +55,9 @@ def _sentence(box: Box, frame: str) -> str:
 
 
 def _ways_on(box: Box, outline: Outline, titles: dict[str, str]) -> str:
-    """Where a node with conditions leads."""
+    """Where a node of a graph leads."""
     ways = [arrow for arrow in outline.arrows if arrow.source == box.key]
-    if not box.key.startswith("nodes/") or not any(arrow.label for arrow in ways):
+    if not box.key.startswith("nodes/") or not ways:
         return ""
     parts = [f"{titles[arrow.target]}{_condition(arrow.label)}" for arrow in ways]
     return f" Then: {'; '.join(parts)}."

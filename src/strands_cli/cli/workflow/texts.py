@@ -32,8 +32,9 @@ def box_lines(box: Box) -> list[str]:
 
 
 def first_line(text: str, most: int = 100) -> str:
-    """The first line of a text that has something in it, cut to a length."""
-    line = next((" ".join(line.split()) for line in text.splitlines() if line.strip()), "")
+    """The first line of a text that has something in it, cut to a length; '…' where there is more."""
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()] or [""]
+    line = lines[0] if len(lines) == 1 else f"{lines[0]} …"
     return printable(line if len(line) <= most else line[: most - 1].rstrip() + "…")
 
 
