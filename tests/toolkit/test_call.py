@@ -148,7 +148,7 @@ def test_what_a_value_plainly_means_is_what_the_body_gets(
 
 
 def test_every_problem_is_told_at_once() -> None:
-    probe, _ = recorder({"a": {"type": "integer"}, "b": {"type": "string"}}, required=["b", "c"])
+    probe, _ = recorder({"a": {"type": "integer"}, "b": {"type": "string"}, "c": {}}, required=["b", "c"])
     error = error_of(ask(probe, {"a": "x", "d": 1}))  # type: ignore[arg-type]
     assert error is not None
     assert {detail["pointer"] for detail in error["details"]} == {"/a", "/b", "/c", "/d"}
