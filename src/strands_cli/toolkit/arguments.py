@@ -20,6 +20,8 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 _DEEPEST = 200
 _MOST_TOLD = 20
 _UNCHANGED = object()
+CONTAINERS = (dict, list)
+"""As a tuple: a union would be made anew for each argument of each call."""
 
 
 def parse_object(sent: object) -> dict[str, Any]:
@@ -65,9 +67,9 @@ def copied(value: Any) -> Any:
     """A copy that a body may change: what the caller sent is the caller's, and may stand in a history."""
     if isinstance(value, dict):
         return {
-            key: copied(inner) if isinstance(inner, dict | list) else inner for key, inner in value.items()
+            key: copied(inner) if isinstance(inner, CONTAINERS) else inner for key, inner in value.items()
         }
-    return [copied(inner) if isinstance(inner, dict | list) else inner for inner in value]
+    return [copied(inner) if isinstance(inner, CONTAINERS) else inner for inner in value]
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -167,6 +169,8 @@ class Shape(msgspec.Struct, frozen=True):
         for name in self.integers:
             if type(done.get(name)) is float:
                 done[name] = int(done[name])
+        if not self.nested and not self.items:
+            return done
         for name, shape in self.nested.items():
             if isinstance(done.get(name), dict):
                 done[name] = shape.complete(done[name])

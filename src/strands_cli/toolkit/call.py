@@ -11,7 +11,7 @@ import msgspec
 
 from strands_cli.errors import ToolFailed
 from strands_cli.events import Event, ToolFinished, ToolStarted
-from strands_cli.toolkit.arguments import copied, fit, parse_object
+from strands_cli.toolkit.arguments import CONTAINERS, copied, fit, parse_object
 from strands_cli.toolkit.context import NOTHING_GIVEN, CallContext, Permit, ToolContext, inside_of
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.interrupts import InterruptRequested
@@ -80,7 +80,7 @@ def prepare(tool: Tool, call: ToolUse) -> dict[str, Any]:
     arguments = fit(parse_object(call.get("input", {})), tool.accepted_input)
     own = tool.shape.complete(arguments) if tool.shape else arguments.copy()
     for name, value in own.items():
-        if isinstance(value, dict | list):
+        if isinstance(value, CONTAINERS):
             own[name] = copied(value)
     return own
 
