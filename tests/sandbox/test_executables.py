@@ -416,11 +416,31 @@ def test_a_call_whose_keeper_is_killed_answers_with_an_error(room: bool, place: 
     done = asyncio.run(main())
     assert done.exit.why == "lost"
     assert done.seconds < 5
-    if room:
-        assert place.nothing_survives()
-    else:  # without a PID namespace, what has left the group may outlive a keeper that was killed
-        for process in place.survivors():
-            os.kill(process, signal.SIGKILL)
+    assert place.nothing_survives()
+
+
+def test_a_killed_keeper_takes_no_other_call_with_it_where_there_is_no_room(place: Place) -> None:
+    keeper, go = place.writable / "keeper", place.writable / "go"
+    doomed = [place.program("sh", f"setsid sleep 60 & echo $PPID > {keeper}; sleep 60", "doomed")]
+    other = [place.program("sh", f"(until test -e {go}; do sleep 0.05; done; echo done) & wait", "other")]
+
+    async def main() -> list[Finished]:
+        calls = [
+            run_confined(argv, place.profile(), cwd=place.workspace, room=False, seconds=20)
+            for argv in (doomed, other, other)
+        ]
+        lost, *others = [asyncio.create_task(call) for call in calls]
+        await place.populated(9)
+        os.kill(int(keeper.read_text()), signal.SIGKILL)
+        first = await lost
+        await asyncio.sleep(0.2)
+        go.touch()
+        return [first, *await asyncio.gather(*others)]
+
+    ended = asyncio.run(main())
+    assert [done.exit.why for done in ended] == ["lost", "exited", "exited"]
+    assert [done.stdout for done in ended] == [b"", b"done\n", b"done\n"]
+    assert place.nothing_survives()
 
 
 def test_a_process_can_be_started_ahead_and_is_given_its_input_later(place: Place) -> None:

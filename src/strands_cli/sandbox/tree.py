@@ -9,6 +9,7 @@ import ctypes
 import os
 import select
 import sys
+from collections.abc import Collection
 from signal import SIGCONT, SIGKILL, SIGSTOP
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -41,12 +42,12 @@ def running(proc: int) -> dict[int, int]:
     return found
 
 
-def descendants(of: int, proc: int) -> list[int]:
-    """The processes below one, nearest first."""
+def descendants(of: int, proc: int, spared: Collection[int] = ()) -> list[int]:
+    """The processes below one, nearest first, without some of its children and all that is below those."""
     children: dict[int, list[int]] = {}
     for process, parent in running(proc).items():
         children.setdefault(parent, []).append(process)
-    found = list(children.get(of, ()))
+    found = [process for process in children.get(of, ()) if process not in spared]
     for process in found:
         found.extend(children.get(process, ()))
     return found
@@ -83,14 +84,18 @@ def tasks_of_user(proc: int) -> int:
     return total
 
 
-def end_descendants(of: int, proc: int) -> None:
-    """Kills everything below a process. All of it is stopped first, so that nothing forks meanwhile."""
+def end_descendants(of: int, proc: int, spared: Collection[int] = ()) -> None:
+    """Kills everything below a process that is not spared. All of it is stopped first, so that nothing forks
+    meanwhile.
+
+    What was below one that ended during the look may be left: look again when such a one has been reaped.
+    """
     for _ in range(_MOST_ROUNDS):
-        found = descendants(of, proc)
+        found = descendants(of, proc, spared)
         if not found:
             return
         send(SIGSTOP, found)
-        found = descendants(of, proc)
+        found = descendants(of, proc, spared)
         send(SIGKILL, found)
         send(SIGCONT, found)
 

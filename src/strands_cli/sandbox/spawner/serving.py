@@ -77,10 +77,9 @@ class Spawner:
         """The keepers end by themselves now; their control groups are removed as they do."""
         self._calls.close()
         deadline = time.monotonic() + _WIND_UP_SECONDS
-        while self._keepers and time.monotonic() < deadline:
+        while self._bury() and time.monotonic() < deadline:
             if select.select([wake], [], [], 0.1)[0]:
                 os.read(wake, 4096)
-            self._bury()
 
     def _level(self, why_no_room: str, why_not_alone: str) -> dict[str, object]:
         return {
@@ -132,31 +131,40 @@ class Spawner:
         self._failures = 0
         self._rests_until = time.monotonic() + REST_SECONDS
 
-    def _bury(self) -> None:
-        """Takes note of the keepers that have ended, and ends what one that was killed has left behind."""
-        while self._keepers:
-            process, status = os.waitpid(-1, os.WNOHANG)
-            if not process:
-                return
-            number = self._keepers.pop(process, None)
-            if number is None:
-                continue
-            self._failures += number in self._idle
-            self._idle.discard(number)
-            if status:
-                self._end_strays()
-                remove_scratch(self._slot.scratch(number))
-            if self._groups:
-                cgroups.remove_group(cgroups.group_path(self._groups, number))
+    def _bury(self) -> bool:
+        """Takes note of the children that have ended, and ends strays; False when there is no child left.
 
-    def _end_strays(self) -> None:
-        """Where no namespace ends with a killed keeper, what it leaves behind is this process's child now."""
-        here = os.getpid()
-        for process, parent in tree.running(self._proc).items():
-            if parent == here and process not in self._keepers:
-                tree.send(signal.SIGSTOP, [process])
-                tree.end_descendants(process, self._proc)
-                tree.send(signal.SIGKILL, [process])
+        Where no namespace ends with a keeper that was killed, what it leaves behind is this process's child
+        by and by: what is below the runner only when that has ended. So the end of a stray is followed by
+        another look, which comes at last when none is left.
+        """
+        ended, any_left = _reap()
+        numbers = {process: self._keepers.pop(process, None) for process in ended}
+        if None in numbers.values() or any(ended.values()):
+            tree.end_descendants(os.getpid(), self._proc, spared=self._keepers)
+        for process, number in numbers.items():
+            if number is not None:
+                self._forget(number, was_killed=ended[process] != 0)
+        return any_left
+
+    def _forget(self, number: int, *, was_killed: bool) -> None:
+        self._failures += number in self._idle
+        self._idle.discard(number)
+        if was_killed:
+            remove_scratch(self._slot.scratch(number))
+        if self._groups:
+            cgroups.remove_group(cgroups.group_path(self._groups, number))
+
+
+def _reap() -> tuple[dict[int, int], bool]:
+    """The children that have ended, each with its status, and whether there are others."""
+    ended: dict[int, int] = {}
+    try:
+        while (child := os.waitpid(-1, os.WNOHANG))[0]:
+            ended.update([child])
+    except ChildProcessError:
+        return ended, False
+    return ended, True
 
 
 def clone_into_room() -> int:
