@@ -4,7 +4,13 @@ StrandsError                 for the user: one line, a hint, an exit code
 ├── UsageError          2    the command line
 ├── SpecError           3    a file that people write (.issues)
 ├── ToolError          10    a tool that cannot be found, loaded or called (.code)
+├── ProviderError      10    a model that cannot be had, reached or used
+├── RunError           10    a run that cannot go on (.step)
+│   ├── AnswerError    10    an answer that does not fit what was asked for
+│   └── BudgetExceeded 20    a limit of the run's own
+├── ArtifactError      12    an output that cannot be written
 └── UnsupportedError   18    something this machine or version does not have
+Paused                  19    not an error: the run waits for a human
 ToolFailed                   for the model: becomes a tool result, never ends a run
 
 Interrupted           130    Ctrl-C; what is finished is kept
@@ -47,6 +53,8 @@ class StrandsError(Exception):
 
     exit_code = 1
     code = "error"
+    kept: Any = None
+    """Where it ended a run: the RunResult of what had been finished by then."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -81,6 +89,49 @@ class ToolError(StrandsError):
         self.issue = issue
 
 
+class ProviderError(StrandsError):
+    """A model that cannot be had, reached or used."""
+
+    exit_code = 10
+    code = "provider"
+
+
+class RunError(StrandsError):
+    """A run that cannot go on; `step` is the key of the step in which it ended."""
+
+    exit_code = 10
+    code = "run"
+
+    def __init__(self, message: str, *, hint: str = "", step: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.step = step
+
+
+class AnswerError(RunError):
+    """An answer that does not fit what was asked for, in spite of repetitions."""
+
+    code = "answer"
+
+
+class BudgetExceeded(RunError):
+    """A limit that the workflow sets for itself; what the run has so far is kept."""
+
+    exit_code = 20
+    code = "budget"
+
+
+class ArtifactError(StrandsError):
+    exit_code = EXIT_UNWRITABLE
+    code = "artifact"
+
+
+class Paused(StrandsError):
+    """Not a failure: the run needs a human, and none can be asked here."""
+
+    exit_code = 19
+    code = "paused"
+
+
 class Interrupted(StrandsError):
     """Ctrl-C; what is finished is kept."""
 
@@ -89,8 +140,14 @@ class Interrupted(StrandsError):
 
 
 class UnsupportedError(StrandsError):
+    """Something that this machine, this version or this workflow cannot do; `issues` say what."""
+
     exit_code = 18
     code = "unsupported"
+
+    def __init__(self, message: str, *, hint: str = "", issues: Sequence[Issue] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.issues = tuple(issues)
 
 
 class ToolFailed(Exception):

@@ -1,9 +1,100 @@
-"""What a run says while it goes on. A listener is a function; console, log and tracer are listeners."""
+"""What a run says while it goes on. A listener is a function; console, log and tracer are listeners.
+
+A step is named by its key: where it stands in the pattern, and how often it has been there (`steps/0`,
+`branches/1/steps/0`, `nodes/review#2`). Events of one step are emitted in the task of that step.
+"""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+
+if TYPE_CHECKING:  # a tool call speaks of no workflow, and should not import one
+    from strands_cli.types.results import Usage
+
+RunOutcome = Literal["done", "failed", "budget", "paused", "interrupted"]
+
+
+class RunStarted(msgspec.Struct, frozen=True):
+    workflow: str
+    pattern: str
+
+
+class RunFinished(msgspec.Struct, frozen=True):
+    outcome: RunOutcome
+    seconds: float
+    usage: "Usage"
+    error: str = ""
+
+
+class RunNoticed(msgspec.Struct, frozen=True):
+    """Something that whoever reads the result should know, and that ends nothing."""
+
+    text: str
+    step: str = ""
+
+
+class StepStarted(msgspec.Struct, frozen=True):
+    step: str
+    title: str
+    """What people call it: its id, its branch, its node, else its place."""
+    agent: str
+    model: str = ""
+    """The provider and the model; empty for a human."""
+
+
+class StepFinished(msgspec.Struct, frozen=True):
+    step: str
+    title: str
+    agent: str
+    seconds: float
+    usage: "Usage"
+    error: str = ""
+
+
+class ModelStarted(msgspec.Struct, frozen=True):
+    """A request goes to the model; there is one per turn, and one more for each retry."""
+
+    step: str
+    model: str
+
+
+class ModelText(msgspec.Struct, frozen=True):
+    """A piece of the answer, as it comes."""
+
+    step: str
+    text: str
+
+
+class ModelRetried(msgspec.Struct, frozen=True):
+    """A request failed in a way that may pass; what the answer had so far is void."""
+
+    step: str
+    attempt: int
+    wait_seconds: float
+    reason: str
+
+
+class ModelFinished(msgspec.Struct, frozen=True):
+    step: str
+    model: str
+    seconds: float
+    usage: "Usage"
+    stop_reason: str = ""
+    error: str = ""
+
+
+class ContextCompacted(msgspec.Struct, frozen=True):
+    """Older messages of a conversation were replaced by a summary."""
+
+    step: str
+    before: int
+    after: int
+
+
+class ArtifactWritten(msgspec.Struct, frozen=True):
+    path: str
+    size: int
 
 
 class ToolStarted(msgspec.Struct, frozen=True):
@@ -12,6 +103,8 @@ class ToolStarted(msgspec.Struct, frozen=True):
     call_id: str
     arguments: Any = None
     """What the caller sent; for listeners that are asked to show inputs."""
+    step: str = ""
+    """The step whose agent makes the call; empty where there is none."""
 
 
 class ToolProgress(msgspec.Struct, frozen=True):
@@ -20,6 +113,7 @@ class ToolProgress(msgspec.Struct, frozen=True):
     tool_id: str
     call_id: str
     data: Any
+    step: str = ""
 
 
 class ToolFinished(msgspec.Struct, frozen=True):
@@ -30,7 +124,22 @@ class ToolFinished(msgspec.Struct, frozen=True):
     output_size: int
     code: str | None = None
     """Why it failed; `interrupted` where the body asks a human and will be called again."""
+    content: Any = None
+    """The blocks of the result; for listeners that are asked to show outputs."""
+    step: str = ""
 
 
-Event = ToolStarted | ToolProgress | ToolFinished
+ToolEvent = ToolStarted | ToolProgress | ToolFinished
+ModelEvent = ModelStarted | ModelText | ModelRetried | ModelFinished
+Event = (
+    RunStarted
+    | RunFinished
+    | RunNoticed
+    | StepStarted
+    | StepFinished
+    | ModelEvent
+    | ContextCompacted
+    | ArtifactWritten
+    | ToolEvent
+)
 Listener = Callable[[Event], None]

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from strands_cli.errors import Issue, SpecError, StrandsError
+from strands_cli.errors import Issue, SpecError, StrandsError, UnsupportedError
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def print_error(error: StrandsError, *, as_json: bool) -> None:
     if as_json:
         print_json({"error": error_document(error)})
         return
-    if isinstance(error, SpecError) and error.issues:
+    if isinstance(error, SpecError | UnsupportedError) and error.issues:
         print_issues(error.issues, err=True)
         return
     click.echo(f"{click.style('error:', fg='red', bold=True)} {error.message}", err=True)
@@ -56,7 +56,7 @@ def print_error(error: StrandsError, *, as_json: bool) -> None:
 
 def error_document(error: StrandsError) -> dict[str, Any]:
     document: dict[str, Any] = {"code": error.code, "message": error.message, "hint": error.hint}
-    if isinstance(error, SpecError):
+    if isinstance(error, SpecError | UnsupportedError):
         document["issues"] = [issue_document(issue) for issue in error.issues]
     return document
 

@@ -267,7 +267,7 @@ class Equipment:
         if self.context.emit is not None:
             self.context.emit(ToolStarted(name, "", call_id, context.tool_use["input"]))
             size = encoded_size(cast(Any, result))
-            self.context.emit(ToolFinished(name, "", call_id, 0.0, size, "unknown_tool"))
+            self.context.emit(ToolFinished(name, "", call_id, 0.0, size, "unknown_tool", result["content"]))
         return ToolResultEvent(result)
 
 

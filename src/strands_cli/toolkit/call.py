@@ -33,10 +33,10 @@ async def call_tool(tool: Tool, call: ToolUse, context: CallContext = NOTHING_GI
     started = perf_counter()
     _tell(context, ToolStarted(tool.id, tool.version, call_id, call.get("input")))
     code: str | None = "cancelled"  # what it comes to when the caller's own task is cancelled
-    size = 0
+    size, content = 0, None
     try:
         result = await _answer(tool, call, context)
-        error = error_of(result)
+        error, content = error_of(result), result["content"]
         code, size = error["code"] if error else None, encoded_size(result)
         return result
     except InterruptRequested:
@@ -44,7 +44,7 @@ async def call_tool(tool: Tool, call: ToolUse, context: CallContext = NOTHING_GI
         raise
     finally:
         seconds = perf_counter() - started
-        _tell(context, ToolFinished(tool.id, tool.version, call_id, seconds, size, code))
+        _tell(context, ToolFinished(tool.id, tool.version, call_id, seconds, size, code, content))
 
 
 def _tell(context: CallContext, event: Event) -> None:

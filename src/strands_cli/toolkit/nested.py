@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextvars import copy_context
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -39,7 +40,8 @@ def run_apart(coroutine: Any) -> Any:
         except BaseException as error:  # noqa: BLE001 - it is raised again where it was waited for
             outcome.put((None, error))
 
-    Thread(target=run, name="strands-nested", daemon=True).start()
+    # In a copy of the context, so that a span of the caller is around those of the call.
+    Thread(target=copy_context().run, args=(run,), name="strands-nested", daemon=True).start()
     value, error = outcome.get()
     if error is not None:
         raise error

@@ -17,6 +17,7 @@ from strands_cli.types.patterns import (
     Task,
     Workflow,
 )
+from strands_cli.types.results import RunResult, StepResult, Usage
 from strands_cli.types.spec import AgentSpec, Spec
 
 __all__ = [
@@ -33,8 +34,11 @@ __all__ = [
     "Pattern",
     "Route",
     "Routing",
+    "RunResult",
     "Spec",
     "Step",
+    "StepResult",
     "Task",
+    "Usage",
     "Workflow",
 ]
