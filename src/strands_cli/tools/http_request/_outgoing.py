@@ -1,40 +1,18 @@
 """From a call's arguments to a request, with everything refused that could not be sent as it is meant."""
 
 import json
-import re
 from base64 import b64encode
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx  # noqa: TID253 - only the tool's body imports this module
+import httpx  # noqa: TID253 - only the bodies of tools import this module
 import msgspec
 
 from strands_cli.errors import ToolFailed
-from strands_cli.tools.http_request._addresses import Allowed, literal_address, permitted
-from strands_cli.tools.http_request._failures import request_failed
-
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VALUE = re.compile(r"[\t\x20-\x7e]*")
-
-# What describes the connection or the encoding of the body belongs to whoever makes the connection. A Host of
-# the caller's choice would also reach virtual hosts that the URL does not name.
-_OURS = frozenset(
-    {
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
-_DEFAULTS = {"Accept": "*/*", "Accept-Encoding": "gzip", "User-Agent": "strands-cli"}
+from strands_cli.http_tools.addresses import Allowed, literal_address, permitted
+from strands_cli.http_tools.exchange import without_userinfo
+from strands_cli.http_tools.failures import request_failed
+from strands_cli.http_tools.headers import DEFAULTS, check_header
 
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,20 +26,16 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
 def build_request(outgoing: Outgoing, allowed: tuple[Allowed, ...]) -> httpx.Request:
     """The request to send; ToolFailed where there can be none."""
     url = _parse(outgoing.url, allowed)
-    headers = httpx.Headers(_DEFAULTS)
+    headers = httpx.Headers(DEFAULTS)
     if url.userinfo:  # sent as a header and taken out of the URL, which is logged and shown
         headers["Authorization"] = "Basic " + b64encode(f"{url.username}:{url.password}".encode()).decode()
     content, content_type = _content(outgoing)
     if content_type:
         headers["Content-Type"] = content_type
     for name, value in outgoing.headers.items():
-        _check_header(name, value)
+        check_header(name, value)
         headers[name] = value.strip()
     return httpx.Request(outgoing.method.upper(), without_userinfo(url), headers=headers, content=content)
-
-
-def without_userinfo(url: httpx.URL) -> httpx.URL:
-    return url.copy_with(userinfo=b"") if url.userinfo else url
 
 
 def check_url(url: httpx.URL) -> None:
@@ -104,22 +78,6 @@ def _unusable(text: str, reason: str, allowed: tuple[Allowed, ...]) -> ToolFaile
         f"the url cannot be used: {sentence[:1].lower()}{sentence[1:].rstrip('.')}",
         hint="Write it as https://host.example:port/path, with addresses in their usual form.",
     )
-
-
-def _check_header(name: str, value: str) -> None:
-    if not _TOKEN.fullmatch(name):
-        start = _TOKEN.match(name)
-        shown = f"the header name that begins with {start[0]!r}" if start else "a header name"
-        raise request_failed(
-            f"{shown} has characters that header names cannot have", hint='Pass headers as {"Name": "value"}.'
-        )
-    if name.lower() in _OURS:
-        raise request_failed(f"the header {name} is set by the tool itself", hint="Leave it out.")
-    if not _VALUE.fullmatch(value):
-        raise request_failed(
-            f"the value of the header {name} has a line break or other characters that headers cannot have",
-            hint="Use printable ASCII characters only.",
-        )
 
 
 def _content(outgoing: Outgoing) -> tuple[bytes | None, str]:

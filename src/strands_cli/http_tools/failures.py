@@ -6,7 +6,7 @@ No text here shows a header's value or the user and password of a URL: results a
 import os
 import ssl
 
-import httpcore  # noqa: TID253 - only the tool's body imports this module
+import httpcore  # noqa: TID253 - only the bodies of tools import this module
 import httpx  # noqa: TID253 - likewise
 
 from strands_cli.errors import ToolFailed
@@ -31,12 +31,9 @@ def request_failed(reason: str, *, code: str = "failed", hint: str = "") -> Tool
     return ToolFailed(f"HTTP request failed: {reason}", code=code, hint=hint)
 
 
-def timed_out(seconds: float) -> ToolFailed:
-    return request_failed(
-        f"there was no complete answer within {seconds * 1000:.0f} ms",
-        code="timeout",
-        hint="Raise timeout_ms (at most 300000), or ask for less at once.",
-    )
+def timed_out(seconds: float, hint: str) -> ToolFailed:
+    reason = f"there was no complete answer within {seconds * 1000:.0f} ms"
+    return request_failed(reason, code="timeout", hint=hint)
 
 
 def too_many_redirects(most: int) -> ToolFailed:

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 
-import httpcore  # noqa: TID253 - only the tool's body imports this module
+import httpcore  # noqa: TID253 - only the bodies of tools import this module
 import httpx  # noqa: TID253 - likewise
 
+from strands_cli.http_tools.addresses import Address, Allowed, canonical, known_addresses, permitted
+from strands_cli.http_tools.failures import not_connected, request_failed
 from strands_cli.toolkit.threads import Job, daemon_pool
-from strands_cli.tools.http_request._addresses import Address, Allowed, canonical, known_addresses, permitted
-from strands_cli.tools.http_request._failures import not_connected, request_failed
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """From a host name and a port to addresses."""

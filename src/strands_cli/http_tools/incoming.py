@@ -6,9 +6,9 @@ import zlib
 from base64 import b64encode
 from typing import Any
 
-import httpx  # noqa: TID253 - only the tool's body imports this module
+import httpx  # noqa: TID253 - only the bodies of tools import this module
 
-from strands_cli.tools.http_request._failures import request_failed
+from strands_cli.http_tools.failures import request_failed
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _TEXTUAL = re.compile(r"text/|\S*\b(json|xml|javascript|yaml|csv|graphql|x-www-form-urlencoded)\b", re.I)

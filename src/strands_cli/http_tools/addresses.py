@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from strands_cli.tools.http_request._failures import request_failed
+from strands_cli.http_tools.failures import request_failed
 
 Address = IPv4Address | IPv6Address
 
@@ -64,6 +64,12 @@ class Allowed(msgspec.Struct, frozen=True):
 
 def parse_allowed(entries: Iterable[str]) -> tuple[Allowed, ...]:
     return tuple(_parse_entry(entry) for entry in entries)
+
+
+def allowed_host(host: str, port: int) -> Allowed:
+    """Permits one host, at whatever address it is, and one port of it."""
+    address = literal_address(host)
+    return Allowed(plain_name(host), ip_network(address) if address else None, port)
 
 
 def _parse_entry(entry: str) -> Allowed:

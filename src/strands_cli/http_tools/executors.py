@@ -1,0 +1,255 @@
+"""`tools.http_executors`: each is a tool that sends requests to one API, with the author's headers."""
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from strands_cli.errors import Issue, SpecError, ToolFailed
+from strands_cli.secrets import NOTHING_SECRET, Redactor
+from strands_cli.templates import render
+from strands_cli.toolkit.context import ToolContext
+from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.info import ToolCategory
+from strands_cli.types import Spec
+from strands_cli.types.spec import HttpExecutor
+
+if TYPE_CHECKING:
+    import httpx
+
+    from strands_cli.http_tools.targets import Target
+
+_SCALAR = {"type": ["string", "number", "boolean", "null"]}
+INPUT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "path": {
+            "type": "string",
+            "maxLength": 8000,
+            "description": "The path below the base URL, such as /items/7; never a whole URL",
+        },
+        "method": {
+            "type": "string",
+            "enum": ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"],
+            "description": "HTTP method",
+            "default": "GET",
+        },
+        "query": {
+            "type": "object",
+            "additionalProperties": {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR}]},
+            "description": "Query parameters; a list is sent as one parameter for each item",
+        },
+        "headers": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "Further headers; credentials are sent without your doing",
+        },
+        "body": {
+            "type": ["object", "array", "string"],
+            "description": "What to send: an object or a list goes as JSON, a string as it is",
+        },
+    },
+    "required": ["path"],
+}
+OUTPUT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "status_code": {"type": "integer"},
+        "headers": {"type": "object", "additionalProperties": {"type": "string"}},
+        "body": {"type": "string", "description": "The body as text; empty where it is not text"},
+        "body_base64": {"type": "string", "description": "The body where it is not text"},
+        "truncated": {"const": True, "description": "Whether the body was cut"},
+        "url": {"type": "string", "description": "Where the answer came from, after redirects"},
+    },
+    "required": ["status_code", "headers", "body"],
+}
+
+# Credentials are the author's, and so is what makes a server or a proxy take a request for another one.
+_NOT_FOR_MODELS = frozenset(
+    {
+        "authorization",
+        "cookie",
+        "forwarded",
+        "x-http-method",
+        "x-http-method-override",
+        "x-method-override",
+        "x-original-host",
+        "x-original-url",
+        "x-rewrite-url",
+    }
+)
+_PREFIX_NOT_FOR_MODELS = ("proxy-", "x-forwarded-")
+_LATE = "Ask for less at once. The workflow's author can raise the executor's timeout."
+_MARGIN_SECONDS = 5.0
+
+
+class Executor(msgspec.Struct, frozen=True, kw_only=True):
+    """An executor that is ready to send: its headers are rendered."""
+
+    target: "Target"
+    headers: dict[str, str]
+    timeout: float
+    retries: int
+    redactor: Redactor
+
+
+def http_tools(spec: Spec, scope: Mapping[str, Any], redactor: Redactor = NOTHING_SECRET) -> list[Tool]:
+    """A tool for each HTTP executor of a workflow.
+
+    `scope` is what headers may use: the inputs by their names, `inputs` and `secrets`. SpecError, with an
+    issue for each problem, where a base URL or a header cannot be used.
+    """
+    made: list[Tool] = []
+    issues: list[Issue] = []
+    for index, declared in enumerate(spec.tools.http_executors):
+        at = f"/tools/http_executors/{index}"
+        found = len(issues)
+        target = _target(spec, f"{at}/base_url", declared.base_url, issues)
+        headers = _headers(spec, f"{at}/headers", declared.headers, scope, issues)
+        if target is not None and len(issues) == found:
+            made.append(_tool(spec, declared, target, headers, redactor))
+    if issues:
+        shown = [redactor.value(issue) for issue in issues]
+        raise SpecError(f"{shown[0].place}: {shown[0].reason}", hint=shown[0].remediation, issues=shown)
+    return made
+
+
+def _target(spec: Spec, at: str, base_url: str, issues: list[Issue]) -> "Target | None":
+    from strands_cli.http_tools.targets import NoTarget, parse_target
+
+    try:
+        return parse_target(base_url)
+    except NoTarget as error:
+        issues.append(spec.issue(at, f"The base_url {error.reason}.", error.remedy))
+    return None
+
+
+def _headers(
+    spec: Spec, at: str, headers: Mapping[str, str], scope: Mapping[str, Any], issues: list[Issue]
+) -> dict[str, str]:
+    from strands_cli.http_tools.headers import header_problem
+
+    rendered: dict[str, str] = {}
+    for name, template in headers.items():
+        place = f"{at}/{name.replace('~', '~0').replace('/', '~1')}"
+        try:
+            value = render(template, scope, pointer=place, position=spec.position(place)).strip()
+        except SpecError as error:
+            issues += error.issues
+            continue
+        problem = header_problem(name, value)
+        if problem is not None:
+            issues.append(spec.issue(place, f"{problem[0][:1].upper()}{problem[0][1:]}.", problem[1]))
+        rendered[name] = value
+    return rendered
+
+
+def _tool(
+    spec: Spec, declared: HttpExecutor, target: "Target", headers: dict[str, str], redactor: Redactor
+) -> Tool:
+    from strands_cli.http_tools.retries import LONGEST_PAUSE_SECONDS
+
+    executor = Executor(
+        target=target, headers=headers, timeout=declared.timeout, retries=declared.retries, redactor=redactor
+    )
+    about = f"Sends an HTTP request to {target.shown} and answers with its status_code, headers and body."
+    return Tool(
+        id=declared.id,
+        description=f"{declared.description.strip()} {about}".strip(),
+        input_schema=INPUT_SCHEMA,
+        output_schema=OUTPUT_SCHEMA,
+        invoke=partial(_invoke, executor),
+        is_async=True,
+        family="http_executors",
+        category=ToolCategory.HTTP,
+        origin=str(spec.file),
+        annotations={"openWorldHint": True},
+        # Above what the attempts may take, so that it is the tool itself that tells of a late server.
+        timeout=(declared.retries + 1) * declared.timeout
+        + declared.retries * LONGEST_PAUSE_SECONDS
+        + _MARGIN_SECONDS,
+    )
+
+
+async def _invoke(executor: Executor, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+    from strands_cli.http_tools.retries import REPEATABLE, send_repeatedly
+
+    try:
+        request = _request(executor, arguments)
+        max_bytes = context.settings.http.max_bytes
+        retries = executor.retries if request.method in REPEATABLE else 0
+        result = await send_repeatedly(lambda: _send(executor, request, max_bytes), retries)
+    except ToolFailed as failed:
+        hide = executor.redactor
+        raise ToolFailed(
+            hide.text(failed.message), code=failed.code, hint=hide.text(failed.hint)
+        ) from None  # the cause may quote what was sent
+    return _shown(result, executor.redactor)
+
+
+async def _send(executor: Executor, request: "httpx.Request", max_bytes: int) -> dict[str, Any]:
+    from strands_cli.http_tools.addresses import allowed_host
+    from strands_cli.http_tools.exchange import exchange
+    from strands_cli.http_tools.transport import GuardedTransport
+
+    target = executor.target
+    # The author has named the host, so it may be reached wherever it is; no other can be.
+    transport = GuardedTransport((allowed_host(target.host, target.port),))
+    return await exchange(
+        request, transport, target.check, seconds=executor.timeout, max_bytes=max_bytes, late=_LATE
+    )
+
+
+def _request(executor: Executor, arguments: dict[str, Any]) -> "httpx.Request":
+    import httpx
+
+    from strands_cli.http_tools.headers import DEFAULTS, check_header
+
+    url = executor.target.url(arguments["path"], arguments.get("query") or {})
+    content, content_type = _content(arguments.get("body"))
+    headers = httpx.Headers(DEFAULTS)
+    if content_type:
+        headers["Content-Type"] = content_type
+    authors = {name.lower().replace("_", "-") for name in executor.headers}
+    for name, value in (arguments.get("headers") or {}).items():
+        check_header(name, value)
+        _check_for_model(name, authors)
+        headers[name] = value.strip()
+    headers.update(executor.headers)
+    return httpx.Request(arguments["method"], url, headers=headers, content=content)
+
+
+def _check_for_model(name: str, authors: set[str]) -> None:
+    small = name.lower().replace("_", "-")  # many servers make no difference between the two
+    if small in authors or small in _NOT_FOR_MODELS or small.startswith(_PREFIX_NOT_FOR_MODELS):
+        raise ToolFailed(
+            f"HTTP request failed: the header {name} is set by the workflow's author alone",
+            code="forbidden",
+            hint="Leave it out: what the API needs is sent anyway.",
+        )
+
+
+def _content(body: Any) -> tuple[bytes | None, str]:
+    """What is sent, and its type. A text that is a JSON object or list counts as one: models write such."""
+    if body is None:
+        return None, ""
+    if not isinstance(body, str):
+        return json.dumps(body).encode(), "application/json"
+    data = body.encode("utf-8", "replace")
+    try:
+        is_json = isinstance(msgspec.json.decode(data), dict | list)
+    except (msgspec.DecodeError, RecursionError):
+        is_json = False
+    return data, "application/json" if is_json else "text/plain; charset=utf-8"
+
+
+def _shown(result: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """The answer without secrets; where it was cut within one, without its beginning too."""
+    if result.get("truncated"):
+        result = result | {
+            name: redactor.stream().feed(result[name]) for name in ("body", "body_base64") if name in result
+        }
+    shown: dict[str, Any] = redactor.value(result)
+    return shown
