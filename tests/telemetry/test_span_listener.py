@@ -1,23 +1,34 @@
-"""Spans: one per call, in the place where they belong, without inputs unless asked."""
+"""Spans through the provider that a program has set; there is one in a process, so each program is its own."""
 
+import json
 import subprocess
 import sys
+from typing import Any
 
-PROGRAM = """
+BEFORE = """
 import asyncio, json
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from strands_cli import CallContext, ToolContext, ToolFailed, call_tool, tool
-from strands_cli.telemetry import span_listener
+from strands_cli.telemetry import open_telemetry, span_listener
+from strands_cli.types.spec import Telemetry
 
 assert span_listener() is None, "no exporter, no cost"
 memory = InMemorySpanExporter()
 provider = TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(memory))
 trace.set_tracer_provider(provider)
-
+"""
+AFTER = """
+print(json.dumps([
+    {"name": s.name, "id": s.context.span_id, "parent": s.parent.span_id if s.parent else None,
+     "attributes": dict(s.attributes), "status": s.status.status_code.name}
+    for s in memory.get_finished_spans()
+]))
+"""
+CALLS = """
 spec = lambda name: {"name": name, "inputSchema": {"type": "object", "properties": {"secret": {"type": "string"}}}}
 
 @tool(spec=spec("inner"), version="1.0.0")
@@ -38,22 +49,28 @@ async def main():
     await call_tool(inner, {"toolUseId": "t2", "input": {"secret": "shown"}}, context(inputs=True))
 
 asyncio.run(main())
-spans = memory.get_finished_spans()
-print(json.dumps([
-    {"name": s.name, "id": s.context.span_id, "parent": s.parent.span_id if s.parent else None,
-     "attributes": dict(s.attributes), "status": s.status.status_code.name}
-    for s in spans
-]))
+"""
+RUN = """
+from tests.telemetry.runs import ask, run
+environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
+with open_telemetry(Telemetry(), warn=print, environment=environment) as exporting:
+    with trace.get_tracer("program").start_as_current_span("the program's own"):
+        asyncio.run(run(exporting.listener, "steps/0", body=ask))
 """
 
 
-def test_each_call_is_one_span_with_the_spans_of_its_body_below_it() -> None:
-    import json
-
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
+def spans_of(program: str) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        [sys.executable, "-c", BEFORE + program + AFTER], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "hunter2" not in done.stdout
-    spans = json.loads(done.stdout)
+    spans: list[dict[str, Any]] = json.loads(done.stdout)
+    return spans
+
+
+def test_each_call_is_one_span_with_the_spans_of_its_body_below_it() -> None:
+    spans = spans_of(CALLS)
     by_id = {span["id"]: span for span in spans}
     assert sorted(span["name"] for span in spans) == [
         "tool:inner", "tool:inner", "tool:inner", "tool:outer", "work of the body", "work of the body", "work of the body",
@@ -69,3 +86,15 @@ def test_each_call_is_one_span_with_the_spans_of_its_body_below_it() -> None:
     assert inner[0]["attributes"]["tool.output_size"] == 5
     shown = [span["attributes"].get("tool.inputs") for span in inner if "tool.inputs" in span["attributes"]]
     assert shown == ['{"secret": "shown"}']
+
+
+def test_the_program_s_provider_gets_the_run_below_the_program_s_own_span() -> None:
+    """It counts before a collector that the environment names, since the program has chosen it."""
+    spans = spans_of(RUN)
+    names = {span["id"]: span["name"] for span in spans}
+    assert {span["name"]: names.get(span["parent"]) for span in spans} == {
+        "the program's own": None,
+        "run:flow": "the program's own",
+        "step:title steps/0": "run:flow",
+        "model:acme one": "step:title steps/0",
+    }
