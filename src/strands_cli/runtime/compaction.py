@@ -1,0 +1,222 @@
+"""Compaction: older messages of a conversation that grows too long are replaced by a summary.
+
+The SDK calls a conversation manager after an invocation only, and one invocation may be the whole step. The
+work is therefore done in two public hooks: before each request to the model, where the conversation is over
+the limit; and after one that the model refused as too long, which is then made again.
+"""
+
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Any, cast
+
+from strands import Agent
+from strands.agent.conversation_manager import ConversationManager, NullConversationManager
+from strands.hooks import AfterModelCallEvent, BeforeModelCallEvent, HookRegistry
+from strands.types.content import ContentBlock, Message, Messages
+from strands.types.exceptions import ContextWindowOverflowException, MaxTokensReachedException
+
+from strands_cli.events import ContextCompacted, Event, Listener, ModelFinished, ModelText
+from strands_cli.runtime.structured import canonical, text_of
+from strands_cli.types.results import Usage
+from strands_cli.types.spec import Compaction
+
+Prepare = Callable[[Agent, Listener], object]
+"""Puts what a request to a model needs, such as retries and reports, on the agent that writes a summary."""
+
+CHARACTERS_PER_TOKEN = 4
+SUMMARY_HEADING = "Summary of the conversation so far:"
+
+_SMALLEST_SHARE = 0.1
+"""Of the limit, what has to be won: else a conversation that cannot be shortened is summarised each turn."""
+_FEWEST_KEPT = 2
+_LONGEST_PART = 4000
+"""Characters of one call, result or text that the summary is made from."""
+_INSTRUCTION = (
+    "You summarise the conversation of an agent at work, which will go on with your summary in its place. "
+    "Keep what it needs: facts, figures, names, paths and results exactly as they are, decisions with their "
+    "reasons, what has been done, what failed, and what is still to be done. Leave out what has been "
+    "overtaken. Answer with the summary alone, as a list of points."
+)
+
+
+def conversation_manager(
+    policy: Compaction | None, *, emit: Listener, step: str, prepare: Prepare | None = None
+) -> ConversationManager:
+    """What looks after the length of a step's conversation.
+
+    Without a policy nothing does: messages are never dropped in silence, and a conversation that the model
+    refuses ends in the SDK's ContextWindowOverflowException.
+    """
+    if policy is None or not policy.enabled:
+        return NullConversationManager()
+    return Compacting(policy, emit=emit, step=step, prepare=prepare)
+
+
+class Compacting(ConversationManager):
+    """Shortens the conversation of one agent.
+
+    The first message, which holds the task, stays as it is, with the summary behind it; so do the last ones.
+    Without `prepare`, the request for a summary is made once, and only its usage is told.
+    """
+
+    def __init__(
+        self, policy: Compaction, *, emit: Listener, step: str, prepare: Prepare | None = None
+    ) -> None:
+        super().__init__()
+        self._policy = policy
+        self._emit = emit
+        self._step = step
+        self._prepare = prepare
+
+    def register_hooks(self, registry: HookRegistry, **options: Any) -> None:
+        super().register_hooks(registry, **options)
+        registry.add_callback(BeforeModelCallEvent, self.before_request)
+        registry.add_callback(AfterModelCallEvent, self.after_request)
+
+    def apply_management(self, agent: Agent, **_: Any) -> None:
+        """Nothing is left to do after an invocation: the next request comes first to the hook."""
+
+    def reduce_context(self, agent: Agent, e: Exception | None = None, **_: Any) -> None:  # noqa: ARG002
+        """The hook could not shorten the conversation any further."""
+        if e is not None:
+            raise e
+
+    async def before_request(self, event: BeforeModelCallEvent) -> None:
+        """Compacts a conversation that is over the limit, where that wins something."""
+        agent = event.agent
+        size = event.projected_input_tokens
+        size = _estimate(agent.messages) if size is None else size
+        if size <= self._policy.when_tokens_over:
+            return
+        cut = _cut(agent.messages, self._policy.preserve_recent_messages)
+        if _estimate(agent.messages[1:cut]) >= self._policy.when_tokens_over * _SMALLEST_SHARE:
+            await self._compact(agent, cut, self._policy.when_tokens_over)
+
+    async def after_request(self, event: AfterModelCallEvent) -> None:
+        """Compacts a conversation that the model refused, keeping ever fewer messages, and asks again."""
+        if not isinstance(event.exception, ContextWindowOverflowException):
+            return
+        agent = event.agent
+        keep = self._policy.preserve_recent_messages
+        while (cut := _cut(agent.messages, keep)) <= 1 and keep > _FEWEST_KEPT:
+            keep = max(_FEWEST_KEPT, keep // 2)
+        if cut > 1 and await self._compact(agent, cut, _estimate(agent.messages) // 2):
+            event.retry = True
+
+    async def _compact(self, agent: Agent, cut: int, most_tokens: int) -> bool:
+        """Puts a summary in the place of the messages between the first and the cut; false after a stop.
+
+        `most_tokens` is how long the request for the summary may be.
+        """
+        messages = agent.messages
+        before = len(messages)
+        first, earlier = _without_summary(messages[0])
+        request = _request(first, earlier, messages[1:cut], most_tokens * CHARACTERS_PER_TOKEN)
+        summary = await self._summary(agent, request)
+        if not summary:
+            return False
+        block: ContentBlock = {"text": f"{SUMMARY_HEADING}\n{summary}"}
+        messages[:cut] = [cast(Message, {**messages[0], "content": [*first, block]})]
+        self.removed_message_count += before - len(messages)
+        self._emit(ContextCompacted(self._step, before, len(messages)))
+        return True
+
+    async def _summary(self, agent: Agent, request: str) -> str:
+        """What the same model makes of it, in a conversation of its own without tools; empty after a stop."""
+        writer = Agent(
+            model=agent.model,
+            system_prompt=_INSTRUCTION,
+            name=agent.name,
+            callback_handler=None,
+            conversation_manager=NullConversationManager(),
+            retry_strategy=None,
+        )
+        if self._prepare is not None:
+            self._prepare(writer, self._told)
+        started = perf_counter()
+        reason: str = "max_tokens"
+        try:  # one turn: a model that calls a tool here, though it was given none, is not answered
+            result = await writer.invoke_async(
+                request, limits={"turns": 1}, cancel_signal=agent.cancel_signal
+            )
+            reason = result.stop_reason
+        except MaxTokensReachedException:
+            pass  # what was written before the limit is a list of points, and better than nothing
+        if self._prepare is None:
+            usage = writer.event_loop_metrics.accumulated_usage
+            spent = Usage(usage["inputTokens"], usage["outputTokens"])
+            self._emit(ModelFinished(self._step, "", perf_counter() - started, spent, reason))
+        said = [message for message in writer.messages if message["role"] == "assistant"]
+        return "" if reason == "cancelled" or not said else text_of(said[-1]).strip()
+
+    def _told(self, event: Event) -> None:
+        """A summary is not the step's answer: its text is nobody's business."""
+        if not isinstance(event, ModelText):
+            self._emit(event)
+
+
+def _cut(messages: Messages, keep: int) -> int:
+    """Where the messages begin that stay: at one of the assistant's, so that no call loses its result."""
+    cut = max(0, len(messages) - keep)
+    while cut > 0 and messages[cut]["role"] != "assistant":
+        cut -= 1
+    return cut
+
+
+def _estimate(messages: Messages) -> int:
+    """Tokens, roughly."""
+    return sum(len(part) for message in messages for part in _parts(message)) // CHARACTERS_PER_TOKEN
+
+
+# --- What the summary is made from ------------------------------------------------------------------------
+
+
+def _without_summary(first: Message) -> tuple[list[ContentBlock], str]:
+    """What the first message held in the beginning, and the summary that stands behind it since."""
+    *task, last = first["content"]
+    text = last.get("text", "")
+    if not task or not text.startswith(SUMMARY_HEADING):
+        return first["content"], ""
+    return task, text.removeprefix(SUMMARY_HEADING).strip()
+
+
+def _request(task: list[ContentBlock], earlier: str, messages: Messages, most: int) -> str:
+    """All of it as one text: some providers take no tool uses where no tools are given."""
+    said = "\n\n".join(
+        f"{message['role']}: {_shortened(part, _LONGEST_PART)}"
+        for message in messages
+        for part in _parts(message)
+    )
+    asked = "\n".join(block["text"] for block in task if "text" in block)
+    sections = {
+        "The task": _shortened(asked, most // 4),
+        "What was summarised before": _shortened(earlier, most // 4),
+    }
+    room = most - sum(len(text) for text in sections.values())
+    sections["The conversation"] = _shortened(said, room)
+    return "\n\n".join(f"# {title}\n\n{text}" for title, text in sections.items() if text)
+
+
+def _parts(message: Message) -> Iterator[str]:
+    for block in message["content"]:
+        if "text" in block:
+            yield block["text"]
+        elif "toolUse" in block:
+            yield f"calls {block['toolUse']['name']} with {canonical(block['toolUse']['input'])}"
+        elif "toolResult" in block:
+            result = block["toolResult"]
+            said = "\n".join(_plain(cast(dict[str, Any], part)) for part in result["content"])
+            yield f"result ({result['status']}): {said}"
+
+
+def _plain(part: dict[str, Any]) -> str:
+    if "text" in part:
+        return str(part["text"])
+    return canonical(part["json"]) if "json" in part else f"({', '.join(part)})"
+
+
+def _shortened(text: str, most: int) -> str:
+    """The beginning and the end of a text that is too long."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]}\n[… {len(text) - most} characters …]\n{text[-(most // 2) :]}"

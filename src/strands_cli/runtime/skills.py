@@ -1,0 +1,188 @@
+"""Skills: instructions that an agent is told of and loads when it needs them, each in its own directory."""
+
+import os
+import stat
+from collections.abc import Collection, Iterator, Sequence
+from errno import EISDIR
+from itertools import islice
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from strands_cli.errors import ToolFailed, did_you_mean
+from strands_cli.loader.document import read_document
+from strands_cli.runtime.structured import free_name
+from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.results import sendable
+from strands_cli.types.spec import Skill
+
+MAIN_FILE = "SKILL.md"
+MOST_BYTES = 65_536
+"""How much of a file a model gets: instructions that are longer belong into several files."""
+
+_NAME = "load_skill"
+_FENCE = "---"
+_LONGEST_DESCRIPTION = 1000
+_MOST_FILES = 100
+
+
+def skill_tools(skills: Sequence[Skill], root: Path, taken: Collection[str] = ()) -> list[Tool]:
+    """The tool that loads these skills, whose paths begin at `root`; none where there are no skills."""
+    if not skills:
+        return []
+    shelf = {skill.id: skill for skill in skills}
+
+    def load(arguments: dict[str, Any], context: object) -> str:  # noqa: ARG001 - a body takes both
+        skill, file = shelf[arguments["id"]], arguments["file"]
+        directory = _directory(skill, root)
+        text = _text(directory, file)
+        return text if file != MAIN_FILE else _without_front_matter(text) + _listing(directory)
+
+    properties = {
+        "id": {"type": "string", "enum": list(shelf), "description": "The skill"},
+        "file": {
+            "type": "string",
+            "minLength": 1,
+            "default": MAIN_FILE,
+            "description": f"A file of the skill, as its {MAIN_FILE} names it",
+        },
+    }
+    tool = Tool(
+        id=free_name(taken, _NAME),
+        description=f"Loads a skill: its instructions ({MAIN_FILE}), or another text file that it has.",
+        input_schema={"type": "object", "properties": properties, "required": ["id"]},
+        invoke=load,
+        max_output=0,
+        annotations={"readOnlyHint": True},
+    )
+    return [tool]
+
+
+def skills_prompt(skills: Sequence[Skill], root: Path, taken: Collection[str] = ()) -> str:
+    """What an agent's system prompt says of its skills: what there is, and how one is loaded."""
+    if not skills:
+        return ""
+    lines = [f"- {skill.id}: {_description(skill, root)}".rstrip(": ") for skill in skills]
+    return "\n".join(
+        [
+            "# Skills",
+            "These are instructions for particular tasks. Before you begin such a task, load its skill with "
+            f"the tool {free_name(taken, _NAME)!r} and follow it.",
+            *lines,
+        ]
+    )
+
+
+def _description(skill: Skill, root: Path) -> str:
+    """From the workflow, else from the front matter of the skill's main file; nothing where that fails."""
+    text = skill.description
+    if not text:
+        try:
+            text = _front_matter(_text(_directory(skill, root), MAIN_FILE)).get("description", "")
+        except ToolFailed:
+            return ""  # it will be said when the skill is loaded
+    return " ".join(str(text or "").split())[:_LONGEST_DESCRIPTION]
+
+
+# --- Front matter -----------------------------------------------------------------------------------------
+
+
+def _front_matter(text: str) -> dict[str, Any]:
+    front, _ = _parted(text)
+    value = read_document(front, MAIN_FILE).value if front else None
+    return value if isinstance(value, dict) else {}
+
+
+def _without_front_matter(text: str) -> str:
+    return _parted(text)[1].strip() + "\n"
+
+
+def _parted(text: str) -> tuple[str, str]:
+    lines = text.splitlines()
+    if not lines or lines[0].rstrip() != _FENCE:
+        return "", text
+    end = next((number for number, line in enumerate(lines) if number and line.rstrip() == _FENCE), None)
+    return ("", text) if end is None else ("\n".join(lines[1:end]), "\n".join(lines[end + 1 :]))
+
+
+# --- Files ------------------------------------------------------------------------------------------------
+
+
+def _directory(skill: Skill, root: Path) -> Path:
+    return inside(root, skill.path, f"The skill {skill.id!r} lies outside the workflow's directory")
+
+
+def inside(directory: Path, path: str, refusal: str) -> Path:
+    """What a path means below a directory; `denied` where it leaves it, by its words or by a link."""
+    is_leaving = PureWindowsPath(path).drive or PurePosixPath(path).is_absolute()
+    if is_leaving or ".." in PurePosixPath(path.replace("\\", "/")).parts:
+        raise ToolFailed(refusal, code="denied")
+    try:
+        base = directory.resolve()
+        found = (base / path).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ToolFailed(f"{path!r} is not a usable path: {error}", code="not_found") from None
+    if not found.is_relative_to(base):
+        raise ToolFailed(refusal, code="denied")
+    return found
+
+
+def _text(directory: Path, file: str) -> str:
+    """The text of a skill's file, cut where it is too long."""
+    found = inside(directory, file, f"{file} lies outside the skill's directory")
+    try:
+        data, size = _read(found)
+    except OSError as error:
+        raise _unreadable(error, directory, file) from None
+    try:
+        text = data.decode("utf-8-sig", "strict" if size <= MOST_BYTES else "ignore")
+    except UnicodeDecodeError:
+        raise ToolFailed(f"{file} is no text in UTF-8", hint="Only text files can be loaded.") from None
+    note = f"\n… Only the first {MOST_BYTES} of {size} bytes are shown.\n"
+    return sendable(text) + (note if size > MOST_BYTES else "")
+
+
+def _read(file: Path) -> tuple[bytes, int]:
+    """The beginning of a file, and its size."""
+    with os.fdopen(open_regular(file, os.O_RDONLY), "rb") as stream:
+        return stream.read(MOST_BYTES), os.fstat(stream.fileno()).st_size
+
+
+def open_regular(file: Path, flags: int) -> int:
+    """Opens a resolved file: not through a link put there since, and without waiting where it is a pipe."""
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(file, flags, 0o666)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise IsADirectoryError(EISDIR, "it is no regular file")
+    return descriptor
+
+
+def _unreadable(error: OSError, directory: Path, file: str) -> ToolFailed:
+    files = [*_files(directory)]
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        hint = did_you_mean(file, files) or f"There are: {', '.join(files) or 'no files'}."
+        return ToolFailed(f"The skill has no file {file}", code="not_found", hint=hint)
+    if isinstance(error, IsADirectoryError):
+        return ToolFailed(f"{file} is no regular file", hint=f"There are: {', '.join(files)}.")
+    return ToolFailed(f"{file} cannot be read: {error.strerror or error}")
+
+
+def _listing(directory: Path) -> str:
+    """What else the skill has, for the model to load."""
+    files = [file for file in _files(directory) if file != MAIN_FILE]
+    if not files:
+        return ""
+    return "\n".join(["", "Further files of this skill:", *(f"- {file}" for file in files)]) + "\n"
+
+
+def _files(directory: Path) -> list[str]:
+    return sorted(islice(_walk(directory), _MOST_FILES))
+
+
+def _walk(directory: Path) -> Iterator[str]:
+    for place, directories, names in os.walk(directory):
+        directories[:] = sorted(name for name in directories if not name.startswith("."))
+        for name in sorted(names):
+            file = Path(place, name)
+            if not name.startswith(".") and not file.is_symlink():
+                yield sendable(file.relative_to(directory).as_posix())

@@ -1,0 +1,213 @@
+"""How an agent's answer becomes data that fits a JSON Schema, with any provider.
+
+The agent gets one more tool, whose input is the answer: what does not fit goes back to the model as a coded
+error, like any other call, and the first call that fits ends the agent's turn. A model that answers in text
+instead is taken at its word where the text holds fitting JSON, else asked again.
+"""
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from itertools import islice
+from typing import Any, Protocol
+
+import msgspec
+from strands import Agent
+from strands.hooks import AfterToolsEvent
+from strands.types.content import Message
+
+from strands_cli.errors import AnswerError, SpecError, ToolError, ToolFailed
+from strands_cli.toolkit.arguments import parse_object
+from strands_cli.toolkit.call import prepare
+from strands_cli.toolkit.contract import Tool
+
+MOST_REPETITIONS = 2
+"""How often a model is asked again after an answer in text that does not fit."""
+
+_WRAPPED = "value"
+_INNER = f"#/properties/{_WRAPPED}"
+_FENCED = re.compile(r"```(?:json)?[ \t]*\n(?P<text>.*?)```", re.DOTALL | re.IGNORECASE)
+_OPENING = re.compile(r"[{\[]")
+_MOST_PLACES = 200
+"""How many places of a text are tried: a page of braces must not take for ever."""
+
+
+class Answer(Protocol):
+    """What an invocation of an agent comes to, such as the SDK's AgentResult."""
+
+    @property
+    def message(self) -> Message: ...
+
+
+Invoke = Callable[[str], Awaitable[Answer]]
+"""Invokes the agent with a prompt and returns its answer; it raises where the run is to end."""
+
+
+class Structured:
+    """The data that one agent has to answer with.
+
+    Give the agent `tool` among its tools and `instruction` in its system prompt, then `attach` it.
+    """
+
+    def __init__(self, schema: dict[str, Any], taken: Collection[str], *, name: str = "") -> None:
+        self._is_wrapped = not _is_object(schema)
+        self._name = f"agent {name!r}" if name else "the agent"
+        self._given: Any = msgspec.UNSET
+        self.tool = self._made(
+            _wrapped(schema) if self._is_wrapped else schema, free_name(taken, "answer", "final_answer")
+        )
+
+    def _made(self, schema: dict[str, Any], name: str) -> Tool:
+        try:
+            return Tool(
+                id=name,
+                description="Gives your final answer. Call it once, when you are done, instead of a text.",
+                input_schema=schema,
+                invoke=_accept,
+                blocking=False,
+            )
+        except ToolError as error:
+            reason = error.issue.reason.replace("its input schema", "it") if error.issue else error.message
+            raise SpecError(
+                f"The output_schema of {self._name} cannot be used: {reason}", hint="Correct the schema."
+            ) from error
+
+    @property
+    def instruction(self) -> str:
+        return f"When you are done, give your final answer by calling the tool {self.tool.id!r}, not as text."
+
+    def attach(self, agent: Agent) -> None:
+        """Ends the agent's loop after a turn in which it gave a fitting answer; all calls of the turn run."""
+        agent.add_hook(self.end_turn, AfterToolsEvent)
+
+    def reset(self) -> None:
+        """Forgets the answer that was given."""
+        self._given = msgspec.UNSET
+
+    def end_turn(self, event: AfterToolsEvent) -> None:
+        """Takes the answer from the turn's messages, since a result may come from elsewhere than the body."""
+        fitting = _successes(event.message)
+        for use in _calls(event.agent.messages, self.tool.id):
+            if use["toolUseId"] in fitting:
+                self._given = self._value_of(prepare(self.tool, {"input": use["input"]}))
+                event.end_turn = canonical(self._given)
+
+    async def ask(self, invoke: Invoke, prompt: str) -> tuple[Any, str]:
+        """The answer as data, and as text; AnswerError where it does not fit in spite of all repetitions."""
+        self.reset()
+        problem = ""
+        for attempt in range(1 + MOST_REPETITIONS):
+            answer = await invoke(self._repetition(problem) if attempt else prompt)
+            if self._given is not msgspec.UNSET:
+                return self._given, canonical(self._given)
+            text = text_of(answer.message)
+            value, problem = self._read(text)
+            if not problem:
+                return value, text
+        raise AnswerError(
+            f"The answer of {self._name} does not fit its output_schema: {problem}",
+            hint="Say in the agent's prompt what the answer has to contain, make the schema simpler, "
+            "or take a model that calls tools reliably.",
+        )
+
+    def _repetition(self, problem: str) -> str:
+        return (
+            f"Your answer cannot be used: {problem}.\nGive it again, complete and corrected, by calling the "
+            f"tool {self.tool.id!r}; if you cannot call tools, answer with the JSON alone."
+        )
+
+    def _read(self, text: str) -> tuple[Any, str]:
+        """The first value in a text that fits, or what is wrong with the first that is JSON at all."""
+        problem = ""
+        for candidate in self._candidates(text):
+            try:
+                return self._value_of(prepare(self.tool, {"input": parse_object(candidate)})), ""
+            except ToolFailed as failed:
+                if failed.code == "input_invalid" and not problem:
+                    problem = failed.message.partition(": ")[2]
+        return None, problem or "it is text and holds no JSON that could be the answer"
+
+    def _candidates(self, text: str) -> Iterator[str]:
+        for found in (
+            text.strip(),
+            *(block["text"] for block in _FENCED.finditer(text)),
+            *_values_within(text),
+        ):
+            if self._is_wrapped:
+                yield f'{{"{_WRAPPED}": {found}}}'
+            yield found
+        if self._is_wrapped:
+            yield json.dumps({_WRAPPED: text.strip()})  # where a string is asked, the text itself may be it
+
+    def _value_of(self, arguments: dict[str, Any]) -> Any:
+        return arguments[_WRAPPED] if self._is_wrapped else arguments
+
+
+def canonical(value: Any) -> str:
+    """The one text of a value."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def text_of(message: Message) -> str:
+    """What a message says, without its tool uses."""
+    return "\n".join(block["text"] for block in message["content"] if "text" in block)
+
+
+def _accept(arguments: dict[str, Any], context: object) -> str:  # noqa: ARG001 - a body takes both
+    return "Accepted."
+
+
+def free_name(taken: Collection[str], *names: str) -> str:
+    """The first of the names that no tool of an agent has yet, else the last one with a number."""
+    numbered = (f"{names[-1]}_{number}" for number in range(2, len(taken) + 3))
+    return next(name for name in (*names, *numbered) if name not in taken)
+
+
+def _is_object(schema: dict[str, Any]) -> bool:
+    return schema.get("type", "object" if "properties" in schema else None) == "object"
+
+
+def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
+    """An object schema around any other: tools take nothing but objects."""
+    inner = schema if "$id" in schema else _moved(schema)
+    wrapper = {"type": "object", "properties": {_WRAPPED: inner}, "required": [_WRAPPED]}
+    return wrapper | {key: schema[key] for key in ("$schema",) if key in schema}
+
+
+def _moved(schema: Any) -> Any:
+    """The schema with its local references as they have to be one level further down."""
+    if isinstance(schema, list):
+        return [_moved(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: _moved(part) for key, part in schema.items() if key != "$schema"}
+    reference = made.get("$ref")
+    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
+        made["$ref"] = _INNER + reference[1:]
+    return made
+
+
+def _successes(message: Message) -> set[str]:
+    results = [block["toolResult"] for block in message["content"] if "toolResult" in block]
+    return {result["toolUseId"] for result in results if result["status"] == "success"}
+
+
+def _calls(messages: list[Message], name: str) -> list[Any]:
+    """The calls of a tool in the last message that the model sent."""
+    said = next((message for message in reversed(messages) if message["role"] == "assistant"), None)
+    uses = [block["toolUse"] for block in said["content"] if "toolUse" in block] if said else []
+    return [use for use in uses if use["name"] == name]
+
+
+def _values_within(text: str) -> Iterator[str]:
+    """The JSON objects and arrays that stand somewhere in a text."""
+    decoder = json.JSONDecoder()
+    end = 0
+    for opening in islice(_OPENING.finditer(text), _MOST_PLACES):
+        if opening.start() < end:
+            continue
+        try:
+            _, end = decoder.raw_decode(text, opening.start())
+        except (ValueError, RecursionError):
+            continue
+        yield text[opening.start() : end]
