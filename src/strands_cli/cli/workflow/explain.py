@@ -5,14 +5,15 @@ from pathlib import Path
 
 import click
 
+from strands_cli.cli.variables import var_option
 from strands_cli.cli.workflow.boxes import Outline
 from strands_cli.cli.workflow.limits import budget_texts
-from strands_cli.cli.workflow.models import model_of
 from strands_cli.cli.workflow.outline import outline_of, tools_of
 from strands_cli.cli.workflow.reach import leaving, tool_sentences, touching
-from strands_cli.cli.workflow.source import file_argument, load_given, note_problems, var_option
+from strands_cli.cli.workflow.source import file_argument, load_given, note_problems
 from strands_cli.cli.workflow.story import in_words, story, times
 from strands_cli.cli.workflow.texts import first_line, printable, tool_name
+from strands_cli.providers.choice import model_of
 from strands_cli.types import Spec
 
 _WIDEST = 100
@@ -21,12 +22,12 @@ _WIDEST = 100
 @click.command()
 @file_argument
 @var_option
-def explain(file: Path, given: tuple[str, ...]) -> None:
+def explain(file: Path, pairs: tuple[str, ...]) -> None:
     """Tell a workflow in prose: who does what, what tools may touch, what leaves this machine, the limits.
 
     Nothing is run and no tool is imported.
     """
-    spec = load_given(file, given)
+    spec = load_given(file, pairs)
     outline = outline_of(spec)
     click.secho(spec.name, bold=True)
     _print_paragraph(spec.description)

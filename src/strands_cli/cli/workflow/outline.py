@@ -1,4 +1,4 @@
-"""From a Spec to the outline of what it would do; nothing is run, imported or looked up."""
+"""From a Spec to the outline of what it would do; nothing is run or imported."""
 
 from collections.abc import Callable, Iterable
 from itertools import pairwise
@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from strands_cli.capability.plugins import plugin_tools
 from strands_cli.cli.workflow.boxes import (
     END,
     NEVER,
@@ -64,7 +65,8 @@ def tools_of(spec: Spec, agent: str) -> tuple[str, ...]:
 
 def declared_tools(spec: Spec) -> tuple[str, ...]:
     executors = (executor.id for executor in spec.tools.http_executors)
-    return tuple(dict.fromkeys([*(tool.callable for tool in spec.tools.python), *executors]))
+    plugins = (info.id for _, info in plugin_tools(spec))
+    return tuple(dict.fromkeys([*(tool.callable for tool in spec.tools.python), *executors, *plugins]))
 
 
 def _total(spec: Spec, boxes: list[Box]) -> Calls:

@@ -9,12 +9,13 @@ import msgspec
 
 from strands_cli.cli.arguments import json_option
 from strands_cli.cli.output import count, issue_document, print_columns, print_json
+from strands_cli.cli.variables import var_option
 from strands_cli.cli.workflow.boxes import Box, Outline
 from strands_cli.cli.workflow.limits import budget_texts, pattern_name
-from strands_cli.cli.workflow.models import model_of
 from strands_cli.cli.workflow.outline import outline_of
-from strands_cli.cli.workflow.source import file_argument, load_given, note_problems, problems_of, var_option
+from strands_cli.cli.workflow.source import file_argument, load_given, note_problems, problems_of
 from strands_cli.cli.workflow.texts import first_line, printable, tool_name
+from strands_cli.providers.choice import model_of
 from strands_cli.types import Spec
 
 
@@ -22,13 +23,19 @@ from strands_cli.types import Spec
 @file_argument
 @var_option
 @json_option
-def plan(file: Path, given: tuple[str, ...], as_json: bool) -> None:
+def plan(file: Path, pairs: tuple[str, ...], as_json: bool) -> None:
     """Say what a workflow would run, in which order, and how often a model is asked.
 
     Nothing is run and no tool is imported. Steps with the same number run at the same time, if all take
     equally long.
     """
-    spec = load_given(file, given)
+    spec = load_given(file, pairs)
+    show_plan(spec, as_json=as_json)
+    if not as_json:
+        note_problems(spec)
+
+
+def show_plan(spec: Spec, *, as_json: bool) -> None:
     outline = outline_of(spec)
     if as_json:
         print_json(_document(spec, outline))
@@ -41,7 +48,6 @@ def plan(file: Path, given: tuple[str, ...], as_json: bool) -> None:
         _print_box(box, spec, len(str(outline.stages)))
     click.echo()
     print_columns([*_facts(spec, outline)], indent="")
-    note_problems(spec)
 
 
 def _heading(spec: Spec, outline: Outline) -> str:
@@ -147,7 +153,7 @@ def _step_document(box: Box, spec: Spec) -> dict[str, Any]:
         "kind": box.kind,
         "title": box.title,
         "agent": box.agent or None,
-        "model": msgspec.to_builtins(model) if model else None,
+        "model": model.address if model else None,
         "tools": box.tools,
         "input": box.input,
         "when": box.when or None,

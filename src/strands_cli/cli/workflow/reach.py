@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
-from strands_cli.capability.tools import resolve_reference
+from strands_cli.capability.tools import declared_tools, find_declared, resolve_reference
 from strands_cli.cli.tool_list import first_sentence, remarks
 from strands_cli.cli.workflow.boxes import Outline
-from strands_cli.cli.workflow.models import model_of
 from strands_cli.cli.workflow.texts import first_line, tool_name
+from strands_cli.providers.choice import model_of
 from strands_cli.toolkit.info import ToolCategory, ToolInfo
 from strands_cli.types import Spec
 from strands_cli.types.spec import HttpExecutor
@@ -27,9 +27,8 @@ _CONSENT = {
 
 def info_of(spec: Spec, reference: str) -> ToolInfo | None:
     """What a reference means; an agent may call a declared tool by its id alone."""
-    found = resolve_reference(spec, reference)
-    declared = (resolve_reference(spec, tool.callable) for tool in spec.tools.python)
-    return found or next((info for info in declared if info and info.id == reference), None)
+    declared = find_declared(spec, declared_tools(spec), reference)
+    return declared.info if declared else resolve_reference(spec, reference)
 
 
 def tool_sentences(spec: Spec, used: Iterable[str]) -> Iterator[str]:
@@ -90,8 +89,8 @@ def _workspace(spec: Spec) -> str:
 
 
 def leaving(spec: Spec, outline: Outline) -> Iterator[str]:
-    models = dict.fromkeys(model for box in outline.work if (model := model_of(spec, box.agent)) is not None)
-    for model in models:
+    models = {str(model): model for box in outline.work if (model := model_of(spec, box.agent)) is not None}
+    for model in models.values():
         if model.is_local:
             yield f"Prompts, inputs and results of tools go to {model}, which is on this machine."
         else:

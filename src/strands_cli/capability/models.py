@@ -1,0 +1,58 @@
+"""Models: what an agent's provider can be told, and what it would pass over."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from strands_cli.errors import Issue
+from strands_cli.providers.choice import ModelChoice, model_of
+from strands_cli.providers.table import PROVIDERS, UNSUPPORTED_INFERENCE, missing
+from strands_cli.schema.problems import pointer
+from strands_cli.types import Spec
+
+
+def check_models(spec: Spec) -> Iterator[Issue]:
+    """Settings that have no effect on the model that they are meant for."""
+    told: set[tuple[str, str]] = set()
+    for agent, choice in _models(spec):
+        for at, what in _without_effect(spec, agent, choice):
+            if (at, choice.provider) not in told:
+                told.add((at, choice.provider))
+                remedy = "Take it out, or use another provider."
+                yield spec.issue(at, f"The provider {choice.provider} has no {what}.", remedy, "warning")
+
+
+def missing_for_models(spec: Spec) -> Iterator[Issue]:
+    """What the providers of a workflow lack on this machine: packages and credentials."""
+    told: set[tuple[str, str]] = set()
+    for agent, choice in _models(spec):
+        at = _place(spec, agent, "provider")
+        for reason, remedy in missing(choice):
+            if (at, reason) not in told:
+                told.add((at, reason))
+                yield spec.issue(at, reason, remedy, "warning")
+
+
+def _models(spec: Spec) -> Iterator[tuple[str, ModelChoice]]:
+    for name in spec.agents:
+        choice = model_of(spec, name)
+        if choice is not None and choice.provider in PROVIDERS:
+            yield name, choice
+
+
+def _without_effect(spec: Spec, agent: str, choice: ModelChoice) -> Iterator[tuple[str, str]]:
+    for place in ("host", "region"):
+        if getattr(choice, place) is not None and place not in PROVIDERS[choice.provider].places:
+            yield _place(spec, agent, place), place
+    own = msgspec.structs.asdict(spec.agents[agent].inference)
+    for key in UNSUPPORTED_INFERENCE.get(choice.provider, ()):
+        if getattr(choice.inference, key) in (None, ()):
+            continue
+        at = ("agents", agent) if own[key] not in (None, ()) else ("runtime",)
+        yield pointer((*at, "inference", key)), key
+
+
+def _place(spec: Spec, agent: str, key: str) -> str:
+    """Where a setting of an agent's model stands: at the agent, or at the runtime."""
+    own = getattr(spec.agents[agent], key) is not None
+    return pointer(("agents", agent, key)) if own else f"/runtime/{key}"
