@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from strands_cli.tools import get_registry
+from tests.fakes import Call, ObligingModel, ScriptedModel, installed
 from tests.projects import Project
 
 
@@ -25,3 +26,24 @@ def inside(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Projec
     yield project
     monkeypatch.undo()
     get_registry().refresh()
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    """The scripted model in the place of every provider's."""
+    with installed(ScriptedModel()) as scripted:
+        yield scripted
+
+
+@pytest.fixture
+def obliging_model() -> Iterator[ScriptedModel]:
+    """One that answers whatever it is asked."""
+    with installed(ObligingModel()) as scripted:
+        yield scripted
+
+
+@pytest.fixture
+def mock_create_model(model: ScriptedModel) -> None:
+    """The guide's name for it: a model that echoes with the tool, and then answers."""
+    model.otherwise = "Test message"
+    model.enqueue(Call("echo", {"message": "Test message"}))

@@ -3,7 +3,8 @@
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,8 @@ from strands.models import Model
 from strands.types.content import Message, Messages
 from strands.types.streaming import StreamEvent
 from strands.types.tools import ToolSpec
+
+from strands_cli.providers.table import PROVIDERS, Provider
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ class ScriptedModel(Model):
     config: dict[str, Any] = field(default_factory=lambda: {"model_id": "scripted"})
     answers: deque[Answer] = field(default_factory=deque)
     requests: list[Request] = field(default_factory=list)
+    otherwise: str | None = None
+    """What it answers when it has been told nothing more."""
     tokens: int = 10
     """What each answer costs, half of it for the input."""
     _calls: int = 0
@@ -110,6 +115,8 @@ class ScriptedModel(Model):
         yield {"output": output_model(**part.input)}
 
     def _next(self) -> list[Part]:
+        if not self.answers and self.otherwise is not None:
+            return [self.otherwise]
         assert self.answers, f"the model was asked more often than the script says: {self.requests[-1]}"
         answer = self.answers.popleft()
         if isinstance(answer, Exception):
@@ -160,3 +167,54 @@ def history_problems(messages: Messages) -> list[str]:
 def _ids(message: Message | None, kind: str) -> list[str]:
     blocks: list[Any] = message["content"] if message else []
     return [block[kind]["toolUseId"] for block in blocks if kind in block]
+
+
+class ObligingModel(ScriptedModel):
+    """Where it has been told nothing, it answers with data that fits where data is asked, else with a text."""
+
+    def _next(self) -> list[Part]:
+        if self.answers:
+            return super()._next()
+        request = self.requests[-1]
+        answer = next((spec for spec in request.tool_specs if spec["name"] == "answer"), None)
+        if answer is None:
+            return [f"Answer {len(self.requests)}."]
+        return [Call("answer", fitting(answer["inputSchema"]["json"]))]
+
+
+def fitting(schema: dict[str, Any]) -> Any:
+    """A value that a simple JSON Schema accepts."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    match schema.get("type"):
+        case "object":
+            return {name: fitting(part) for name, part in schema.get("properties", {}).items()}
+        case "array":
+            return [fitting(schema.get("items", {"type": "string"}))]
+        case "integer" | "number":
+            return schema.get("maximum", 1)
+        case "boolean":
+            return True
+        case _:
+            return "text"
+
+
+_installed: list[ScriptedModel] = []
+
+
+def build(choice: object) -> ScriptedModel:
+    """The model that is installed, as the table of providers wants it."""
+    return _installed[-1]
+
+
+@contextmanager
+def installed(model: ScriptedModel) -> Iterator[ScriptedModel]:
+    """The model in the place of every provider's, entered through the table of providers."""
+    theirs = dict(PROVIDERS)
+    _installed.append(model)
+    PROVIDERS.update(dict.fromkeys(theirs, Provider(build="tests.fakes:build", default_model="scripted")))
+    try:
+        yield model
+    finally:
+        PROVIDERS.update(theirs)
+        _installed.pop()

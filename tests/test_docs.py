@@ -11,7 +11,8 @@ How pages are written:
 - A block whose first line is `# file: tools/greet.py` is written to that file instead.
 - `…` stands for any text in a line, and alone on a line for any number of lines.
 - In an agent's program, `model = …  # your model` becomes a scripted model, whose answers are told before the
-  block: `<!-- model: call("greet", name="Ada") | "Done." -->`.
+  block: `<!-- model: call("greet", name="Ada") | "Done." -->`. Before any other block the same comment is what
+  an Ollama server answers, at the address that `ollama` programs look at.
 """
 
 import json
@@ -20,6 +21,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +29,9 @@ import pytest
 
 from strands_cli.settings import load_settings
 from strands_cli.toolkit.results import CODES
+from tests.fakes import Call, call
 from tests.projects import Project
+from tests.standins import OllamaStandin
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCS = REPOSITORY / "docs"
@@ -101,7 +105,22 @@ def run_chapter(chapter: Chapter, project: Project) -> None:
             project.write(file["path"], block.text[file.end() :])
         assert block.language in RUNNERS, f"{block.place}: {block.language!r} is no language of these pages"
         if not file or block.language != "python":
-            RUNNERS[block.language](block, project)
+            with served(block, project):
+                RUNNERS[block.language](block, project)
+
+
+@contextmanager
+def served(block: Block, project: Project) -> Iterator[None]:
+    """A server of models, where the answers of one are told and no program makes its own."""
+    if not block.comment.startswith("model: ") or _MODEL.search(block.text):
+        yield
+        return
+    with OllamaStandin() as standin:
+        for answer in block.comment.removeprefix("model: ").split(" | "):
+            standin.enqueue(eval(answer, {"call": call, "Call": Call}))
+        project.environment["OLLAMA_HOST"] = standin.url
+        yield
+        del project.environment["OLLAMA_HOST"]
 
 
 def joined(found: list[Block]) -> list[Block]:

@@ -9,9 +9,13 @@ import pytest
 import yaml
 
 from strands_cli.cli.app import COMMANDS
+from strands_cli.exec.run import run_sync
+from strands_cli.exec.state import RunOptions
 from strands_cli.loader import load_spec
 from strands_cli.loader.load import workflow_schema
+from strands_cli.providers.table import PROVIDERS
 from strands_cli.types import HumanStep
+from tests.fakes import ScriptedModel
 from tests.projects import Outcome, Project
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -44,9 +48,11 @@ INPUTS = {
 
 @pytest.fixture
 def plain(project: Project) -> Project:
-    """Without the environment variables that examples take values from."""
+    """With the keys of providers, and without the variables that examples take values from."""
     for name in ("AWS_REGION", "OLLAMA_URL", "RELEASE_MODEL"):
         project.environment.pop(name, None)
+    keys = [name for provider in PROVIDERS.values() for name in provider.credentials]
+    project.environment |= dict.fromkeys(keys, "a-key")
     return project
 
 
@@ -153,6 +159,23 @@ def test_an_example_is_drawn(example: Path, form: str, plain: Project) -> None:
     assert re.search(beginning, outcome.out), outcome
     for agent in used_agents(example):
         assert agent in outcome.out, f"{agent} is not drawn\n{outcome}"
+
+
+@each_example
+def test_an_example_runs_to_its_end(
+    example: Path, obliging_model: ScriptedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    for name in ("AWS_REGION", "OLLAMA_URL", "RELEASE_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    for secret in load_spec(example).env.secrets:
+        monkeypatch.setenv(secret.key or secret.name, "a-secret-of-the-test")
+    given = dict(pair.split("=", 1) for pair in INPUTS.get(example.stem, ()))
+    result = run_sync(load_spec(example, given), options=RunOptions(directory=tmp_path))
+    assert result.last_response
+    assert result.steps
+    assert len(result.artifacts) == len(load_spec(example).outputs.artifacts)
+    assert all(path.read_text("utf-8").strip() for path in result.artifacts)
 
 
 def used_agents(example: Path) -> set[str]:

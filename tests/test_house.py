@@ -19,9 +19,12 @@ PACKAGE = REPOSITORY / "src" / "strands_cli"
 # Where a broad except may stand, as "toolkit/call.py:function" or "toolkit/call.py:Class.method", and why.
 BROAD_EXCEPTS: dict[str, str] = {
     "cli/app.py:run": "the last boundary: what arrives here is a bug and exits with 70",
+    "cli/loops.py:_settle": "it is raised where it is waited for",
+    "runtime/retrying.py:Retrying.retry": "each client raises classes of its own; what is not known is raised on",
     "sandbox/inside/interpreter.py:Interpreter._flush": "model-written code may have broken its streams",
     "sandbox/inside/interpreter.py:Interpreter._outcome": "whatever model-written code raises is its outcome",
     "sandbox/inside/interpreter.py:_text_by": "repr and str are model-written too",
+    "telemetry/listening.py:Recorder.__call__": "a run does not fail because it is watched",
     "toolkit/call.py:_ask": "what cannot be asked is not allowed",
     "toolkit/call.py:_tell": "listeners are other people's code",
     "toolkit/decorator.py:_build": "whatever reading a function raises is told with its place",

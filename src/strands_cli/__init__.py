@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from strands_cli.errors import ToolFailed
+    from strands_cli.exec.run import run, run_sync
+    from strands_cli.exec.state import RunOptions
+    from strands_cli.loader.load import load_spec
     from strands_cli.runtime.equipment import equip
     from strands_cli.runtime.tools import agent_tools
     from strands_cli.toolkit.call import call_tool
@@ -20,6 +23,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CallContext",
+    "RunOptions",
     "ToolContext",
     "ToolFailed",
     "__version__",
@@ -31,12 +35,16 @@ __all__ = [
     "fallback",
     "fan_out",
     "get_registry",
+    "load_spec",
     "pipe",
+    "run",
+    "run_sync",
     "tool",
 ]
 
 _HOMES = {
     "CallContext": "strands_cli.toolkit.context",
+    "RunOptions": "strands_cli.exec.state",
     "ToolContext": "strands_cli.toolkit.context",
     "ToolFailed": "strands_cli.errors",
     "agent_tools": "strands_cli.runtime.tools",
@@ -47,7 +55,10 @@ _HOMES = {
     "fallback": "strands_cli.toolkit.compose",
     "fan_out": "strands_cli.toolkit.compose",
     "get_registry": "strands_cli.tools",
+    "load_spec": "strands_cli.loader.load",
     "pipe": "strands_cli.toolkit.compose",
+    "run": "strands_cli.exec.run",
+    "run_sync": "strands_cli.exec.run",
     "tool": "strands_cli.toolkit.decorator",
 }
 

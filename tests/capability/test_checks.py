@@ -390,9 +390,8 @@ FAILING: list[tuple[str, str, str, str, str]] = [
     (PLAIN + "env: {secrets: [{name: A, source: file, path: gone}]}\n", "/env/secrets/0/path", "There is no file 'gone'.", "", "warning"),
     (PLAIN + "env: {secrets: [{name: PATH}, {name: PATH}]}\n", "/env/secrets/1/name", "There is a secret 'PATH' already.", "", "error"),
     (PLAIN + "tools: {mcp: [{command: x}]}\n", "/tools/mcp", "tools.mcp is not supported yet.", "Take it out.", "error"),
-    (PLAIN + "tools: {plugins: [x]}\n", "/tools/plugins", "tools.plugins is not supported yet.", "", "error"),
+    (PLAIN + "tools: {plugins: [x]}\n", "/tools/plugins/0", "There is no plugin 'x'", "strands plugin list", "error"),
     (PLAIN + "context_policy: {retrieval: {}}\n", "/context_policy/retrieval", "context_policy.retrieval is not supported yet.", "", "error"),
-    (chain("- {agent: a}\n- {human: {prompt: ok?}}"), "/pattern/config/steps/1/human", "A human step is not supported yet.", "", "error"),
 ]  # fmt: skip
 
 

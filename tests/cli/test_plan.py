@@ -113,7 +113,7 @@ pattern:"""
 
 
 @pytest.mark.parametrize(
-    ("given", "words"), [("topic", "is not KEY=VALUE"), ("topic=@nowhere", "nowhere cannot be read")]
+    ("given", "words"), [("topic", "is not NAME=VALUE"), ("topic=@nowhere", "nowhere cannot be read")]
 )
 def test_a_var_that_cannot_be_read_is_a_usage_error(project: Project, given: str, words: str) -> None:
     project.write("flow.yaml", workflow(PATTERNS["chain"]))

@@ -15,6 +15,7 @@ from strands_cli.capability.agents import (
 )
 from strands_cli.capability.files import check_artifacts, check_notes, check_secrets, check_skills
 from strands_cli.capability.graphs import check_conditions, check_edges, check_reachability, check_ways_on
+from strands_cli.capability.models import check_models
 from strands_cli.capability.names import (
     check_artifact_names,
     check_header_names,
@@ -23,6 +24,7 @@ from strands_cli.capability.names import (
     check_step_names,
 )
 from strands_cli.capability.patterns import check_ids, check_needs, check_routes
+from strands_cli.capability.plugins import check_plugins
 from strands_cli.capability.reporter import CapabilityReport
 from strands_cli.capability.tools import (
     check_agent_tools,
@@ -45,7 +47,9 @@ CHECKS: tuple[Check, ...] = (
     check_unsupported,
     check_agents_exist,
     check_agents_are_used,
+    check_models,
     check_python_tools,
+    check_plugins,
     check_tools_differ,
     check_executors,
     check_agent_tools,
@@ -76,6 +80,7 @@ CHECKS: tuple[Check, ...] = (
 RESTS_ON: dict[Check, tuple[str, ...]] = {
     check_agents_exist: ("/agents",),
     check_agents_are_used: ("/pattern*",),
+    check_models: ("/runtime*", "/agents*"),
     check_agent_tools: ("/tools*",),
     check_consent: ("/tools*",),
     check_skills_exist: ("/skills*",),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from strands_cli.capability.plugins import plugin_tools
 from strands_cli.errors import Issue, ToolError, did_you_mean
 from strands_cli.schema.problems import pointer
 from strands_cli.toolkit.info import ToolInfo
@@ -15,7 +16,9 @@ MANY_TOOLS = 64
 """More than these confuse a model, and providers refuse some more."""
 
 
-class _Declared(msgspec.Struct, frozen=True):
+class Declared(msgspec.Struct, frozen=True):
+    """A tool of `tools.python`, as the workflow names it, or one of a plugin."""
+
     pointer: str
     reference: str
     info: ToolInfo | None
@@ -35,15 +38,18 @@ def resolve_reference(spec: Spec, reference: str) -> ToolInfo | None:
         return None
 
 
-def _declared(spec: Spec) -> list[_Declared]:
+def declared_tools(spec: Spec) -> list[Declared]:
     return [
-        _Declared(f"/tools/python/{index}/callable", tool.callable, resolve_reference(spec, tool.callable))
-        for index, tool in enumerate(spec.tools.python)
+        *(
+            Declared(f"/tools/python/{index}/callable", tool.callable, resolve_reference(spec, tool.callable))
+            for index, tool in enumerate(spec.tools.python)
+        ),
+        *(Declared(at, info.id, info) for at, info in plugin_tools(spec)),
     ]
 
 
 def check_python_tools(spec: Spec) -> Iterator[Issue]:
-    for tool in _declared(spec):
+    for tool in declared_tools(spec):
         if tool.info is None:
             yield _unknown(spec, tool)
             continue
@@ -64,7 +70,7 @@ def check_python_tools(spec: Spec) -> Iterator[Issue]:
             )
 
 
-def _unknown(spec: Spec, tool: _Declared) -> Issue:
+def _unknown(spec: Spec, tool: Declared) -> Issue:
     from strands_cli.tools import get_registry
 
     registry = get_registry()
@@ -93,8 +99,8 @@ def _suggestion(reference: str) -> str:
 
 
 def check_tools_differ(spec: Spec) -> Iterator[Issue]:
-    seen: dict[str, _Declared] = {}
-    for tool in _declared(spec):
+    seen: dict[str, Declared] = {}
+    for tool in declared_tools(spec):
         if tool.info is None:
             continue
         first = seen.setdefault(tool.info.id, tool)
@@ -117,7 +123,7 @@ def _is_same(one: ToolInfo | None, other: ToolInfo | None) -> bool:
 
 
 def check_executors(spec: Spec) -> Iterator[Issue]:
-    taken = {tool.info.id: f"the tool {tool.reference}" for tool in _declared(spec) if tool.info}
+    taken = {tool.info.id: f"the tool {tool.reference}" for tool in declared_tools(spec) if tool.info}
     for index, executor in enumerate(spec.tools.http_executors):
         if executor.id in taken:
             yield spec.issue(
@@ -129,24 +135,31 @@ def check_executors(spec: Spec) -> Iterator[Issue]:
 
 
 def check_agent_tools(spec: Spec) -> Iterator[Issue]:
-    declared = _declared(spec) if any(agent.tools for agent in spec.agents.values()) else []
+    declared = declared_tools(spec) if any(agent.tools for agent in spec.agents.values()) else []
     for name, agent in spec.agents.items():
         for index, reference in enumerate(agent.tools or ()):
             if not _is_declared(spec, declared, reference):
                 yield _undeclared(spec, declared, pointer(("agents", name, "tools", index)), reference)
 
 
-def _is_declared(spec: Spec, declared: list[_Declared], reference: str) -> bool:
-    by_name = {tool.reference for tool in declared} | {item.id for item in spec.tools.http_executors}
-    if reference in by_name:
-        return True
+def _is_declared(spec: Spec, declared: list[Declared], reference: str) -> bool:
+    is_executor = reference in {item.id for item in spec.tools.http_executors}
+    return is_executor or find_declared(spec, declared, reference) is not None
+
+
+def find_declared(spec: Spec, declared: list[Declared], reference: str) -> Declared | None:
+    """The declared tool that a reference means: as it is declared, by its id, or in any other form."""
+    for tool in declared:
+        if reference == tool.reference:
+            return tool
     info = resolve_reference(spec, reference)
-    return any(_is_same(tool.info, info) for tool in declared) or any(
-        tool.info is not None and tool.info.id == reference for tool in declared
-    )
+    for tool in declared:
+        if _is_same(tool.info, info) or (tool.info is not None and tool.info.id == reference):
+            return tool
+    return None
 
 
-def _undeclared(spec: Spec, declared: list[_Declared], at: str, reference: str) -> Issue:
+def _undeclared(spec: Spec, declared: list[Declared], at: str, reference: str) -> Issue:
     known = {tool.info.id if tool.info else tool.reference for tool in declared}
     known |= {item.id for item in spec.tools.http_executors}
     if resolve_reference(spec, reference):
@@ -158,7 +171,8 @@ def _undeclared(spec: Spec, declared: list[_Declared], at: str, reference: str) 
 
 
 def check_tool_counts(spec: Spec) -> Iterator[Issue]:
-    everything = len(spec.tools.python) + len(spec.tools.http_executors)
+    plugins = sum(1 for _ in plugin_tools(spec))
+    everything = len(spec.tools.python) + len(spec.tools.http_executors) + plugins
     for name, agent in spec.agents.items():
         number = everything if agent.tools is None else len(agent.tools)
         if number > MANY_TOOLS:
@@ -172,7 +186,7 @@ def check_tool_counts(spec: Spec) -> Iterator[Issue]:
 
 def check_consent(spec: Spec) -> Iterator[Issue]:
     """A rule for a tool that the workflow does not have has no effect."""
-    declared = _declared(spec) if spec.security.consent else []
+    declared = declared_tools(spec) if spec.security.consent else []
     for reference in spec.security.consent:
         if not _is_declared(spec, declared, reference):
             known = [tool.info.id for tool in declared if tool.info]

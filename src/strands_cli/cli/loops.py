@@ -1,8 +1,10 @@
 """Running a coroutine to its end from a command."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from threading import Thread
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -13,6 +15,7 @@ _FAREWELL_SECONDS = 0.5
 def run_async(main: Coroutine[Any, Any, T]) -> T:
     """As asyncio.run, but a body that ignores its cancellation does not hold up the end of the command."""
     loop = asyncio.new_event_loop()
+    loop.set_default_executor(_Daemons())
     task = loop.create_task(_with_farewell(main))
     try:
         return loop.run_until_complete(task)
@@ -23,6 +26,24 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
         raise
     finally:
         loop.close()
+
+
+class _Daemons(ThreadPoolExecutor):
+    """Work that hangs in a thread, such as a client that reads from a silent server, holds nobody up."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
+        future: Future[T] = Future()
+        Thread(target=_settle, args=(future, lambda: fn(*args, **kwargs)), daemon=True).start()
+        return future
+
+
+def _settle(future: "Future[T]", work: Callable[[], T]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(work())
+    except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+        future.set_exception(error)
 
 
 async def _with_farewell(main: Coroutine[Any, Any, T]) -> T:

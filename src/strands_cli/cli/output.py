@@ -44,7 +44,8 @@ def _as_json(value: object) -> object:
 
 def print_error(error: StrandsError, *, as_json: bool) -> None:
     if as_json:
-        print_json({"error": error_document(error)})
+        kept = {"kept": result_document(error.kept)} if error.kept is not None else {}
+        print_json({"error": error_document(error), **kept})
         return
     if isinstance(error, SpecError | UnsupportedError) and error.issues:
         print_issues(error.issues, err=True)
@@ -59,6 +60,25 @@ def error_document(error: StrandsError) -> dict[str, Any]:
     if isinstance(error, SpecError | UnsupportedError):
         document["issues"] = [issue_document(issue) for issue in error.issues]
     return document
+
+
+def result_document(result: Any) -> dict[str, Any]:
+    """A RunResult for programs."""
+    return {
+        **{name: getattr(result, name) for name in ("name", "pattern", "last_response", "output")},
+        "steps": [
+            {name: getattr(step, name) for name in step.__struct_fields__}
+            | {"usage": _usage_document(step.usage)}
+            for step in result.steps
+        ],
+        "usage": _usage_document(result.usage),
+        "duration": result.duration,
+        "artifacts": [str(path) for path in result.artifacts],
+    }
+
+
+def _usage_document(usage: Any) -> dict[str, int]:
+    return {name: getattr(usage, name) for name in ("input_tokens", "output_tokens", "total_tokens")}
 
 
 def print_bug(error: Exception, *, as_json: bool) -> None:

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -13,6 +13,9 @@ from strands_cli.cli.arguments import json_option
 from strands_cli.cli.output import count, issue_document, print_issues, print_json, print_note
 from strands_cli.cli.variables import read_variables, var_option
 from strands_cli.errors import Issue, SpecError, UnsupportedError, UsageError
+
+if TYPE_CHECKING:
+    from strands_cli.types import Spec
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _SKIPPED = frozenset({"node_modules", "__pycache__"})
@@ -97,11 +100,23 @@ def _looks_like_a_workflow(file: Path) -> bool:
 
 def _check(file: Path, variables: dict[str, Any]) -> Checked:
     from strands_cli.capability import check_capability
+    from strands_cli.capability.models import missing_for_models
     from strands_cli.loader import examine
 
     spec, issues = examine(file, variables)
-    found = check_capability(spec, issues).issues if spec is not None else ()
-    return Checked(file, tuple(issues), found)
+    if spec is None:
+        return Checked(file, tuple(issues), ())
+    # What a broken file has as its provider may not be what it means.
+    lacking = () if issues else (*missing_for_models(spec), *_missing_for_telemetry(spec))
+    return Checked(file, tuple(issues), (*check_capability(spec, issues).issues, *lacking))
+
+
+def _missing_for_telemetry(spec: "Spec") -> Iterator[Issue]:
+    if spec.telemetry.otlp_endpoint is not None:
+        from strands_cli.telemetry.exporting import missing_exporter
+
+        for reason, remedy in missing_exporter(spec.telemetry):
+            yield spec.issue("/telemetry/otlp_endpoint", reason, remedy, "warning")
 
 
 def _document(checked: list[Checked], strict: bool) -> dict[str, Any]:

@@ -1,0 +1,147 @@
+"""`strands run`"""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from strands_cli.cli.arguments import json_option
+from strands_cli.cli.logs import prepare_logs
+from strands_cli.cli.loops import run_async
+from strands_cli.cli.output import print_json, result_document, tool_output_aside
+from strands_cli.cli.variables import var_option
+from strands_cli.cli.workflow.plan import show_plan
+from strands_cli.cli.workflow.source import file_argument, load_given
+from strands_cli.errors import ProviderError, UsageError
+from strands_cli.loader import load_spec
+from strands_cli.loader.inputs import resolve_inputs
+from strands_cli.loader.secrets import read_secrets
+from strands_cli.providers.choice import model_of, with_choice
+from strands_cli.providers.table import PROVIDERS, missing
+from strands_cli.secrets import Redactor
+from strands_cli.types import RunResult, Spec
+
+
+@click.command()
+@file_argument
+@var_option
+@click.option("--ask", is_flag=True, help="Ask for inputs that are missing.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path(), help="The directory for artifacts.")
+@click.option("--force", is_flag=True, help="Let artifacts take the place of files that are there.")
+@click.option("--trace", is_flag=True, help="Write a record of the run beside the artifacts.")
+@click.option("--verbose", "-v", is_flag=True, help="Show what goes to tools.")
+@click.option("--dry-run", is_flag=True, help="Check everything, show the plan, and ask no model.")
+@click.option("--yes", "-y", is_flag=True, help="Give consent to whatever asks for it.")
+@click.option("--provider", type=click.Choice(sorted(PROVIDERS)), help="Another provider than the file's.")
+@click.option("--model", help="Another model than the file's.")
+@click.option("--host", help="Where the provider listens.")
+@json_option
+def run(
+    *,
+    file: Path,
+    pairs: tuple[str, ...],
+    ask: bool,
+    out: Path,
+    force: bool,
+    trace: bool,
+    verbose: bool,
+    dry_run: bool,
+    yes: bool,
+    provider: str | None,
+    model: str | None,
+    host: str | None,
+    as_json: bool,
+) -> None:
+    """Run a workflow: ask its agents, call their tools, write its artifacts.
+
+    The last answer goes to standard output, progress to standard error. Ctrl-C ends the run cleanly; what
+    is finished is kept.
+    """
+    spec = load_given(file, pairs)
+    spec = load_spec(file, {**spec.variables, **_asked(spec)}) if ask else spec
+    spec = with_choice(spec, provider=provider, model=model, host=host)
+    inputs = resolve_inputs(spec)
+    _require_models(spec)
+    if dry_run:
+        _require_all(spec, inputs, out, force)
+        show_plan(spec, as_json=as_json)
+        return
+    prepare_logs(Redactor(read_secrets(spec).values()))
+    with tool_output_aside():
+        result = run_async(_run(spec, verbose=verbose, yes=yes, directory=out, force=force, trace=trace))
+    if as_json:
+        print_json(result_document(result))
+    else:
+        click.echo(result.last_response)
+
+
+def _asked(spec: Spec) -> dict[str, str]:
+    """The inputs that are missing, from the person at the terminal."""
+    from strands_cli.cli.asking import ask_for, can_ask
+
+    known = {**spec.inputs.values, **spec.variables}
+    wanted = {
+        name: declared
+        for name, declared in spec.inputs.required.items()
+        if name not in known and declared.default is msgspec.UNSET
+    }
+    if wanted and not can_ask():
+        raise UsageError("--ask needs a terminal.", hint=f"Give --var {next(iter(wanted))}=…")
+    return {name: ask_for(name, declared) for name, declared in wanted.items()}
+
+
+def _require_models(spec: Spec) -> None:
+    """What is missing is said before anything is done, and not when its step comes."""
+    for agent in spec.agents:
+        choice = model_of(spec, agent)
+        for reason, remedy in missing(choice) if choice else ():
+            raise ProviderError(reason, hint=remedy)
+
+
+def _require_all(spec: Spec, inputs: dict[str, Any], out: Path, force: bool) -> None:
+    """What a run looks at before its first step."""
+    from strands_cli.artifacts import check_targets
+    from strands_cli.exec.run import require_supported
+
+    require_supported(spec)
+    read_secrets(spec)
+    check_targets(spec, out, force=force, scope={**inputs, "inputs": inputs})
+
+
+async def _run(spec: Spec, *, verbose: bool, yes: bool, **options: Any) -> RunResult:
+    from strands_cli.cli.asking import Terminal, can_ask, consent_for
+    from strands_cli.cli.progress import open_progress
+    from strands_cli.exec.run import run
+    from strands_cli.exec.state import RunOptions
+    from strands_cli.toolkit.cancellation import Cancellation
+    from strands_cli.tools import get_registry
+
+    cancel = Cancellation()
+    _stop_on_interrupt(cancel.set)
+    with open_progress(verbose=verbose) as progress:
+        terminal = Terminal(cancel, progress.asking) if can_ask() else None
+        given = RunOptions(
+            listeners=(progress,),
+            ask_human=terminal.ask if terminal else None,
+            ask_consent=consent_for(get_registry().settings, yes=yes, terminal=terminal),
+            cancel=cancel,
+            **options,
+        )
+        return await run(spec, None, given)
+
+
+def _stop_on_interrupt(stop: Callable[[], None]) -> None:
+    """The first Ctrl-C ends the run cleanly; the second one ends the command at once."""
+    loop = asyncio.get_running_loop()
+
+    def interrupt() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        stop()
+
+    with suppress(NotImplementedError, ValueError, RuntimeError):  # not on Windows, nor in another thread
+        loop.add_signal_handler(signal.SIGINT, interrupt)
