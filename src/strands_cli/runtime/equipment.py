@@ -16,6 +16,7 @@ from strands.hooks import (
     BeforeInvocationEvent,
     BeforeToolCallEvent,
     BeforeToolsEvent,
+    MessageAddedEvent,
 )
 from strands.interrupt import InterruptException
 from strands.middleware import (
@@ -31,6 +32,7 @@ from strands.types.tools import ToolResult as SdkToolResult
 from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.events import ToolFinished, ToolStarted
 from strands_cli.runtime.answers import Listening, kept_text, mend
+from strands_cli.runtime.history import make_quick
 from strands_cli.runtime.stopping import STOPPED_TEXT, stopped_answer, until_stopped
 from strands_cli.runtime.turns import AskConsent, ModelTurn, PendingCall, call_ids, pending_calls
 from strands_cli.toolkit.arguments import parse_object
@@ -66,6 +68,7 @@ def equip(
     agent.add_hook(equipment.begin_call, BeforeToolCallEvent)
     agent.add_hook(equipment.end_call, AfterToolCallEvent)
     agent.add_hook(equipment.end_turn, AfterToolsEvent)
+    agent.add_hook(make_quick, MessageAddedEvent)
     return equipment
 
 
