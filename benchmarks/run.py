@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-BENCHMARKS = ("cold_start", "growth", "calls", "sandbox", "executables")
+BENCHMARKS = ("cold_start", "growth", "calls", "runs", "sandbox", "executables", "plugins")
 
 
 def main(names: list[str]) -> int:
