@@ -185,15 +185,6 @@ def test_branches_run_at_once_and_are_reduced_in_the_order_of_the_file(
     assert responses(result) == ["slow", "quick", "all"]
 
 
-def test_branches_share_no_memory(flow: Flow, model: ScriptedModel) -> None:
-    model.otherwise = "ok"
-    branches = [{"id": f"b{number}", "steps": steps("one", "two")} for number in range(3)]
-    flow.run("parallel", {"branches": branches})
-    assert [len(request.messages) for request in model.requests] == [2] * 6 or all(
-        len(request.messages) <= 2 for request in model.requests
-    )
-
-
 def test_a_branch_that_fails_ends_the_others_cleanly(flow: Flow, model: ScriptedModel) -> None:
     model.enqueue(Pause(20), "never").enqueue(ConnectionRefusedError("refused"))
     branches = [{"id": "slow", "steps": steps("x")}, {"id": "bad", "steps": steps("y")}]
