@@ -15,7 +15,9 @@ from strands_cli.errors import ToolError
 from strands_cli.sandbox.profile import Profile
 from strands_cli.sandbox.spawning import SpawnerLost
 
-Why = Literal["exited", "timeout", "idle", "memory", "processes", "output", "cancelled", "killed", "lost"]
+Why = Literal[
+    "exited", "answered", "timeout", "idle", "memory", "processes", "output", "cancelled", "killed", "lost"
+]
 """`exited`: by itself, be it by a signal. `lost`: its keeper was killed. All others: ended by us."""
 
 _HINTS = {
@@ -49,6 +51,7 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _WHY_TEXT: dict[Why, str] = {
+    "answered": "was ended, since it had answered",
     "timeout": "did not end in time",
     "idle": "said nothing for too long",
     "memory": "used more memory than it may",

@@ -128,12 +128,14 @@ async def complete_confined(
     seconds: float | None = None,
     idle_seconds: float | None = None,
     on_stderr_line: Callable[[str], object] | None = None,
+    until: Callable[[bytes], bool] | None = None,
 ) -> Finished:
     """Gives a started executable its input and collects what it says until it ends, or its time does.
 
     `seconds` is by default the profile's; `idle_seconds` bounds the silence between two pieces of output.
+    Once `until` is true of what it has printed, that is the whole answer: it is ended then (`answered`).
     """
-    call = _Call(confined, idle_seconds, on_stderr_line)
+    call = _Call(confined, idle_seconds, on_stderr_line, until)
     limit = confined.profile.seconds if seconds is None else seconds
     timer = asyncio.get_running_loop().call_later(limit, confined.terminate, "timeout")
     outlet = Outlet(confined.stdin, input, confined.close_pipe)
@@ -151,13 +153,19 @@ class _Call:
     """The output of one call, and the watch over it."""
 
     def __init__(
-        self, confined: Confined, idle_seconds: float | None, on_stderr_line: Callable[[str], object] | None
+        self,
+        confined: Confined,
+        idle_seconds: float | None,
+        on_stderr_line: Callable[[str], object] | None,
+        until: Callable[[bytes], bool] | None,
     ) -> None:
         self._confined = confined
         self._idle_seconds = idle_seconds
         self._started = self._last_heard = time.monotonic()
         self._loop = asyncio.get_running_loop()
         self._idle_timer: asyncio.TimerHandle | None = None
+        self._until = until
+        self._enough: asyncio.Future[None] = self._loop.create_future()
         self._most = confined.profile.output_bytes
         self._stdout = Intake(confined.stdout, self._most, heard=self._heard_stdout)
         self._stderr = Intake(
@@ -171,7 +179,9 @@ class _Call:
         confined = self._confined
         try:
             async with asyncio.timeout(limit + GRACE_SECONDS + _ANSWER_SECONDS):
-                await confined.exited()
+                await self._exited_or_enough()
+                if self._enough.done():
+                    return Exit(why="answered")
                 if not confined.has_ended:
                     await self._drain(DRAIN_SECONDS)
                     confined.kill("exited")
@@ -182,12 +192,22 @@ class _Call:
         self._stderr.drain()
         return ending
 
+    async def _exited_or_enough(self) -> None:
+        if self._until is None:
+            await self._confined.exited()
+            return
+        exited = asyncio.ensure_future(self._confined.exited())
+        try:
+            await asyncio.wait([exited, self._enough], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            exited.cancel()
+
     async def _drain(self, seconds: float) -> None:
         await asyncio.wait([self._stdout.at_end, self._stderr.at_end], timeout=seconds)
 
     def finished(self, ending: Exit) -> Finished:
         stderr = self._stderr.data
-        failed = ending.why != "exited" or ending.status != 0
+        failed = ending.why != "answered" and (ending.why != "exited" or ending.status != 0)
         profile, cwd = self._confined.profile, str(self._confined.cwd)
         return Finished(
             exit=ending,
@@ -209,6 +229,8 @@ class _Call:
         self._last_heard = time.monotonic()
         if total > self._most:
             self._confined.kill("output")
+        elif self._until is not None and not self._enough.done() and self._until(self._stdout.data):
+            self._enough.set_result(None)
 
     def _heard_stderr(self, total: int) -> None:
         self._last_heard = time.monotonic()
@@ -230,8 +252,10 @@ async def _hand_over(handle: SpawnerHandle, request: bytes, descriptors: list[in
 
 def _request(argv: Sequence[str], profile: Profile, cwd: Path, found: Abilities) -> bytes:
     place = os.path.realpath(cwd)
-    reads = [*map(os.path.realpath, profile.reads), place]
     writes = [*map(os.path.realpath, profile.writes)]
+    reads = [path for path in map(os.path.realpath, profile.reads) if path not in writes]
+    if not any(Path(place).is_relative_to(path) for path in writes):
+        reads.append(place)  # in a room the later mount wins: what may be written must not become read-only
     if "/" in (*reads, *writes):
         raise ToolError("The whole file system cannot be given to an executable", code="unavailable")
     shares_processes = not found.room and found.landlock < _SIGNAL_SCOPE_ABI
