@@ -6,8 +6,9 @@ parent with one of the two or with `.git`, else the current directory), then fro
 
 import os
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -26,6 +27,13 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The largest response body that is read."""
 
 
+class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[sandbox]`: how executables are confined."""
+
+    accept: Literal["", "seccomp"] = ""
+    """A lower level that is accepted: `seccomp` where there is neither Landlock nor namespaces."""
+
+
 class _FileSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The keys of the settings file, as they are written there."""
 
@@ -34,6 +42,10 @@ class _FileSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     threads: int = DEFAULT_THREADS
     timeout: float | None = None
     http: HttpSettings = HttpSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+
+
+_TABLES = {"http": HttpSettings, "sandbox": SandboxSettings}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +61,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     """An upper bound in seconds on every tool call."""
     http: HttpSettings = HttpSettings()
+    sandbox: SandboxSettings = SandboxSettings()
     bypass_consent: bool = False
 
     @property
@@ -71,6 +84,7 @@ def load_settings(start: Path | None = None, environment: Mapping[str, str] = os
         threads=values.threads,
         timeout=values.timeout,
         http=values.http,
+        sandbox=values.sandbox,
         bypass_consent=environment.get("BYPASS_TOOL_CONSENT", "").strip().lower() in _TRUE_WORDS,
     )
 
@@ -104,6 +118,12 @@ def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
     """Where derived data is kept; everything in it may be deleted at any time."""
     base = environment.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "strands-cli"
+
+
+def config_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where a user keeps what holds for every project: plugins, and what was decided about them."""
+    base = environment.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "strands-cli"
 
 
 def answers_directory() -> Path:
@@ -155,12 +175,14 @@ def _convert(table: dict[str, Any], file: Path | None) -> _FileSettings:
 
 def _refusal(reason: str, table: dict[str, Any], file: Path | None) -> SpecError:
     known = _FileSettings.__struct_fields__
-    http = table.get("http")
-    inner = http if isinstance(http, dict) else {}
+    inner = {name: part.__struct_fields__ for name, part in _TABLES.items()}
     unknown = [key for key in table if key not in known] or [
-        key for key in inner if key not in HttpSettings.__struct_fields__
+        key
+        for name, names in inner.items()
+        for key in (table[name] if isinstance(table.get(name), dict) else ())
+        if key not in names
     ]
-    hint = did_you_mean(unknown[0], (*known, *HttpSettings.__struct_fields__)) if unknown else ""
+    hint = did_you_mean(unknown[0], [*known, *chain(*inner.values())]) if unknown else ""
     remedy = hint or f"The keys are {', '.join(known)}."
     issue = Issue(file=str(file), line=_line_of(unknown, file), reason=reason, remediation=remedy)
     return SpecError(f"{issue.place}: {reason}", hint=remedy, issues=[issue])

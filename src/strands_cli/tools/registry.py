@@ -116,7 +116,8 @@ class ToolRegistry:
 
         info = reference if isinstance(reference, ToolInfo) else self.require(reference)
         loaded = self._snapshot.loaded
-        key = f"{info.source}:{info.file}:{info.reference}" if info.source == "file" else info.reference
+        named_by_file = info.source in ("file", "plugin")  # a workflow may bring some that are not listed
+        key = f"{info.source}:{info.file}:{info.reference}" if named_by_file else info.reference
         if key not in loaded:
             loaded[key] = load_tool(info, self._snapshot.settings)
         return loaded[key]
@@ -135,10 +136,16 @@ class ToolRegistry:
             return f"There is {name} in version {', '.join(versions)}."
         if is_path(reference):
             return "There is no such file, or no such tool in it: 'strands tool check FILE' says more."
+        if broken := self._broken_plugin(name.partition("__")[0]):
+            return f"Its plugin is not in order: {broken.reason} ({broken.place})"
         match = closest(
             name.rpartition(":")[2].rpartition(".")[2], {info.id for info in self._snapshot.infos}
         )
         return f"Did you mean {match!r}? {LISTING_HINT}" if match else LISTING_HINT
+
+    def _broken_plugin(self, name: str) -> Issue | None:
+        issues = (issue for issue in self._snapshot.issues if issue.file.endswith(f"/{name}/plugin.json"))
+        return next(issues, None)
 
     def _read_file(self, reference: str) -> ToolInfo | None:
         from strands_cli.tools._discovery.sources import read_reference

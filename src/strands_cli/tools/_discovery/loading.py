@@ -15,12 +15,17 @@ from strands_cli.settings import Settings
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.foreign import as_tool
 from strands_cli.toolkit.info import ToolInfo
+from strands_cli.tools._discovery.references import PLUGIN
 
 _IMPORTED_BY_NAME = ("native", "package", "callable")
 
 
 def load_tool(info: ToolInfo, settings: Settings) -> Tool:
     """Imports the tool's module and makes the tool; ToolError names the file, the line and the reason."""
+    if info.source == PLUGIN:
+        from strands_cli.plugins.tool import load_plugin_tool
+
+        return load_plugin_tool(info, settings)
     try:
         module = _import(info, settings)
         attribute = getattr(module, info.callable_name)

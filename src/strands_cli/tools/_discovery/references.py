@@ -7,6 +7,7 @@ import msgspec
 from strands_cli.toolkit.info import ToolInfo, version_key
 
 NATIVE = "native"
+PLUGIN = "plugin"
 _NATIVE_PREFIX = "native:"
 _LEGACY_PREFIX = "strands_tools."
 

@@ -12,8 +12,9 @@ from strands_cli.settings import Settings
 from strands_cli.toolkit.info import ToolInfo
 from strands_cli.tools._discovery.cache import Cache
 from strands_cli.tools._discovery.packages import locate_module, scan_packages
+from strands_cli.tools._discovery.plugins import scan_plugins
 from strands_cli.tools._discovery.reading import Reading, join_parts
-from strands_cli.tools._discovery.references import NATIVE
+from strands_cli.tools._discovery.references import NATIVE, PLUGIN
 from strands_cli.tools._discovery.scan import scan_directory
 
 _NATIVE_DIRECTORY = Path(os.path.dirname(os.path.dirname(__file__)))  # noqa: PTH120 - cheap: every listing pays it
@@ -36,6 +37,10 @@ def _packages(_: Settings, cache: Cache) -> Reading:
     return scan_packages(cache=cache)
 
 
+def _plugins(settings: Settings, cache: Cache) -> Reading:
+    return scan_plugins(settings, cache)
+
+
 def _project(settings: Settings, cache: Cache) -> Reading:
     return scan_directory(settings.tools_directory, package="tools", source="project", origin="", cache=cache)
 
@@ -47,6 +52,7 @@ def _callables(settings: Settings, _: Cache) -> Reading:
 SOURCES: dict[str, Callable[[Settings, Cache], Reading]] = {
     NATIVE: _native,
     "package": _packages,
+    PLUGIN: _plugins,
     "project": _project,
     "callable": _callables,
 }

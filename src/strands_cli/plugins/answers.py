@@ -1,0 +1,201 @@
+"""From what an executable printed, and how it ended, to a value or a ToolFailed."""
+
+import json
+import signal
+from typing import Any, NoReturn
+
+from strands_cli.errors import ToolFailed
+from strands_cli.sandbox.confined_executable import Exit, Why
+from strands_cli.sandbox.executables import Finished
+from strands_cli.secrets import Redactor
+
+PROGRESS_MARK = "strands:progress "
+"""A line on standard error that begins so is progress; all else there is for people."""
+
+EXIT_CODES = {
+    66: "not_found",
+    68: "network",
+    69: "unavailable",
+    75: "network",
+    77: "forbidden",
+    78: "unavailable",
+    126: "unavailable",
+    127: "unavailable",
+}
+"""Exit statuses that say why, as sysexits.h and shells have them; every other one is `failed`."""
+OWN_CODES = frozenset({"failed", "not_found", "forbidden", "conflict", "network"})
+"""The codes that an executable may give its own error: `{"error": {"code": …, "message": …}}`."""
+
+_WHY_CODES: dict[Why, str] = {
+    "timeout": "timeout",
+    "idle": "timeout",
+    "cancelled": "cancelled",
+    "output": "output_invalid",
+}
+_SIGNAL_TEXTS = {
+    signal.SIGXCPU: "used more processor time than it may",
+    signal.SIGXFSZ: "wrote a larger file than it may",
+    signal.SIGSYS: "made a system call that it may not make",
+}
+_TAIL_CHARACTERS = 1500
+_STREAMS_HINT = "A tool prints one JSON value on standard output, and everything else on standard error."
+
+
+def value_of(tool_id: str, finished: Finished, redactor: Redactor, *, is_read_only: bool = False) -> Any:
+    """The answer of an executable that has ended; ToolFailed where it failed or has none.
+
+    A tool that only reads has nothing left to do once it has answered: how it ends then does not count.
+    """
+    ending = finished.exit
+    text = finished.stdout.decode("utf-8", "replace").strip()
+    if is_read_only and is_whole_answer(finished.stdout):
+        return answer(text, redactor)
+    if ending.why != "exited" or ending.status != 0:
+        _fail(tool_id, finished, text, redactor)
+    if not text:
+        raise ToolFailed(
+            f"{tool_id} ended without an answer",
+            code="output_invalid",
+            hint=_with_tail(_STREAMS_HINT, finished.stderr, redactor),
+        )
+    return answer(text, redactor)
+
+
+def is_whole_answer(printed: bytes) -> bool:
+    """Whether what was printed so far is one JSON object or array, with the end of its line."""
+    begins, ends = printed.lstrip()[:1], printed.rstrip()[-1:]
+    if not printed.endswith(b"\n") or (begins, ends) not in ((b"{", b"}"), (b"[", b"]")):
+        return False
+    try:
+        parsed(printed.decode("utf-8", "replace"))
+    except ValueError:
+        return False
+    return True
+
+
+def answer(text: str, redactor: Redactor) -> Any:
+    """The value of a printed text; ToolFailed where it is one of the error forms."""
+    try:
+        value = parsed(text)
+    except ValueError as error:
+        return _not_json(text, error, redactor)
+    return structured(value, redactor)
+
+
+def structured(value: Any, redactor: Redactor) -> Any:
+    """A JSON value as a tool's: all its keys are kept, whatever they are; the error forms raise."""
+    value = redactor.value(value)
+    if isinstance(value, dict):
+        refuse_error(value)
+    return _json_blocks(value) if isinstance(value, dict | list) else value
+
+
+def refuse_error(value: dict[str, Any]) -> None:
+    """ToolFailed for `{"error": …}` and for `{"success": false, …}`."""
+    error, success = value.get("error"), value.get("success")
+    if success is not False and (not error or success is True):
+        return
+    code = error.get("code") if isinstance(error, dict) else None
+    others = {key: inner for key, inner in value.items() if key not in ("error", "success")}
+    raise ToolFailed(
+        _error_text(value),
+        code=code if isinstance(code, str) and code in OWN_CODES else "failed",
+        details=[others] if others else [],
+    )
+
+
+def parsed(text: str) -> Any:
+    """Strict JSON; ValueError otherwise."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def tail(stderr: bytes, redactor: Redactor) -> str:
+    """The end of what was said on standard error, without progress."""
+    text = redactor.text(stderr.decode("utf-8", "replace"))
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(PROGRESS_MARK)]
+    return "\n".join(lines).strip()[-_TAIL_CHARACTERS:]
+
+
+def ending_text(ending: Exit) -> str:
+    """How an executable ended, as the rest of a sentence."""
+    if ending.why == "exited" and ending.signal in _SIGNAL_TEXTS:
+        return _SIGNAL_TEXTS[signal.Signals(ending.signal)]
+    return ending.text
+
+
+def code_of(ending: Exit) -> str:
+    if ending.why == "exited" and ending.signal is None:
+        return EXIT_CODES.get(ending.status or 0, "failed")
+    return _WHY_CODES.get(ending.why, "crashed")
+
+
+def _fail(tool_id: str, finished: Finished, text: str, redactor: Redactor) -> NoReturn:
+    ending = finished.exit
+    if ending.why == "exited" and ending.status is not None:
+        _raise_own_error(text, redactor)
+    code = code_of(ending)
+    if finished.hint is not None and code in ("failed", "crashed"):
+        code = "forbidden"
+    message = f"{tool_id} {ending_text(ending)}"
+    said = tail(finished.stderr, redactor) or redactor.text(text)[-_TAIL_CHARACTERS:]
+    raise ToolFailed(
+        f"{message}: {said}" if said else message,
+        code=code,
+        hint=redactor.text(finished.hint.text) if finished.hint else "",
+    )
+
+
+def _raise_own_error(text: str, redactor: Redactor) -> None:
+    """What the executable itself says about its failure counts more than its exit status."""
+    try:
+        value = redactor.value(parsed(text))
+    except ValueError:
+        return
+    if isinstance(value, dict):
+        refuse_error(value)
+
+
+def _error_text(value: dict[str, Any]) -> str:
+    error = value.get("error")
+    if isinstance(error, dict):
+        error = error.get("message") or error
+    for said in (error, value.get("message"), value.get("output")):
+        if said:
+            return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+    return "The tool says that it did not succeed, and not why"
+
+
+def _not_json(text: str, error: ValueError, redactor: Redactor) -> Any:
+    """Plain text is an answer too; what was meant as JSON comes with a remark, as does what precedes it."""
+    if text[0] in "{[":
+        remark = f"This looks like JSON and is none: {error}. The tool's author has to quote its values."
+        return _blocks({"text": redactor.text(text)}, {"text": remark})
+    before, _, last = text.rpartition("\n")
+    if before and last[:1] == "{":
+        try:
+            value = structured(parsed(last), redactor)
+        except ValueError:
+            return redactor.text(text)
+        remark = f"Before its answer it printed: {redactor.text(before.strip())}"
+        return _blocks(*value["content"], {"text": remark})
+    return redactor.text(text)
+
+
+def _json_blocks(value: Any) -> dict[str, Any]:
+    return _blocks({"json": value})
+
+
+def _blocks(*content: dict[str, Any]) -> dict[str, Any]:
+    return {"status": "success", "content": list(content)}
+
+
+def _with_tail(hint: str, stderr: bytes, redactor: Redactor) -> str:
+    said = tail(stderr, redactor)
+    return f"{hint} It said: {said}" if said else hint
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"JSON has no {name}")

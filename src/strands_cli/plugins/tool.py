@@ -1,0 +1,192 @@
+"""Tools of a plugin: each call is a process of its own, or a message to a worker, under confinement."""
+
+import logging
+import time
+from typing import Any
+
+from strands_cli.errors import Issue, ToolError, ToolFailed
+from strands_cli.plugins.answers import PROGRESS_MARK, is_whole_answer, parsed, value_of
+from strands_cli.plugins.configured import configured
+from strands_cli.plugins.launching import Launch, input_of, launch_of
+from strands_cli.plugins.manifest import CliTool
+from strands_cli.plugins.parking import parking
+from strands_cli.plugins.reading import Plugin, contract_of, read_plugin
+from strands_cli.plugins.state import refuse_unapproved
+from strands_cli.plugins.workers import workers
+from strands_cli.sandbox.confined_executable import Confined
+from strands_cli.sandbox.executables import GRACE_SECONDS, Finished, complete_confined, start_confined
+from strands_cli.sandbox.spawning import SpawnerLost
+from strands_cli.secrets import Redactor
+from strands_cli.settings import Settings
+from strands_cli.toolkit.call import call_tool
+from strands_cli.toolkit.context import ToolContext, inside_of
+from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.decorator import FunctionTool
+from strands_cli.toolkit.info import ToolInfo
+from strands_cli.toolkit.unwrap import value_of_result
+
+MOST_PROGRESS = 1000
+"""Words of progress that are passed on from one call."""
+_MARGIN_SHARE, _MARGIN_SECONDS = 0.1, GRACE_SECONDS + 0.1
+"""How long before its deadline a process is asked to end, so that what it said can still be told."""
+
+_log = logging.getLogger(__name__)
+
+
+def load_plugin_tool(info: ToolInfo, settings: Settings) -> Tool:
+    """The tool that a listing showed; ToolError where its plugin is no longer in order."""
+    from pathlib import Path
+
+    reading = read_plugin(Path(info.file).parent)
+    declared = reading.plugin.tool(info.id) if reading.plugin else None
+    if reading.plugin is None or declared is None:
+        issue = next(iter(reading.issues), None) or Issue(
+            reason=f"it declares no tool {info.callable_name!r} any more", file=info.file
+        )
+        raise ToolError(
+            f"Failed to load tool '{info.id}': {issue.reason} ({issue.place})",
+            code="unavailable",
+            hint=issue.remediation,
+            issue=issue,
+        )
+    return plugin_tool(reading.plugin, declared, settings, origin=info.origin)
+
+
+def plugin_tool(plugin: Plugin, declared: CliTool, settings: Settings, *, origin: str = "") -> FunctionTool:
+    """A tool whose body is an executable of a plugin; awaited with arguments by name, it gives its value."""
+
+    async def function(**arguments: Any) -> Any:
+        return value_of_result(await call_tool(made, {"name": made.id, "input": arguments}), made)
+
+    run = _Body(plugin, declared, settings).run
+    made = FunctionTool(
+        **contract_of(plugin.manifest, declared),
+        invoke=run,
+        function=function,
+        binding=lambda _: run,
+        origin=origin or str(plugin.directory),
+    )
+    return made
+
+
+class _Body:
+    def __init__(self, plugin: Plugin, declared: CliTool, settings: Settings) -> None:
+        self._plugin = plugin
+        self._declared = declared
+        self._settings = settings
+        self._id = plugin.manifest.tool_id(declared)
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        deadline = time.monotonic() + _limit(context)
+        refuse_unapproved(self._plugin.name, self._plugin.place, self._settings.project)
+        found = await configured(self._plugin.manifest, self._declared)
+        accept = self._settings.sandbox.accept
+        launch = launch_of(self._plugin, self._declared, found, context.workspace, accept)
+        progress = _Progress(context, found.redactor)
+        try:
+            if self._declared.mode == "worker":
+                return await self._ask_worker(launch, arguments, context, deadline, progress)
+            return await self._run_once(launch, arguments, deadline, progress)
+        except ToolError as error:
+            message = found.redactor.text(error.message)
+            raise ToolFailed(message, code=error.code, hint=error.hint) from None
+
+    async def _run_once(
+        self, launch: Launch, arguments: dict[str, Any], deadline: float, progress: "_Progress"
+    ) -> Any:
+        finished = await self._complete(launch, input_of(arguments), deadline, progress)
+        if self._may_start_ahead:
+            parking().prepare(launch)
+        _log.debug("%s %s after %.3f s", self._id, finished.exit.text, finished.seconds)
+        return value_of(self._id, finished, progress.redactor, is_read_only=self._is_read_only)
+
+    async def _complete(
+        self, launch: Launch, data: bytes, deadline: float, progress: "_Progress"
+    ) -> Finished:
+        for may_retry in (True, False):
+            try:
+                waiting = parking().take(launch) if self._may_start_ahead else None
+                confined = waiting or await _started(launch)
+                _log.debug("%s runs %s in %s", self._id, launch.argv, launch.cwd)
+                return await complete_confined(
+                    confined,
+                    input=data,
+                    seconds=_seconds_until(deadline),
+                    idle_seconds=self._declared.idle_timeout,
+                    on_stderr_line=progress.hear,
+                    until=is_whole_answer if self._is_read_only else None,
+                )
+            except SpawnerLost as lost:  # nothing of the call has run
+                if not may_retry:
+                    raise ToolFailed(f"{self._id} cannot be started: {lost}", code="unavailable") from lost
+        raise AssertionError("the second attempt answers")
+
+    async def _ask_worker(
+        self,
+        launch: Launch,
+        arguments: dict[str, Any],
+        context: ToolContext,
+        deadline: float,
+        progress: "_Progress",
+    ) -> Any:
+        worker = await workers().get(self._id, launch, progress.redactor)
+        return await worker.ask(
+            arguments,
+            key=context.key,
+            seconds=_seconds_until(deadline),
+            idle_seconds=self._declared.idle_timeout,
+            on_progress=progress.tell,
+        )
+
+    @property
+    def _is_read_only(self) -> bool:
+        """Then nothing can come after its answer, which therefore need not wait for its end."""
+        return bool(self._declared.annotations.get("readOnlyHint"))
+
+    @property
+    def _may_start_ahead(self) -> bool:
+        """What it does before it has its input, or when its host dies, must be without consequence."""
+        tool = self._declared
+        reads_only = self._is_read_only or not (tool.network or tool.files.write)
+        return tool.mode == "call" and bool(reads_only)
+
+
+class _Progress:
+    """Hands on what a process says about how far it has come."""
+
+    def __init__(self, context: ToolContext, redactor: Redactor) -> None:
+        self._context = context
+        self.redactor = redactor
+        self._count = 0
+
+    def hear(self, line: str) -> None:
+        """A line of standard error."""
+        if not line.startswith(PROGRESS_MARK):
+            return
+        said = line.removeprefix(PROGRESS_MARK).strip()
+        try:
+            self.tell(parsed(said))
+        except ValueError:
+            self.tell(said)
+
+    def tell(self, data: Any) -> None:
+        self._count += 1
+        if self._count <= MOST_PROGRESS:
+            self._context.progress(self.redactor.value(data))
+
+
+async def _started(launch: Launch) -> Confined:
+    return await start_confined(launch.argv, launch.profile, cwd=launch.cwd, accept=launch.accept)
+
+
+def _limit(context: ToolContext) -> float:
+    tool, given, _ = inside_of(context)
+    if given.timeout is not None:
+        return given.timeout
+    bound = given.settings.timeout if given.settings else None
+    return min(tool.timeout, bound) if bound else tool.timeout
+
+
+def _seconds_until(deadline: float) -> float:
+    rest = deadline - time.monotonic()
+    return max(0.01, rest - min(_MARGIN_SHARE * rest, _MARGIN_SECONDS))

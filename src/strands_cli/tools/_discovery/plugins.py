@@ -1,0 +1,138 @@
+"""The tools of plugins, as discovery hands them on: from manifests, or the cache where nothing changed."""
+
+import os
+import sys
+from functools import cache as once
+from pathlib import Path
+
+from strands_cli.errors import Issue, SpecError
+from strands_cli.plugins.places import MANIFEST_NAME, plugin_roots, plugins_in
+from strands_cli.settings import Settings
+from strands_cli.tools._discovery.cache import Cache, Shelf, open_shelf
+from strands_cli.tools._discovery.reading import Entry, Reading, join_parts
+
+# What reads a plugin is imported where there is one to be read: most listings have none.
+
+
+def scan_plugins(settings: Settings, cache: Cache | None = None) -> Reading:
+    """The tools of every plugin that is switched on: the project's, then the user's."""
+    parts = [_scan_root(root, settings, cache) for root in plugin_roots(settings).values()]
+    return join_parts(parts)
+
+
+def read_wanted_plugin(wanted: str, base: Path, settings: Settings) -> Reading:
+    """The tools of a plugin that a workflow names: by its name, or by its directory, relative to `base`."""
+    from strands_cli.plugins.state import is_disabled, read_state
+
+    found = _find_wanted(wanted, base, settings)
+    if found is None:
+        reason = f"There is no plugin {wanted!r}: neither of this name, nor as a directory below {base}."
+        return _refused(reason, "Name a plugin of 'strands plugin list', or a directory with a plugin.json.")
+    place, reading = found
+    try:
+        if not is_disabled(place, read_state()):
+            return reading
+    except SpecError as error:
+        return _refused(error.message, error.hint)
+    return _refused(
+        f"The plugin {wanted!r} is switched off.", f"'strands plugin enable {wanted}' switches it on."
+    )
+
+
+def _find_wanted(wanted: str, base: Path, settings: Settings) -> tuple[Path, Reading] | None:
+    for root in plugin_roots(settings).values():
+        for place in plugins_in(root):
+            reading = _read(place, settings)
+            if place.name == wanted or any(info.family == wanted for info in reading.infos):
+                return place, reading
+    place = base / Path(wanted).expanduser()
+    return (place, _read(place, settings)) if (place / MANIFEST_NAME).exists() else None
+
+
+def _refused(reason: str, remedy: str) -> Reading:
+    return Reading(issues=(Issue(reason=reason, remediation=remedy),))
+
+
+def _scan_root(root: Path, settings: Settings, cache: Cache | None) -> Reading:
+    try:
+        places = plugins_in(root)
+    except OSError as error:
+        reason = f"The directory cannot be read: {error.strerror}."
+        issue = Issue(file=str(root), reason=reason, remediation="Make it readable, or remove it.")
+        return Reading(issues=(issue,))
+    if not places:
+        return Reading()
+    from strands_cli.plugins.state import is_disabled, read_state
+
+    try:
+        state = read_state()
+    except SpecError as error:  # which plugins are switched off is not known, so none is on
+        return _refused(error.message, error.hint)
+    shelf = open_shelf(cache, f"{root}|plugins|{settings.project}|{_state_of_the_room()}")
+    parts = [_found(place, settings, shelf) for place in places if not is_disabled(place, state)]
+    shelf.close()
+    return join_parts(parts)
+
+
+def _found(place: Path, settings: Settings, shelf: Shelf) -> Reading | Entry:
+    found: Reading | Entry | None = shelf.find(str(place))
+    if found is None:
+        found = reading = _read(place, settings)
+        if not reading.issues:  # what would mend them may be a file that the reading did not get to
+            shelf.keep(str(place), reading)
+    if "logging" in sys.modules:  # somebody wants to know
+        import logging
+
+        log = logging.getLogger("strands_cli.plugins")
+        log.debug("%s: %d tools, %d problems", place, len(found.infos), len(found.issues))
+    return found
+
+
+def _read(place: Path, settings: Settings) -> Reading:
+    from strands_cli.plugins.reading import read_plugin
+
+    reading = read_plugin(place)
+    if reading.plugin is None:
+        return Reading(issues=reading.issues)
+    approval = _approval(reading.plugin.name, place, settings)
+    infos = reading.plugin.infos(_origin(place, settings))
+    return Reading(infos, approval.issues, (*reading.files, *approval.files))
+
+
+def _approval(name: str, place: Path, settings: Settings) -> Reading:
+    """Whether a plugin is as it was approved. Its files are hashed only where a lock names it."""
+    from strands_cli.plugins.contents import paths_of
+    from strands_cli.plugins.state import approvals, lock_files, unapproved, update_hint
+
+    locks = tuple(str(file) for file in lock_files(settings.project))
+    try:
+        if not any(approvals(place, settings.project)):
+            return Reading(files=locks)
+        changes = unapproved(place, settings.project)
+    except SpecError as error:
+        return Reading(issues=(Issue(reason=error.message, remediation=error.hint),), files=locks)
+    files = (*locks, *paths_of(place.resolve()))
+    if not changes:
+        return Reading(files=files)
+    issue = Issue(
+        file=str(place),
+        reason=f"The plugin {name} has changed since it was approved ({changes}); its tools do not run.",
+        remediation=update_hint(name),
+    )
+    return Reading(issues=(issue,), files=files)
+
+
+def _origin(place: Path, settings: Settings) -> str:
+    return str(place.relative_to(settings.project)) if place.is_relative_to(settings.project) else str(place)
+
+
+@once
+def _state_of_the_room() -> int:
+    """When the code that reads plugins was last written, as the cache does for its own."""
+    import strands_cli.plugins
+
+    try:
+        with os.scandir(os.path.dirname(strands_cli.plugins.__file__)) as listing:  # noqa: PTH120
+            return max(entry.stat().st_mtime_ns for entry in listing if entry.name.endswith(".py"))
+    except (OSError, ValueError):
+        return 0
