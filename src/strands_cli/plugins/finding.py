@@ -1,5 +1,6 @@
 """Every plugin there is, with all that is known of it: for the commands, which may take their time."""
 
+import logging
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,8 @@ from strands_cli.plugins.places import plugin_roots, plugins_in
 from strands_cli.plugins.reading import PluginReading, read_plugin
 from strands_cli.plugins.state import Approved, Changes, approvals, changes_since, is_disabled, read_state
 from strands_cli.settings import Settings
+
+_log = logging.getLogger("strands_cli.plugins")
 
 
 class Approval(msgspec.Struct, frozen=True):
@@ -40,7 +43,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 def find_plugins(settings: Settings) -> list[Found]:
     """All plugins of the project and of the user, those that are switched off or not in order included."""
     state = read_state()
-    return [
+    found = [
         Found(
             owner=owner,
             reading=read_plugin(place),
@@ -50,6 +53,10 @@ def find_plugins(settings: Settings) -> list[Found]:
         for owner, root in plugin_roots(settings).items()
         for place in plugins_in(root)
     ]
+    for one in found:
+        tools = len(one.reading.plugin.manifest.cli_tools) if one.reading.plugin else 0
+        _log.debug("%s: %d tools, %d problems", one.place, tools, len(one.reading.issues))
+    return found
 
 
 def find_plugin(name: str, settings: Settings) -> Found:

@@ -1,0 +1,1 @@
+"""`strands plugin`: the commands about directories of executables."""

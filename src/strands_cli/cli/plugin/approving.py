@@ -1,0 +1,88 @@
+"""What a person sees before a plugin is approved, and the question itself."""
+
+import difflib
+import sys
+from pathlib import Path
+
+import click
+
+from strands_cli.cli.output import count, print_note
+from strands_cli.cli.plugin.access import access_lines, accesses
+from strands_cli.cli.progress.text import clean, one_line
+from strands_cli.errors import ToolError
+from strands_cli.plugins.places import MANIFEST_NAME
+from strands_cli.plugins.reading import Plugin
+from strands_cli.plugins.state import Changes
+
+_MOST_LINES = 100
+_MOST_BYTES = 200_000
+
+
+def ask(question: str, *, yes: bool) -> None:
+    """Returns when it is approved; ToolError (`consent_required`, `denied`) when it is not."""
+    if yes:
+        return
+    if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+        raise ToolError(
+            "Nobody can be asked here, so nothing was changed.",
+            code="consent_required",
+            hint="Look at what is shown above; --yes approves it.",
+        )
+    if not click.confirm(question, default=False, err=True):
+        raise ToolError("You refused it; nothing was changed.", code="denied")
+
+
+def show_plugin(plugin: Plugin, files: dict[str, str], source: str) -> None:
+    """All that an approval would allow."""
+    manifest = plugin.manifest
+    origin = f" from {one_line(source)}" if source else ""
+    print_note(f"{manifest.name} {manifest.version}{origin}, {count(len(files), 'file')}")
+    if manifest.description:
+        print_note(f"  {one_line(manifest.description)}")
+    for tool in manifest.cli_tools:
+        about = f": {one_line(tool.description)}" if tool.description else ""
+        print_note(f"  {manifest.tool_id(tool)}  {one_line(tool.path)}{about}")
+        for access in accesses(manifest, tool):
+            print_note(f"    {one_line(access)}")
+
+
+def show_files(changes: Changes) -> None:
+    for what, names in (("new", changes.added), ("changed", changes.changed), ("gone", changes.removed)):
+        for name in names:
+            print_note(f"  {what:<7}  {one_line(name)}")
+
+
+def show_access(old: Plugin | None, new: Plugin) -> None:
+    """The access that is asked for and was not before, and the other way round."""
+    before = access_lines(old.manifest) if old else []
+    after = access_lines(new.manifest)
+    lost = [f"- {line}" for line in before if line not in after]
+    won = [f"+ {line}" for line in after if line not in before]
+    print_note("  access:" if lost or won else "  access: as before")
+    for line in (*lost, *won):
+        print_note(f"    {one_line(line)}")
+
+
+def show_texts(changes: Changes, old: Path, new: Path) -> None:
+    """What changed inside the files, definitions first."""
+    for name in sorted((*changes.changed, *changes.added), key=lambda name: (name != MANIFEST_NAME, name)):
+        before, after = _lines(old / name), _lines(new / name)
+        if before is None or after is None:
+            continue
+        lines = [*difflib.unified_diff(before, after, f"now/{name}", f"new/{name}", lineterm="")]
+        for line in lines[:_MOST_LINES]:
+            print_note(clean(line).replace("\n", " "))
+        if len(lines) > _MOST_LINES:
+            print_note(f"… {count(len(lines) - _MOST_LINES, 'line')} more")
+
+
+def _lines(file: Path) -> list[str] | None:
+    """The lines of a text; None where it is none, or too long to be read here."""
+    if file.is_symlink() or not file.exists():
+        return []
+    try:
+        if file.stat().st_size > _MOST_BYTES:
+            return None
+        return file.read_text("utf-8").splitlines()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,166 @@
+"""What a new plugin consists of, in each language: one tool that greets."""
+
+import msgspec
+
+TOOL = "greet"
+
+_BASH = r"""#!/bin/bash
+# JSON comes on standard input, JSON goes to standard output, and everything else to standard error.
+input=$(cat)
+name=$(jq -r '.name' <<<"$input")
+
+if [ -z "$name" ]; then
+  echo '{"error": "No name provided"}'
+  exit 0
+fi
+
+jq '{message: "Hello, \(.name)!"}' <<<"$input"
+"""
+
+_PYTHON = '''#!/usr/bin/env python3
+"""JSON comes on standard input, JSON goes to standard output, and everything else to standard error."""
+
+import json
+import sys
+
+given = json.load(sys.stdin)
+name = given["name"].strip()
+if name:
+    json.dump({"message": f"Hello, {name}!"}, sys.stdout)
+else:
+    json.dump({"error": "No name provided"}, sys.stdout)
+'''
+
+_NODE = """#!/usr/bin/env node
+// JSON comes on standard input, JSON goes to standard output, and everything else to standard error.
+let input = '';
+process.stdin.on('data', (chunk) => (input += chunk));
+process.stdin.on('end', () => {
+  const name = JSON.parse(input).name.trim();
+  const answer = name ? { message: `Hello, ${name}!` } : { error: 'No name provided' };
+  console.log(JSON.stringify(answer));
+});
+"""
+
+_C = r"""/* JSON comes on standard input, JSON goes to standard output, all else to standard error. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *read_all(void)
+{
+    size_t used = 0, room = 65536;
+    char *text = malloc(room);
+    while (text) {
+        size_t count = fread(text + used, 1, room - used - 1, stdin);
+        used += count;
+        if (count == 0)
+            break;
+        if (used + 1 == room)
+            text = realloc(text, room *= 2);
+    }
+    if (text)
+        text[used] = '\0';
+    return text;
+}
+
+/* The text between the quotes of a string, still escaped as JSON, so that it can be printed as it is. */
+static char *string_of(char *text, const char *key)
+{
+    char *start = strstr(text, key);
+    if (!start || !(start = strchr(start + strlen(key), '"')))
+        return NULL;
+    char *end = ++start;
+    while (*end && *end != '"')
+        end += end[0] == '\\' && end[1] ? 2 : 1;
+    *end = '\0';
+    return start;
+}
+
+int main(void)
+{
+    char *text = read_all();
+    char *name = text ? string_of(text, "\"name\":") : NULL;
+    if (name && *name)
+        printf("{\"message\": \"Hello, %s!\"}\n", name);
+    else
+        printf("{\"error\": \"No name provided\"}\n");
+    return 0;
+}
+"""
+
+_MAKEFILE = """cli-tools/greet: src/greet.c
+\tmkdir -p cli-tools
+\tcc -O2 -Wall -o $@ $<
+"""
+
+
+class Starter(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    """The tool's executable."""
+    files: dict[str, str]
+    """Texts by path; that of the tool itself is executable."""
+    binaries: tuple[str, ...] = ()
+    """Programs that the tool needs when it is called."""
+    build: tuple[str, ...] = ()
+    """A command that makes the executable, in the plugin's directory."""
+
+
+STARTERS = {
+    "python": Starter(
+        path="cli-tools/greet.py", files={"cli-tools/greet.py": _PYTHON}, binaries=("python3",)
+    ),
+    "bash": Starter(path="cli-tools/greet.sh", files={"cli-tools/greet.sh": _BASH}, binaries=("bash", "jq")),
+    "node": Starter(path="cli-tools/greet.js", files={"cli-tools/greet.js": _NODE}, binaries=("node",)),
+    "c": Starter(
+        path="cli-tools/greet",
+        files={"src/greet.c": _C, "Makefile": _MAKEFILE},
+        build=("cc", "-O2", "-Wall", "-o", "cli-tools/greet", "src/greet.c"),
+    ),
+}
+
+
+def manifest_of(name: str, starter: Starter) -> dict[str, object]:
+    """The `plugin.json` of a new plugin."""
+    requires = {"requires": {"binaries": list(starter.binaries)}} if starter.binaries else {}
+    return {
+        "name": name,
+        "version": "0.1.0",
+        "description": "Says hello.",
+        "cli_tools": [
+            {
+                "name": TOOL,
+                "path": starter.path,
+                "description": "Greet somebody by name. Say here what the tool does: the model reads it.",
+                "parameters": {
+                    "type": "object",
+                    "properties": {
+                        "name": {"type": "string", "description": "Who to greet", "examples": ["Ada"]}
+                    },
+                    "required": ["name"],
+                },
+                "output_schema": {
+                    "type": "object",
+                    "properties": {"message": {"type": "string"}},
+                    "required": ["message"],
+                },
+                "annotations": {"readOnlyHint": True},
+                **requires,
+            }
+        ],
+    }
+
+
+def readme_of(name: str, starter: Starter) -> str:
+    build = "\n`make` builds it again after a change of its source.\n" if starter.build else ""
+    return f"""# {name}
+
+A plugin with one tool, `{name}__{TOOL}`. `plugin.json` says what it takes, answers and may touch.
+{build}
+    strands plugin validate .
+    strands plugin test .
+    strands tool call {name}__{TOOL} name=Ada
+
+`strands plugin test` calls each tool with the `examples` of its parameters, in a copy of `fixtures/` if there
+is such a directory here: put files there that the tool reads.
+"""
