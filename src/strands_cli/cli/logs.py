@@ -1,4 +1,4 @@
-"""The log of a run: what the engine says only where it is asked for, and never a secret."""
+"""The log of a run never has a secret."""
 
 import logging
 
@@ -6,8 +6,7 @@ from strands_cli.secrets import Redactor
 
 
 def prepare_logs(redactor: Redactor) -> None:
-    """For commands that run agents. The engine warns of what our contract answers, with raw input in it."""
-    logging.getLogger("strands").addHandler(logging.NullHandler())
+    """For commands that run agents."""
     if redactor:
         for handler in logging.getLogger().handlers:
             handler.addFilter(_Redacting(redactor))

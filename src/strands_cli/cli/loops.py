@@ -20,9 +20,10 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
     try:
         return loop.run_until_complete(task)
     except KeyboardInterrupt:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            loop.run_until_complete(task)
+        if not task.done():  # a loop that is told to run a task to its end again would never stop
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                loop.run_until_complete(task)
         raise
     finally:
         loop.close()
@@ -55,3 +56,5 @@ async def _with_farewell(main: Coroutine[Any, Any, T]) -> T:
             task.cancel()
         if left:
             await asyncio.wait(left, timeout=_FAREWELL_SECONDS)
+        # After a failure the SDK leaves generators open, which asyncio complains about at the end.
+        await asyncio.get_running_loop().shutdown_asyncgens()

@@ -1,0 +1,152 @@
+"""Who is talked to: an agent of a workflow, or one that the command line describes."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from strands_cli.cli.output import print_warning
+from strands_cli.cli.workflow.source import load_given
+from strands_cli.errors import Issue, ProviderError, UnsupportedError, UsageError, did_you_mean
+from strands_cli.loader.inputs import resolve_inputs
+from strands_cli.providers.choice import model_of, with_choice
+from strands_cli.providers.table import missing
+from strands_cli.templates import TemplateError, render
+from strands_cli.types import AgentSpec, Chain, Spec, Step
+from strands_cli.types.spec import PythonTool, Runtime, Tools
+
+DEFAULT_PROVIDER = "local"
+DEFAULT_PROMPT = "You are a helpful assistant. Answer briefly and in plain text."
+_AGENT = "assistant"
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line says about whom to talk to."""
+
+    file: Path | None = None
+    agent: str | None = None
+    tools: tuple[str, ...] = ()
+    system: str | None = None
+    pairs: tuple[str, ...] = ()
+    provider: str | None = None
+    model: str | None = None
+    host: str | None = None
+
+
+class Partner(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is talked to."""
+
+    spec: Spec
+    agent: str
+    prompt: str
+    inputs: dict[str, Any]
+
+
+def choose(wanted: Wanted) -> Partner:
+    """The agent that is wanted, ready to be built; StrandsError where it cannot be."""
+    tools = _references(wanted.tools)
+    partner = _of_file(wanted, wanted.file, tools) if wanted.file else _of_options(wanted, tools)
+    choice = model_of(partner.spec, partner.agent)
+    for reason, remedy in missing(choice) if choice else ():
+        raise ProviderError(reason, hint=remedy)
+    return partner
+
+
+def _references(given: Iterable[str]) -> tuple[str, ...]:
+    """The tools of `--tools a,b --tools c`, each of which there is; files are those of this directory."""
+    from strands_cli.tools import get_registry
+    from strands_cli.tools._discovery.references import is_path
+
+    parts = [part.strip() for text in given for part in text.split(",")]
+    found = tuple(dict.fromkeys(part for part in parts if part))
+    for reference in found:
+        get_registry().require(reference)
+    return tuple(str(Path.cwd() / reference) if is_path(reference) else reference for reference in found)
+
+
+def _of_options(wanted: Wanted, tools: Sequence[str]) -> Partner:
+    for option, value in (("--agent", wanted.agent), ("--var", wanted.pairs)):
+        if value:
+            raise UsageError(
+                f"{option} is about a workflow, and no file is given.",
+                hint="Name the file: strands chat FILE",
+            )
+    prompt = DEFAULT_PROMPT if wanted.system is None else wanted.system
+    spec = Spec(
+        version=0,
+        name="chat",
+        runtime=Runtime(
+            provider=wanted.provider or DEFAULT_PROVIDER, model_id=wanted.model, host=wanted.host
+        ),
+        agents={_AGENT: AgentSpec(prompt=prompt)},
+        pattern=Chain(steps=(Step(agent=_AGENT),)),
+        tools=Tools(python=tuple(PythonTool(callable=reference) for reference in tools)),
+        file=Path.cwd() / "chat",
+    )
+    for issue in _problems(spec):
+        print_warning(f"{issue.reason} {issue.remediation}".strip())
+    return Partner(spec=spec, agent=_AGENT, prompt=prompt, inputs={})
+
+
+def _of_file(wanted: Wanted, file: Path, tools: Sequence[str]) -> Partner:
+    spec = load_given(file, wanted.pairs)
+    spec = with_choice(spec, provider=wanted.provider, model=wanted.model, host=wanted.host)
+    agent = _agent_of(spec, wanted.agent)
+    spec = _with_tools(spec, agent, tools)
+    inputs = resolve_inputs(spec)
+    _problems(spec)
+    prompt = _rendered(spec, agent, inputs) if wanted.system is None else wanted.system
+    return Partner(spec=spec, agent=agent, prompt=prompt, inputs=inputs)
+
+
+def _agent_of(spec: Spec, wanted: str | None) -> str:
+    names = ", ".join(spec.agents)
+    if wanted is None:
+        if len(spec.agents) > 1:
+            raise UsageError(
+                f"{spec.file} has several agents: {names}.", hint="Say which one with --agent NAME."
+            )
+        return next(iter(spec.agents))
+    if wanted not in spec.agents:
+        hint = did_you_mean(wanted, spec.agents) or f"The agents are {names}."
+        raise UsageError(f"There is no agent {wanted!r} in {spec.file}.", hint=hint)
+    return wanted
+
+
+def _with_tools(spec: Spec, agent: str, added: Sequence[str]) -> Spec:
+    """The workflow with more tools for one agent."""
+    if not added:
+        return spec
+    own = spec.agents[agent]
+    if own.tools is not None:
+        own = msgspec.structs.replace(own, tools=(*own.tools, *added))
+    known = {tool.callable for tool in spec.tools.python}
+    more = tuple(PythonTool(callable=reference) for reference in added if reference not in known)
+    tools = msgspec.structs.replace(spec.tools, python=(*spec.tools.python, *more))
+    return msgspec.structs.replace(spec, agents={**spec.agents, agent: own}, tools=tools)
+
+
+def _rendered(spec: Spec, agent: str, inputs: dict[str, Any]) -> str:
+    pointer = f"/agents/{agent}/prompt"
+    try:
+        return render(
+            spec.agents[agent].prompt,
+            {**inputs, "inputs": inputs},
+            pointer=pointer,
+            position=spec.position(pointer),
+        )
+    except TemplateError as error:
+        hint = "In a chat there are inputs, and no steps before it: give the prompt with --system."
+        raise UsageError(error.message, hint=f"{error.hint} {hint}".strip()) from None
+
+
+def _problems(spec: Spec) -> tuple[Issue, ...]:
+    """The warnings about a workflow; UnsupportedError where it has errors."""
+    from strands_cli.capability import check_capability
+
+    report = check_capability(spec)
+    if report.errors:
+        first = report.errors[0]
+        raise UnsupportedError(f"{first.place}: {first.reason}", hint=first.remediation, issues=report.errors)
+    return report.warnings

@@ -1,0 +1,186 @@
+"""A conversation: questions to one agent that remembers what was said before."""
+
+from collections.abc import Awaitable, Callable
+from time import perf_counter
+from typing import Any, Never, cast
+
+import msgspec
+from strands import Agent
+from strands.agent import AgentResult
+from strands.agent.state import AgentState
+from strands.types.agent import AgentInput
+from strands.types.content import Message, Messages
+
+from strands_cli.errors import StrandsError, ToolFailed
+from strands_cli.events import Event, Listener, ModelFinished, ModelStarted, ModelText
+from strands_cli.runtime.stopping import STOPPED_TEXT
+from strands_cli.runtime.strands_adapter import AgentRequest, Surroundings, build_agent, invoke, tools_of
+from strands_cli.runtime.structured import text_of
+from strands_cli.runtime.turns import AskConsent
+from strands_cli.toolkit.cancellation import Cancellation
+from strands_cli.toolkit.contract import Tool
+from strands_cli.types.results import Usage
+from strands_cli.types.spec import Compaction
+
+STEP = "chat"
+"""The step that the events of a conversation name."""
+
+AskPerson = Callable[[str], Awaitable[str]]
+"""Puts a tool's question to the person who talks to the agent."""
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """What a question came to; the text of one that was stopped is what there was of the answer."""
+
+    text: str
+    is_stopped: bool
+    usage: Usage
+    seconds: float
+
+
+class Conversation:
+    """Asks one agent, one question at a time.
+
+    Each question is put to an agent that is built anew and takes over what was said: so a stop is a stop of
+    that question alone, and what a question that fails has left behind is only kept where it is whole.
+    """
+
+    def __init__(
+        self,
+        around: Surroundings,
+        agent: str,
+        prompt: str,
+        *,
+        emit: Listener,
+        ask_consent: AskConsent | None = None,
+        ask_person: AskPerson | None = None,
+    ) -> None:
+        self._around = around
+        self._emit = emit
+        self._ask_person = ask_person
+        self._request = AgentRequest(
+            agent=agent,
+            prompt=prompt,
+            step=STEP,
+            title=STEP,
+            emit=self._heard,
+            ask_consent=ask_consent,
+            ask_human=None if ask_person else _nobody,
+        )
+        self._compaction = around.spec.context_policy.compaction or Compaction()
+        self._messages: Messages = []
+        self._state = AgentState()
+        self._partial = ""
+        self._usage = Usage()
+
+    @property
+    def messages(self) -> Messages:
+        """All that was said, as the model gets it with the next question."""
+        return self._messages
+
+    @property
+    def tools(self) -> list[Tool]:
+        return tools_of(self._around, self._request)
+
+    @property
+    def model(self) -> str:
+        """The provider, the model and where it is."""
+        return str(self._around.choice(self._request.agent))
+
+    @property
+    def cancel(self) -> Cancellation:
+        """Set where the question that is being answered is to be stopped."""
+        return self._around.cancel
+
+    def stop(self) -> None:
+        """Ends the answer that is on its way, from any thread; the conversation can go on."""
+        self._around.cancel.set()
+
+    def clear(self) -> None:
+        """Begins anew: the agent has forgotten everything."""
+        self._messages, self._state = [], AgentState()
+
+    async def ask(self, text: str) -> Reply:
+        """What the agent answers; StrandsError where it does not, and the next question can be asked."""
+        self._around.cancel = Cancellation()
+        self._partial, self._usage = "", Usage()
+        started = perf_counter()
+        agent = build_agent(
+            self._around,
+            self._request,
+            compaction=self._compaction,
+            messages=list(self._messages),
+            state=self._state,
+        )
+        try:
+            result = await self._answered(agent, text)
+        except StrandsError as error:
+            self._messages = _kept(agent.messages, error) or self._messages
+            raise
+        is_stopped = str(result.stop_reason) == "cancelled"
+        if is_stopped:
+            _put_partial(agent.messages, self._partial)
+        self._messages = agent.messages
+        said = self._around.redactor.text(self._partial if is_stopped else text_of(result.message))
+        seconds = perf_counter() - started
+        return Reply(text=said.strip(), is_stopped=is_stopped, usage=self._usage, seconds=seconds)
+
+    async def _answered(self, agent: Agent, text: str) -> AgentResult:
+        """The agent's answer; what its tools want to know from a person is asked in between."""
+        result = await invoke(agent, text, STEP)
+        while result.interrupts:
+            said = [await self._said(interrupt) for interrupt in result.interrupts]
+            result = await invoke(agent, cast(AgentInput, said), STEP)
+        return result
+
+    async def _said(self, interrupt: Any) -> dict[str, Any]:
+        assert self._ask_person is not None, "tools cannot ask where nobody is there"
+        said = await self._ask_person(str(interrupt.reason or interrupt.name))
+        return {"interruptResponse": {"interruptId": interrupt.id, "response": said}}
+
+    def _heard(self, event: Event) -> None:
+        match event:
+            case ModelStarted():
+                self._partial = ""
+            case ModelText():
+                self._partial += event.text
+            case ModelFinished():
+                self._usage += event.usage
+                if event.stop_reason == "tool_use":  # it is a message of its own by now
+                    self._partial = ""
+        self._emit(event)
+
+
+def _nobody(name: str, reason: object) -> Never:
+    raise ToolFailed(
+        f"A person is asked ({reason or name}), and nobody can be asked here",
+        code="denied",
+        hint="Do without it, and say what you could not do.",
+    )
+
+
+def _put_partial(messages: Messages, partial: str) -> None:
+    """Lets the model know what it had said when it was stopped."""
+    last = messages[-1]
+    if last["role"] == "assistant" and text_of(last) == STOPPED_TEXT and partial.strip():
+        last["content"] = [{"text": f"{partial.rstrip()}\n\n({STOPPED_TEXT})"}]
+
+
+def _kept(messages: Messages, error: StrandsError) -> Messages | None:
+    """What is kept of a question without an answer: tool calls that were made, and a cut-off answer.
+
+    None where that would be the question alone, or a call without its result: no provider takes these.
+    """
+    last = messages[-1] if messages else None
+    if last is None:
+        return None
+    if last["role"] == "assistant":
+        return None if _has(last, "toolUse") else messages
+    if not _has(last, "toolResult"):
+        return None
+    closing: Message = {"role": "assistant", "content": [{"text": f"(There was no answer: {error.message})"}]}
+    return [*messages, closing]
+
+
+def _has(message: Message, kind: str) -> bool:
+    return any(kind in block for block in message["content"])
