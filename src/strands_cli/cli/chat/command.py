@@ -1,6 +1,5 @@
 """`strands chat`"""
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
