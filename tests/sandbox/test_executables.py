@@ -419,6 +419,15 @@ def test_a_call_whose_keeper_is_killed_answers_with_an_error(room: bool, place: 
     assert place.nothing_survives()
 
 
+def test_the_directory_of_scratch_directories_is_not_given_away(place: Place) -> None:
+    argv = [place.program("sh", "ls", "list")]
+    if executables_level().name != "full":
+        pytest.skip("without a mount namespace the scratch directory is elsewhere")
+    with pytest.raises(ToolError, match="Work in a directory below it|scratch directory") as refused:
+        asyncio.run(run_confined(argv, place.profile(), cwd=Path("/tmp")))
+    assert refused.value.code == "unavailable"
+
+
 def test_a_killed_keeper_takes_no_other_call_with_it_where_there_is_no_room(place: Place) -> None:
     keeper, go = place.writable / "keeper", place.writable / "go"
     doomed = [place.program("sh", f"setsid sleep 60 & echo $PPID > {keeper}; sleep 60", "doomed")]

@@ -34,6 +34,8 @@ DRAIN_SECONDS = 0.1
 """How long output is awaited from processes that the executable left behind."""
 
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+_SCRATCH = "/tmp"
+"""Where a room has its scratch directory (`spawner/rooms.py`)."""
 _ANSWER_SECONDS = 2.0
 """How long a keeper may take to end a tree before it is left to itself."""
 _SIGNAL_SCOPE_ABI = 6
@@ -258,6 +260,12 @@ def _request(argv: Sequence[str], profile: Profile, cwd: Path, found: Abilities)
         reads.append(place)  # in a room the later mount wins: what may be written must not become read-only
     if "/" in (*reads, *writes):
         raise ToolError("The whole file system cannot be given to an executable", code="unavailable")
+    if found.room and _SCRATCH in (*reads, *writes):
+        raise ToolError(
+            f"{_SCRATCH} itself cannot be given to an executable, which has its scratch directory there",
+            code="unavailable",
+            hint="Work in a directory below it.",
+        )
     shares_processes = not found.room and found.landlock < _SIGNAL_SCOPE_ABI
     further = further_filter(network=profile.network, shares_processes=shares_processes)
     message = {
