@@ -9,6 +9,8 @@ from strands_cli.sandbox.confined_executable import Exit, Why
 from strands_cli.sandbox.executables import Finished
 from strands_cli.secrets import Redactor
 
+MOST_LEVELS = 200
+"""How deep an answer may be nested: what hides secrets in it, checks it and writes it again recurses."""
 PROGRESS_MARK = "strands:progress "
 """A line on standard error that begins so is progress; all else there is for people."""
 
@@ -107,9 +109,23 @@ def refuse_error(value: dict[str, Any]) -> None:
 def parsed(text: str) -> Any:
     """Strict JSON; ValueError otherwise."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=_refuse_constant)
+        is_too_deep = _is_deeper(value, MOST_LEVELS)
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        is_too_deep = True
+    if is_too_deep:
+        raise ValueError("it is nested too deep")
+    return value
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    level = [value]
+    for _ in range(levels):
+        holders = (part for part in level if isinstance(part, dict | list))
+        level = [inner for part in holders for inner in (part.values() if isinstance(part, dict) else part)]
+        if not level:
+            return False
+    return True
 
 
 def tail(stderr: bytes, redactor: Redactor) -> str:

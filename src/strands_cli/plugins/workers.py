@@ -85,6 +85,12 @@ class Worker:
                 self._give_up(number, pending)
         return self._value(pending.answer.result())
 
+    async def settled(self) -> None:
+        """Returns when it works on no call that nobody waits for: it gave that up, or was ended for it."""
+        late = [pending.answer for pending in self._pending.values() if pending.is_abandoned]
+        if late:
+            await asyncio.wait(late)
+
     async def _wait(self, pending: _Pending, deadline: float, idle_seconds: float | None) -> None:
         """Returns when there is an answer; ToolFailed (`timeout`) where there is none in time."""
         while not pending.answer.done():
@@ -188,7 +194,9 @@ class Workers:
         async with self._lock:
             self._running = {key: worker for key, worker in self._running.items() if not worker.is_over}
             worker = self._running.get(launch.key)
-            if worker is None:
+            if worker is not None:
+                await worker.settled()
+            if worker is None or worker.is_over:
                 confined = await _started(launch)
                 worker = self._running[launch.key] = Worker(tool_id, confined, redactor, self._idle_seconds)
             return worker

@@ -22,7 +22,7 @@ _MISSING = re.compile(r"no such file|ENOENT", re.IGNORECASE)
 _CREATES = re.compile(
     r"cannot (?:create|touch|remove|move|make)|mkdir|unlink|rename|touch|rm:|mv:", re.IGNORECASE
 )
-_PATH = re.compile(r"(?:~|\.{1,2})?/[^\s'\"`:;,()<>|]+")
+_PATH = re.compile(r"(?<![^\s'\"`:;,()<>|])[^\s'\"`:;,()<>|]*/[^\s'\"`:;,()<>|]+")
 _SCRATCH, _SCRATCH_DEPTH = "/tmp", 3
 _CONTEXT_LINES = 10
 """How far above an error its circumstances are looked for, as in a traceback."""
