@@ -16,6 +16,7 @@ from strands_cli.loader.load import workflow_schema
 from strands_cli.providers.table import PROVIDERS
 from strands_cli.types import HumanStep
 from tests.fakes import ScriptedModel
+from tests.plugins.makers import need
 from tests.projects import Outcome, Project
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -28,6 +29,9 @@ AS_THE_GUIDE_HAS_THEM = {"echo-demo", "multi-tool-demo"}
 
 # Files of which `validate` warns, and what of.
 WARNINGS: dict[str, str] = {}
+
+# The programs without which `validate` warns that a tool is unavailable.
+PROGRAMS = {"chain-with-plugins": ("bash", "jq", "node", "prettier")}
 
 # The inputs that each example cannot do without.
 INPUTS = {
@@ -83,7 +87,6 @@ def test_an_example_tells_editors_its_schema(example: Path) -> None:
 def test_an_example_uses_nothing_that_is_not_supported(example: Path) -> None:
     spec = load_spec(example)
     assert not spec.tools.mcp
-    assert not spec.tools.plugins
     assert spec.context_policy.retrieval is None
     steps: Any = getattr(spec.pattern, "steps", ())
     assert not any(isinstance(step, HumanStep) for step in steps)
@@ -91,6 +94,7 @@ def test_an_example_uses_nothing_that_is_not_supported(example: Path) -> None:
 
 @each_example
 def test_an_example_validates_without_warnings(example: Path, plain: Project) -> None:
+    need(*PROGRAMS.get(example.stem, ()))
     outcome = strands(plain, "validate", str(example), "--json")
     assert outcome.exit_code == 0, outcome
     text = outcome.out + outcome.err
@@ -101,12 +105,14 @@ def test_an_example_validates_without_warnings(example: Path, plain: Project) ->
 
 
 def test_all_examples_validate_together_and_strictly(plain: Project) -> None:
+    need(*(program for programs in PROGRAMS.values() for program in programs))
     outcome = strands(plain, "validate", "examples", "--strict")
     assert outcome.exit_code == 0, outcome
 
 
 @each_example
 def test_an_example_is_supported(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need(*PROGRAMS.get(example.stem, ()))
     capability = pytest.importorskip("strands_cli.capability", reason="there is no check_capability yet")
     if not hasattr(capability, "check_capability"):
         pytest.skip("there is no check_capability yet")
@@ -213,7 +219,7 @@ def test_the_examples_show_what_a_workflow_can_have() -> None:
     shown = [
         "$ref: agents/", "output_schema:", "budgets:", "failure_policy:", "max_parallel:", ":-", "enum:", "default:",
         "http_executors:", "skills:", "context_policy:", "security:", "when:", "reduce:", "revise:", "needs:", "| default(",
-        "{% for", "region:", "host:", "tools: []",
+        "{% for", "region:", "host:", "tools: []", "plugins:",
     ]  # fmt: skip
     assert [words for words in shown if words not in text] == []
 
@@ -225,6 +231,12 @@ def test_every_file_that_examples_share_is_used() -> None:
     for directory in (DIRECTORY / "skills").iterdir():
         assert f"path: ./skills/{directory.name}" in text
         assert (directory / "SKILL.md").is_file()
+
+
+def test_every_plugin_is_in_the_table_of_plugins() -> None:
+    table = (DIRECTORY / "README.md").read_text("utf-8")
+    listed = re.findall(r"^\| \[([\w-]+)\]\(plugins/\1/README\.md\)", table, re.MULTILINE)
+    assert sorted(listed) == sorted(directory.name for directory in (DIRECTORY / "plugins").iterdir())
 
 
 def test_the_table_of_examples_is_complete() -> None:
