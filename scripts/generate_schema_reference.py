@@ -32,7 +32,7 @@ ORDER = (
     *("orchestrator_workers", "graph", "edge", "outputs", "artifact", "env", "secret", "skill"),
     *("context_policy", "telemetry", "security"),
 )
-NOT_YET = {"tools.mcp", "tools.plugins", "context_policy.retrieval", "human"}
+NOT_YET = {"tools.mcp", "context_policy.retrieval"}
 """What the format has and strands-cli does not do yet: `validate` reports it as unsupported."""
 LIMITS = {
     "minimum": "at least {}",
@@ -76,8 +76,6 @@ def _lines(schema: Schema) -> Iterator[str]:
 def _section(name: str, schema: Schema, definitions: dict[str, Schema]) -> Iterator[str]:
     """A heading, what it is, its keys; then a section for each mapping that stands in it."""
     yield from (f"## {name}", "")
-    if name in NOT_YET:
-        yield from ("*Not supported yet: `strands validate` says so.*", "")
     if schema.get("description"):
         yield from (schema["description"], "")
     if "examples" in schema:
