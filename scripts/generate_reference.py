@@ -71,6 +71,7 @@ VARIABLES = {
     "GEMINI_API_KEY": "The key for the provider `gemini`.",
     "GOOGLE_API_KEY": "The same, under its other name.",
     "OPENAI_API_KEY": "The key for the provider `openai`.",
+    "STRANDS_LOCAL_THREADS": "How many threads the embedded model computes with; counts over `local.threads`.",
     "STRANDS_MODEL_SOURCES": "`packages` skips the publisher's address when a model is pulled.",
     "NO_COLOR": "Set to anything, no colours are shown.",
     "TERM": "With `dumb`, progress comes in plain lines.",

@@ -9,14 +9,13 @@ from typing import Any
 
 import click
 
-from strands_cli.cli.output import print_bug, print_error
+from strands_cli.cli.output import exit_code_of, fill_closed_streams, may_colour, print_bug, print_error
 from strands_cli.errors import (
     EXIT_BUG,
     EXIT_INTERRUPTED,
     EXIT_UNWRITABLE,
     Interrupted,
     StrandsError,
-    ToolError,
     UsageError,
 )
 
@@ -35,6 +34,10 @@ COMMANDS = {
     "explain": ("strands_cli.cli.workflow.explain:explain", "Tell a workflow in prose, for review."),
     "graph": ("strands_cli.cli.workflow.graph:graph", "Draw a workflow: Mermaid, Graphviz or SVG."),
     "schema": ("strands_cli.cli.schema:schema", "Print the JSON Schema of workflow files."),
+    "models": (
+        "strands_cli.cli.models:models",
+        "List, fetch and remove the models that run on this machine.",
+    ),
     "doctor": ("strands_cli.cli.doctor:doctor", "Say what this machine and this project have and lack."),
     "completion": ("strands_cli.cli.completion:completion", "Print the completion script for a shell."),
     "version": ("strands_cli.cli.version:version", "Print the version."),
@@ -119,17 +122,24 @@ def configure_logging(wanted: str) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line and answers with its exit code."""
+    fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+    colour = None if may_colour() else False  # None: where the stream is a terminal
+    with click.Context(strands, color=colour):  # what is said after the command follows it too
+        return _run(list(arguments), colour)
+
+
+def _run(arguments: list[str], colour: bool | None) -> int:
     as_json = "--json" in arguments
     try:
-        status = strands.main(list(arguments), prog_name="strands", standalone_mode=False)
+        status = strands.main(arguments, prog_name="strands", standalone_mode=False, color=colour)
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except StrandsError as error:
         print_error(error, as_json=as_json)
-        return _exit_code(error)
+        return exit_code_of(error)
     except click.exceptions.NoArgsIsHelpError as asked:
         click.echo(asked.format_message())
         return UsageError.exit_code
@@ -158,15 +168,6 @@ def _unwritable(error: OSError, as_json: bool) -> int:
     except (OSError, ValueError):
         pass  # there is nowhere left to say it
     return EXIT_UNWRITABLE
-
-
-def _exit_code(error: StrandsError) -> int:
-    """A tool's failure exits as the table of codes says, whether the tool or something before it failed."""
-    if not isinstance(error, ToolError):
-        return error.exit_code
-    from strands_cli.toolkit.results import code_row
-
-    return code_row(error.code).exit_code
 
 
 def _as_usage_error(error: click.UsageError) -> UsageError:

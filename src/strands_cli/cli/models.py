@@ -1,0 +1,108 @@
+"""`strands models`: the weights of the embedded model."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from strands_cli.cli.arguments import json_option
+from strands_cli.cli.output import print_columns, print_json, print_note
+from strands_cli.errors import ProviderError
+from strands_cli.providers.local import store
+from strands_cli.providers.local.catalogue import CATALOGUE, DEFAULT, SMALLEST, CatalogueModel, model_named
+from strands_cli.providers.local.sources import Progress
+
+
+@click.group()
+def models() -> None:
+    """List, fetch and remove the models that run on this machine."""
+
+
+@models.command("list")
+@json_option
+def list_models(as_json: bool) -> None:
+    """List the models that can be had by name, and which of them are here."""
+    if as_json:
+        print_json({"models": [_document(model) for model in CATALOGUE.values()], "default": DEFAULT})
+        return
+    print_columns([_row(model) for model in CATALOGUE.values()])
+
+
+def _row(model: CatalogueModel) -> tuple[str, ...]:
+    state = "here" if store.is_here(model) else "-"
+    title = f"{model.title} (default)" if model.name == DEFAULT else model.title
+    return (model.name, f"{model.size // 1_000_000} MB", model.licence, state, title)
+
+
+def _document(model: CatalogueModel) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "title": model.title,
+        "size": model.size,
+        "licence": model.licence,
+        "sha256": model.sha256,
+        "publisher": model.publisher,
+        "packages": [f"{package.name}=={package.version}" for package in model.packages],
+        "path": str(store.path_of(model)) if store.is_here(model) else None,
+    }
+
+
+@models.command()
+@click.argument("name", default=DEFAULT)
+@click.option(
+    "--from",
+    "given",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A copy of the file that is here.",
+)
+def pull(name: str, given: Path | None) -> None:
+    """Fetch a model (by default the one that chat and the demo use), verify it and print where it is."""
+    model = model_named(name)
+    try:
+        file = _pull(model, given)
+    except ProviderError as error:
+        if model.name != DEFAULT or given is not None:
+            raise
+        print_note(f"{error.message}\n{SMALLEST} takes its place: smaller, and worse at choosing tools.")
+        file = _pull(CATALOGUE[SMALLEST], None)
+    click.echo(str(file))
+
+
+def _pull(model: CatalogueModel, given: Path | None) -> Path:
+    with _progress(model) as progress:
+        return store.pull(model, given=given, progress=progress)
+
+
+@contextmanager
+def _progress(model: CatalogueModel) -> Iterator[Progress]:
+    """A bar on standard error, where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None  # noqa: ARG005
+        return
+    with click.progressbar(length=model.size, label=model.name, file=sys.stderr) as bar:
+
+        def advance(done: int, total: int) -> None:  # noqa: ARG001
+            bar.update(done - bar.pos)
+
+        yield advance
+
+
+@models.command()
+@click.argument("name", default=DEFAULT)
+def path(name: str) -> None:
+    """Print where a model's file is, once it is here and verified."""
+    click.echo(str(store.file_for(model_named(name).name)))
+
+
+@models.command()
+@click.argument("name")
+def remove(name: str) -> None:
+    """Delete a model's file."""
+    model = model_named(name)
+    if store.remove(model):
+        click.echo(f"Removed {model.name}.")
+    else:
+        print_note(f"{model.name} is not on this machine.")

@@ -1,0 +1,218 @@
+"""One loaded model: it renders conversations with the model's own template and continues text."""
+
+import json
+import secrets
+import threading
+from collections.abc import Callable
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from strands_cli.errors import ProviderError
+from strands_cli.providers.local.cpu import lacking_here
+
+CONTEXT = 8192
+"""Tokens for prompt and answer together."""
+SLOTS = 2
+DECISIONS, ANSWERS = range(SLOTS)
+"""Conversations that are kept in memory at the same time, by what they are for."""
+
+Heard = Callable[[str], bool]
+"""Told each new piece of text; True stops the generation."""
+
+
+class ContextExceeded(Exception):
+    """The prompt alone has more tokens than the context window."""
+
+
+class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+    temperature: float = 0.0
+    top_p: float = 1.0
+    max_tokens: int = 1024
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    text: str
+    cut: bool
+    """Whether it ended because there was no more room."""
+    prompt_tokens: int
+    completion_tokens: int
+    seconds: float = 0.0
+    """What the engine itself took, as it counts."""
+    probabilities: dict[str, float] = {}
+    """Of the texts that it could have begun with, where that was asked for."""
+
+
+class Engine:
+    """A GGUF file in memory. Requests are answered one after the other; what they share is computed once."""
+
+    def __init__(self, file: Path, threads: int) -> None:
+        self.file = file
+        self._key = secrets.token_urlsafe(16)
+        self._server = _load(file, threads, self._key)
+        self.persona = self._persona()
+        """What the model's template says of it where a conversation does not."""
+
+    def render(self, messages: list[dict[str, str]]) -> str:
+        """The conversation as the model was trained to read it, up to where its answer begins."""
+        # The template is only reachable through the engine's own listener, on the loopback and behind a key.
+        address = urlsplit(self._server.listening_address)
+        connection = HTTPConnection(address.hostname or "127.0.0.1", address.port, timeout=30)
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
+        try:
+            connection.request("POST", "/apply-template", json.dumps({"messages": messages}), headers)
+            document = json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+        if "prompt" not in document:
+            raise ProviderError(f"The model's template refuses this conversation: {_reason(document)}")
+        return str(document["prompt"])
+
+    def _persona(self) -> str:
+        told = self.render([{"role": "system", "content": "S\x07"}, {"role": "user", "content": "U\x07"}])
+        before, _, rest = told.partition("S\x07")
+        between = rest.partition("U\x07")[0]
+        untold = self.render([{"role": "user", "content": "U\x07"}])
+        if not between or not untold.startswith(before) or between not in untold:
+            return ""
+        return untold[len(before) : untold.rindex(between)]
+
+    def complete(
+        self,
+        prompt: str,
+        sampling: Sampling,
+        heard: Heard = lambda text: False,  # noqa: ARG005
+        *,
+        grammar: str | None = None,
+        alternatives: int = 0,
+        slot: int = ANSWERS,
+    ) -> Completion:
+        """Continues the prompt, telling every piece as it comes."""
+        request = {**_request(prompt, sampling, grammar, alternatives), "id_slot": slot}
+        pieces: list[str] = []
+        answers: list[dict[str, Any]] = []
+
+        def take(chunk: dict[str, Any]) -> bool:
+            answers.append(chunk)
+            text = chunk["choices"][0].get("text", "") if chunk.get("choices") else ""
+            pieces.append(text)
+            return bool(text) and heard(text)
+
+        self._server.handle_completions(request, take)
+        if not answers or "error" in answers[-1]:
+            raise _refusal(answers[-1] if answers else {})
+        return _completion("".join(pieces), answers)
+
+
+def _load(file: Path, threads: int, key: str) -> Any:
+    if lacking := lacking_here():
+        raise ProviderError(
+            f"This processor lacks {', '.join(lacking)}, which the embedded model's engine needs.",
+            hint="Use another provider: 'strands run FILE --provider ollama', or another machine.",
+        )
+    try:
+        import xllamacpp  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    except ImportError as error:
+        raise ProviderError(
+            f"The embedded model's engine is not installed: {error}",
+            hint="Install it: pip install 'strands-cli[local]'",
+        ) from None
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(file)
+    parameters.n_ctx = CONTEXT
+    # One for decisions, whose prompts begin with the tools, one for answers: neither drives the other out.
+    parameters.n_parallel = SLOTS
+    parameters.kv_unified = True
+    parameters.cache_ram_mib = 0
+    parameters.cpuparams.n_threads = threads
+    parameters.cpuparams_batch.n_threads = threads
+    parameters.warmup = False
+    parameters.verbosity = 0
+    parameters.api_keys = [key]
+    try:
+        return xllamacpp.Server(parameters)
+    except RuntimeError as error:
+        raise ProviderError(
+            f"{file} cannot be loaded: it is damaged, or not a GGUF file that the engine knows ({error})",
+            hint="Fetch it again with 'strands models pull', or name another file.",
+        ) from None
+
+
+def _request(prompt: str, sampling: Sampling, grammar: str | None, alternatives: int) -> dict[str, Any]:
+    request: dict[str, Any] = {
+        "prompt": prompt,
+        "stream": True,
+        "cache_prompt": True,
+        "max_tokens": sampling.max_tokens,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "stop": list(sampling.stop),
+        # Greedy decoding needs none of the samplers that weed out unlikely tokens.
+        "samplers": ["top_k", "top_p", "min_p", "temperature"] if sampling.temperature else ["temperature"],
+    }
+    if sampling.seed is not None:
+        request["seed"] = sampling.seed
+    if grammar is not None:
+        request["grammar"] = grammar
+    if alternatives:
+        request["logprobs"] = alternatives
+    return request
+
+
+def _completion(text: str, answers: list[dict[str, Any]]) -> Completion:
+    usage: dict[str, int] = next((answer["usage"] for answer in reversed(answers) if "usage" in answer), {})
+    timings: dict[str, float] = answers[-1].get("timings", {})
+    reasons = (
+        answer["choices"][0].get("finish_reason") for answer in reversed(answers) if answer.get("choices")
+    )
+    return Completion(
+        text=text,
+        cut=next((reason for reason in reasons if reason), None) == "length",
+        prompt_tokens=usage.get("prompt_tokens", 0),
+        completion_tokens=usage.get("completion_tokens", len(answers)),
+        seconds=(timings.get("prompt_ms", 0.0) + timings.get("predicted_ms", 0.0)) / 1000,
+        probabilities=_probabilities(answers[0]),
+    )
+
+
+def _probabilities(answer: dict[str, Any]) -> dict[str, float]:
+    from math import exp
+
+    found: dict[str, float] = {}
+    for token in ((answer["choices"][0].get("logprobs") or {}).get("content") or [{}])[0].get(
+        "top_logprobs", []
+    ):
+        found[token["token"]] = found.get(token["token"], 0.0) + exp(token["logprob"])
+    return found
+
+
+def _refusal(answer: dict[str, Any]) -> Exception:
+    error = answer.get("error", {})
+    if error.get("type") == "exceed_context_size_error":
+        return ContextExceeded(
+            f"{error.get('n_prompt_tokens', 'Too many')} tokens, the model takes {CONTEXT}"
+        )
+    return ProviderError(f"The embedded model refuses the request: {_reason(answer)}")
+
+
+def _reason(document: dict[str, Any]) -> str:
+    error = document.get("error", {})
+    return str(error.get("message", error) or "no reason given")
+
+
+_engines: dict[tuple[Path, int], Engine] = {}
+_loading = threading.Lock()
+
+
+def engine_for(file: Path, threads: int) -> Engine:
+    """The model in a file, loaded once in a process."""
+    key = (file.resolve(), threads)
+    with _loading:
+        if key not in _engines:
+            _engines[key] = Engine(key[0], threads)
+        return _engines[key]
