@@ -2,7 +2,7 @@
 
 import pytest
 
-from strands_cli.providers.local.wording import as_written, is_grounded, is_spoken_of, steps
+from strands_cli.providers.local.wording import as_handed_over, as_written, is_grounded, is_spoken_of, steps
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,15 @@ def test_an_argument_is_mentioned_by_a_value_its_name_or_its_description() -> No
     assert not is_spoken_of("unit", unit, "how warm is it?")
     assert is_spoken_of("precision", digits, "two digits after the point")
     assert not is_spoken_of("precision", digits, "what is the point?")
+
+
+@pytest.mark.parametrize(
+    ("value", "request_", "expected"),
+    [
+        ("greater than 3 μm — 日本", "Echo this message: größer als 3 μm — 日本", "größer als 3 μm — 日本"),
+        ("6 * 7", "Calculate: six times seven", "6 * 7"),
+        ("Good morning", 'Send "Good morning" to Ada', "Good morning"),
+    ],
+)
+def test_what_is_handed_over_is_passed_on_untranslated(value: str, request_: str, expected: str) -> None:
+    assert as_handed_over(value, request_) == expected

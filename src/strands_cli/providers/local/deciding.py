@@ -19,6 +19,7 @@ from strands_cli.providers.local.prompting import (
     stepwise,
 )
 from strands_cli.providers.local.wording import (
+    as_handed_over,
     as_written,
     first_sentence,
     is_grounded,
@@ -199,7 +200,7 @@ def _arguments(
         done.append(written)
         arguments = _object(written.text) or (_object(_first_line(written.text)) if written.cut else None)
         if arguments is not None:
-            return arguments if turn.must_call else settled(arguments, schema, said)
+            return arguments if turn.must_call else settled(arguments, schema, said, turn.request)
     return None
 
 
@@ -216,7 +217,9 @@ def _object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def settled(arguments: dict[str, Any], schema: dict[str, Any], spoken: str) -> dict[str, Any]:
+def settled(
+    arguments: dict[str, Any], schema: dict[str, Any], spoken: str, request: str = ""
+) -> dict[str, Any]:
     """The arguments without optional text that nobody said, and with copied text as it was written."""
     properties, required = schema.get("properties", {}), schema.get("required", [])
     taken = [value for name, value in arguments.items() if name in required and isinstance(value, str)]
@@ -225,6 +228,7 @@ def settled(arguments: dict[str, Any], schema: dict[str, Any], spoken: str) -> d
         part = properties.get(name, {})
         if isinstance(value, str) and "enum" not in part:
             value = as_written(value, spoken)
+            value = as_handed_over(value, request) if name in required and value not in spoken else value
             if name not in required and not is_grounded(value, spoken, str(part), taken):
                 continue
         kept[name] = value

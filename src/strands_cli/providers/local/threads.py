@@ -13,7 +13,9 @@ def thread_count(setting: int | None = None, environment: Mapping[str, str] = os
     """What the environment says, else the setting `local.threads`, else one per processor we may use."""
     text = environment.get("STRANDS_LOCAL_THREADS", "").strip()
     if text and not (text.isdecimal() and int(text) > 0):
-        raise UsageError(f"STRANDS_LOCAL_THREADS: {text!r} is not a number of threads", hint="Use 1, 2 or more.")
+        raise UsageError(
+            f"STRANDS_LOCAL_THREADS: {text!r} is not a number of threads", hint="Use 1, 2 or more."
+        )
     return int(text) if text else setting or min(_usable(), MOST)
 
 

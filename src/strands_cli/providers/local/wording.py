@@ -31,6 +31,7 @@ _BREAK = re.compile(
     r"|,?\s+and\s+(?=\w+\s+(?:the|a|an|it|its|this|that|them|him|her|these|those|what|whatever|which|to|into)\b)"
 )
 _LONG_WORD = 5
+_MOST_OF_IT = 0.5
 MANY = 4
 """More steps than this are no list of things to do, but a text."""
 
@@ -107,6 +108,23 @@ def as_written(value: str, text: str) -> str:
     if value[0] in _QUOTES and first and text[first - 1] in _QUOTES:
         first -= 1
     return _balanced(text, first, last)
+
+
+_HANDED_OVER = re.compile(r":\s+(?P<all>\S.*)\Z|[\"“«](?P<quoted>[^\"”»]+)[\"”»]", re.DOTALL)
+
+
+def as_handed_over(value: str, request: str) -> str:
+    """What a request hands over, after a colon or in quotes, where a value is most of it; else the value.
+
+    Small models translate what they should only pass on.
+    """
+    found = _HANDED_OVER.search(request)
+    if not value or value in request or found is None:
+        return value
+    from difflib import SequenceMatcher
+
+    given = (found["all"] or found["quoted"]).strip()
+    return given if SequenceMatcher(None, value, given).ratio() > _MOST_OF_IT else value
 
 
 def _nearly_said(value: str, text: str) -> str:
