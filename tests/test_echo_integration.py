@@ -56,9 +56,7 @@ outputs:
         assert len(report.issues) == 0
 
     @pytest.mark.asyncio
-    async def test_echo_in_chain_workflow(
-        self, tmp_path: Path, mock_create_model: None
-    ) -> None:
+    async def test_echo_in_chain_workflow(self, tmp_path: Path, mock_create_model: None) -> None:
         """Test echo tool in a chain workflow."""
         spec_content = """
 version: 0
@@ -92,11 +90,12 @@ outputs:
 """
         spec_file = tmp_path / "echo_chain.yaml"
         spec_file.write_text(spec_content)
-        
+
         spec = load_spec(str(spec_file))
-        
+
         from strands_cli.exec.chain import run_chain
+
         result = await run_chain(spec, {})
-        
+
         assert result is not None
         assert result.last_response is not None

@@ -17,7 +17,7 @@ from strands_cli.errors import SpecError
 from strands_cli.events import ModelText, ToolFinished, ToolStarted
 from strands_cli.loader import load_spec
 from strands_cli.loader.secrets import MOST_BYTES, read_secrets
-from strands_cli.secrets import MASK, NOTHING_SECRET, Redactor
+from strands_cli.secrets import DEEPEST, MASK, NOTHING_SECRET, Redactor
 from strands_cli.types import Spec
 
 SECRET = 'p@ss/w+rd "7" é'
@@ -96,6 +96,18 @@ def test_what_has_nothing_to_hide_stays_the_same_object() -> None:
     assert Redactor(["s3cret"]).text(text) is text
     assert NOTHING_SECRET.value(event) is event
     assert not NOTHING_SECRET
+
+
+@pytest.mark.parametrize("levels", [DEEPEST, 400, 20_000])
+def test_a_value_of_any_depth_is_redacted(levels: int) -> None:
+    lists: object = "s3cret"
+    objects: object = "s3cret"
+    for _ in range(levels):
+        lists, objects = [lists], {"k": objects}
+    shown = Redactor(["s3cret"]).value(ToolFinished("t", "1", "id", 0.1, 10, content=[lists, objects]))
+    told = msgspec.json.encode(shown).decode()
+    assert "s3cret" not in told
+    assert told.startswith('{"tool_id":"t"')
 
 
 def test_many_threads_share_one_redactor() -> None:

@@ -166,3 +166,18 @@ def test_plain_forms_are_read_and_plain_text_is_rendered_without_jinja() -> None
         "names('{{ a.b[0] | default(1) }} {{ c }}'); render('x { y', {}); sys.exit('jinja2' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "rendered"),
+    [
+        ("{{ tasks.items.response }}", "mine"),
+        ("{{ tasks.copy }}", "2"),
+        ("{% for name in plain.keys() %}{{ name }}{% endfor %}", "a"),
+        ("{% for name, value in plain.items() %}{{ name }}{{ value }}{% endfor %}", "a1"),
+        ("{{ plain.get('b', 3) }}", "3"),
+    ],
+)
+def test_what_a_mapping_holds_comes_before_what_it_can_do(text: str, rendered: str) -> None:
+    scope = {"tasks": {"items": {"response": "mine"}, "copy": 2}, "plain": {"a": 1}}
+    assert render(text, scope) == rendered

@@ -2,8 +2,19 @@
 
 import sys
 
+_INTERRUPTED = 130
+"""As errors.EXIT_INTERRUPTED, which may not be imported yet."""
+
 
 def main() -> int:
+    try:
+        return _main()
+    except KeyboardInterrupt:  # while the command is still being imported
+        sys.stderr.write("error: Interrupted.\n")
+        return _INTERRUPTED
+
+
+def _main() -> int:
     if sys.argv[1:] in (["--version"], ["version"]):
         from strands_cli import __version__
 

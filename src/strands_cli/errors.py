@@ -55,6 +55,8 @@ class StrandsError(Exception):
     code = "error"
     kept: Any = None
     """Where it ended a run: the RunResult of what had been finished by then."""
+    step: str = ""
+    """Where it ended a run: the key of the step in which it did."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)

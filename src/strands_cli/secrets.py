@@ -8,6 +8,7 @@ not recognised: a secret that must not be shown must not be given to a model in 
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -17,6 +18,9 @@ SHORTEST = 4
 """Shorter values are left alone: they occur everywhere by chance, and masks would tell them as well."""
 _SHORTEST_LINE = 16
 _SHORTEST_ENCODED_PART = 6
+DEEPEST = 200
+"""Levels of a value that keep their form. What is further down becomes text."""
+_CONTAINERS = (dict, list, tuple, set, frozenset, msgspec.Struct)
 
 
 class Redactor:
@@ -43,31 +47,44 @@ class Redactor:
         return "".join((*shown, text[at:]))
 
     def value(self, value: Any) -> Any:
-        """The same for all text and bytes in a value, keys included; what has none to hide stays as it is."""
-        if self._pattern is None:
-            return value
+        """The same for all text and bytes in a value, keys included; what has none to hide stays as it is.
+
+        What is nested more deeply than anybody reads becomes a text.
+        """
+        return value if self._pattern is None else self._shown(value, DEEPEST)
+
+    def _shown(self, value: Any, levels: int) -> Any:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, bytes | bytearray):
             shown = self.text(value.decode("utf-8", "surrogateescape"))
             return type(value)(shown.encode("utf-8", "surrogateescape"))
+        if not isinstance(value, _CONTAINERS):
+            return value
+        if levels == 0:
+            return self._as_text(value)
+        if isinstance(value, msgspec.Struct):
+            return self._struct(value, levels - 1)
+        deeper = repeat(levels - 1)
         if isinstance(value, dict):
-            return {self.value(key): self.value(inner) for key, inner in value.items()}
-        if isinstance(value, list | tuple | set | frozenset):
-            return self._collection(value)
-        return self._struct(value) if isinstance(value, msgspec.Struct) else value
+            keys = map(self._shown, value.keys(), deeper)
+            return dict(zip(keys, map(self._shown, value.values(), deeper), strict=True))
+        inside = map(self._shown, value, deeper)
+        return type(value)(*inside) if hasattr(value, "_fields") else type(value)(inside)
+
+    def _as_text(self, value: Any) -> str:
+        try:
+            return self.text(repr(value))
+        except RecursionError:
+            return "(nested too deeply)"
 
     def stream(self) -> "Stream":
         """For one text that arrives in pieces."""
         return Stream(self)
 
-    def _collection(self, value: Any) -> Any:
-        inside = [self.value(item) for item in value]
-        return type(value)(*inside) if hasattr(value, "_fields") else type(value)(inside)
-
-    def _struct(self, value: msgspec.Struct) -> msgspec.Struct:
+    def _struct(self, value: msgspec.Struct, levels: int) -> msgspec.Struct:
         fields = {name: getattr(value, name) for name in value.__struct_fields__}
-        changed = {name: shown for name, old in fields.items() if (shown := self.value(old)) != old}
+        changed = {name: shown for name, old in fields.items() if (shown := self._shown(old, levels)) != old}
         return msgspec.structs.replace(value, **changed) if changed else value
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:

@@ -5,8 +5,7 @@ parent with one of the two or with `.git`, else the current directory), then fro
 """
 
 import os
-from collections.abc import Mapping
-from itertools import chain
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,6 +33,13 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """A lower level that is accepted: `seccomp` where there is neither Landlock nor namespaces."""
 
 
+class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[local]`: the embedded model."""
+
+    threads: int | None = None
+    """How many threads it computes with; one for each processor otherwise."""
+
+
 class _FileSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The keys of the settings file, as they are written there."""
 
@@ -43,9 +49,10 @@ class _FileSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     timeout: float | None = None
     http: HttpSettings = HttpSettings()
     sandbox: SandboxSettings = SandboxSettings()
+    local: LocalSettings = LocalSettings()
 
 
-_TABLES = {"http": HttpSettings, "sandbox": SandboxSettings}
+_TABLES = {"http": HttpSettings, "sandbox": SandboxSettings, "local": LocalSettings}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +69,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """An upper bound in seconds on every tool call."""
     http: HttpSettings = HttpSettings()
     sandbox: SandboxSettings = SandboxSettings()
+    local: LocalSettings = LocalSettings()
     bypass_consent: bool = False
 
     @property
@@ -85,6 +93,7 @@ def load_settings(start: Path | None = None, environment: Mapping[str, str] = os
         timeout=values.timeout,
         http=values.http,
         sandbox=values.sandbox,
+        local=values.local,
         bypass_consent=environment.get("BYPASS_TOOL_CONSENT", "").strip().lower() in _TRUE_WORDS,
     )
 
@@ -106,12 +115,17 @@ def _root(project: Path, root: str, file: Path | None) -> Path:
 
 
 def find_project(directory: Path) -> Path:
+    return marked_project(directory) or directory
+
+
+def marked_project(directory: Path) -> Path | None:
+    """The nearest directory that says of itself that it is a project's root."""
     for candidate in (directory, *directory.parents):
         if (candidate / "strands.toml").is_file() or (candidate / ".git").exists():
             return candidate
         if _strands_table(candidate / "pyproject.toml") is not None:
             return candidate
-    return directory
+    return None
 
 
 def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
@@ -168,29 +182,35 @@ def _convert(table: dict[str, Any], file: Path | None) -> _FileSettings:
     except msgspec.ValidationError as error:
         raise _refusal(str(error), table, file) from None
     timeout_fits = values.timeout is None or values.timeout > 0  # not so for NaN
-    if values.threads < 1 or not timeout_fits or values.http.max_bytes < 1:
-        raise SpecError(f"{file}: threads, timeout and http.max_bytes must be greater than zero")
+    local_fits = values.local.threads is None or values.local.threads > 0
+    if values.threads < 1 or not timeout_fits or values.http.max_bytes < 1 or not local_fits:
+        raise SpecError(
+            f"{file}: threads, timeout, http.max_bytes and local.threads must be greater than zero"
+        )
     return values
 
 
 def _refusal(reason: str, table: dict[str, Any], file: Path | None) -> SpecError:
-    known = _FileSettings.__struct_fields__
-    inner = {name: part.__struct_fields__ for name, part in _TABLES.items()}
-    unknown = [key for key in table if key not in known] or [
-        key
-        for name, names in inner.items()
-        for key in (table[name] if isinstance(table.get(name), dict) else ())
-        if key not in names
-    ]
-    hint = did_you_mean(unknown[0], [*known, *chain(*inner.values())]) if unknown else ""
-    remedy = hint or f"The keys are {', '.join(known)}."
-    issue = Issue(file=str(file), line=_line_of(unknown, file), reason=reason, remediation=remedy)
+    remedy, line = f"The keys are {', '.join(_FileSettings.__struct_fields__)}.", 0
+    for key, known, where in _unknown_keys(table):
+        reason, line = f"There is no key {key!r}{where}.", _line_of(key, file)
+        remedy = did_you_mean(key, known) or f"The keys are {', '.join(known)}."
+        break
+    issue = Issue(file=str(file), line=line, reason=reason, remediation=remedy)
     return SpecError(f"{issue.place}: {reason}", hint=remedy, issues=[issue])
 
 
-def _line_of(keys: list[str], file: Path | None) -> int:
+def _unknown_keys(table: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    """Each key that does not exist, those that do in its place, and which place that is."""
+    known = _FileSettings.__struct_fields__
+    yield from ((key, known, "") for key in table if key not in known)
+    for name, part in _TABLES.items():
+        inner, known = table.get(name), part.__struct_fields__
+        if isinstance(inner, dict):
+            yield from ((key, known, f" in [{name}]") for key in inner if key not in known)
+
+
+def _line_of(key: str, file: Path | None) -> int:
     """The line that first mentions an unknown key; tomllib keeps no positions."""
-    if not keys or file is None:
-        return 0
-    lines = file.read_text("utf-8").splitlines()
-    return next((number for number, line in enumerate(lines, 1) if line.strip().startswith(keys[0])), 0)
+    lines = file.read_text("utf-8").splitlines() if file else ()
+    return next((number for number, line in enumerate(lines, 1) if line.strip().startswith(key)), 0)

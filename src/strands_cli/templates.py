@@ -14,7 +14,7 @@ import msgspec
 from strands_cli.errors import Issue, SpecError, did_you_mean
 
 if TYPE_CHECKING:
-    from jinja2 import Template, nodes
+    from jinja2 import StrictUndefined, Template, nodes
     from jinja2.sandbox import SandboxedEnvironment
 
 MOST_CHARACTERS = 10_000_000
@@ -338,10 +338,8 @@ def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
     return filtered
 
 
-@cache
-def _environment() -> "SandboxedEnvironment":
-    from jinja2 import StrictUndefined, pass_context
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+def _undefined_type() -> "type[StrictUndefined]":
+    from jinja2 import StrictUndefined
     from jinja2.utils import missing
 
     class Missing(StrictUndefined):
@@ -364,8 +362,22 @@ def _environment() -> "SandboxedEnvironment":
         def __getitem__(self, key: Any) -> Any:
             return self
 
+    return Missing
+
+
+@cache
+def _environment() -> "SandboxedEnvironment":
+    from jinja2 import pass_context
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
     class Sandbox(ImmutableSandboxedEnvironment):
         intercepted_binops = frozenset({"+", "*", "**", "%"})
+
+        def getattr(self, obj: Any, attribute: str) -> Any:
+            """What a mapping holds comes before what it can do: a task or an input may be called `items`."""
+            if isinstance(obj, Mapping) and attribute in obj:
+                return obj[attribute]
+            return super().getattr(obj, attribute)
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
             _bound(_size_of(left, operator, right))
@@ -377,7 +389,10 @@ def _environment() -> "SandboxedEnvironment":
             return super().call(context, obj, *given, **named)
 
     made = Sandbox(
-        undefined=Missing, finalize=pass_context(_printed), keep_trailing_newline=True, optimized=False
+        undefined=_undefined_type(),
+        finalize=pass_context(_printed),
+        keep_trailing_newline=True,
+        optimized=False,
     )
     del made.globals["lipsum"]
     for name in ("batch", "center", "format", "indent", "slice"):

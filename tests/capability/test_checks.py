@@ -1,5 +1,6 @@
 """Each check: a workflow in which it finds something, with the place; and one that it leaves alone."""
 
+import json
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from strands_cli.capability import CapabilityIssue, CapabilityReport, check_capa
 from strands_cli.capability.checker import CHECKS, RESTS_ON
 from strands_cli.errors import Issue
 from strands_cli.loader import load_spec
+from strands_cli.plugins.state import Approved, Lock, write_lock
+from strands_cli.tools import get_registry
 from strands_cli.types import Spec
 from tests.projects import Project
 
@@ -529,3 +532,84 @@ def test_a_strange_reference_is_no_bug(tmp_path: Path, reference: str) -> None:
 def test_every_check_is_in_the_table_once() -> None:
     assert len(set(CHECKS)) == len(CHECKS)
     assert set(RESTS_ON) <= set(CHECKS)
+
+
+TWO_STEPS = 'steps: [{{id: a, agent: a, input: x}}, {{agent: a, input: "{text}"}}]'
+
+
+@pytest.mark.parametrize("text", ["{{ steps.items() }}", "{{ steps.get('a') }}", "{{ steps[0].items() }}"])
+def test_a_list_of_steps_and_a_result_have_no_methods_of_mappings(tmp_path: Path, text: str) -> None:
+    (issue,) = found(tmp_path, pattern("chain", TWO_STEPS.format(text=text)))
+    assert issue.reason.startswith("There is no ")
+
+
+def test_an_index_in_quotes_is_no_index(tmp_path: Path) -> None:
+    (issue,) = found(tmp_path, pattern("chain", TWO_STEPS.format(text="{{ steps['0'].response }}")))
+    assert (issue.reason, issue.remediation) == (
+        "There is no step with the id '0'.",
+        "An index has no quotes: [0].",
+    )
+
+
+def test_a_task_may_be_called_like_a_method_of_mappings(tmp_path: Path) -> None:
+    tasks = """tasks:
+  - {id: items, agent: a, input: x}
+  - {id: b, agent: a, needs: [items], input: "{{ tasks.items.response }}{{ tasks.keys() | list }}"}
+  - {id: c, agent: a, input: "{{ tasks.items.response }}"}
+"""
+    (issue,) = found(tmp_path, pattern("workflow", tasks))
+    assert "the task does not need 'items'" in issue.reason
+
+
+@pytest.mark.parametrize(
+    ("schema", "places"),
+    [
+        ("{type: array}", ["type"]),
+        ("{properties: {score: {type: integer}, feedback: {type: string}}}", ["properties/score"]),
+        ("{type: object, properties: {score: {type: number, description: x}, more: {}}}", []),
+    ],
+)
+def test_what_an_evaluators_schema_cannot_change_is_told(
+    tmp_path: Path, schema: str, places: list[str]
+) -> None:
+    text = (
+        HEAD
+        + f"""agents: {{a: {{prompt: x}}, b: {{prompt: y, output_schema: {schema}}}}}
+pattern:
+  type: evaluator_optimizer
+  config: {{producer: {{agent: a, input: x}}, evaluator: {{agent: b, input: "{{{{ draft }}}}"}}}}
+"""
+    )
+    at = "/agents/b/output_schema/"
+    issues = found(tmp_path, text)
+    assert [(issue.pointer, issue.severity) for issue in issues] == [
+        (at + place, "warning") for place in places
+    ]
+
+
+def test_an_unknown_tool_is_told_with_the_project_that_was_searched(inside: Project) -> None:
+    (issue,) = found(inside.root, PLAIN + "tools: {python: [word_count]}\n")
+    assert issue.remediation.startswith("Use an existing native tool or add one under strands_cli.tools. ")
+    assert f"A project's own lie in tools/ and plugins/; it is {inside.root}." in issue.remediation
+
+
+def test_a_plugin_that_changed_is_an_error_and_a_setting_without_a_value_a_warning(
+    inside: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside.write("plugins/net/up", "#!/bin/sh\n").chmod(0o755)
+    tool = {"name": "up", "path": "up", "config": {"region": {}}}
+    inside.write("plugins/net/plugin.json", json.dumps({"name": "net", "cli_tools": [tool]}))
+    get_registry().refresh()
+    text = PLAIN + "tools: {python: [net__up]}\n"
+    (issue,) = found(inside.root, text)
+    assert issue.severity == "warning"
+    assert "net__up is not available here: the setting 'region' has no value" in issue.reason
+    assert issue.remediation == "In the environment, set NET_REGION."
+    monkeypatch.setenv("NET_REGION", "here")
+    approved = Approved(files={"up": "sha256:other"})
+    write_lock(inside.root / "strands-plugins.lock", Lock(plugins={"plugins/net": approved}))
+    get_registry().refresh()
+    (issue,) = found(inside.root, text)
+    assert issue.severity == "error"
+    assert "The plugin net has changed since it was approved" in issue.reason
+    assert "strands plugin update net" in issue.remediation

@@ -196,6 +196,15 @@ def test_a_conversation_is_saved_for_people_and_for_programs(project: Project, o
     ]  # fmt: skip
 
 
+def test_a_failed_tool_says_why_once(project: Project, ollama: OllamaStandin) -> None:
+    ollama.enqueue(call("calculator", expression="1/0")).enqueue("No.")
+    outcome = said(project, ollama, "Divide!\n/save talk.md\n", "--tools", "calculator")
+    assert "    Division by zero: 1 / 0\n" in outcome.err
+    page = (project.root / "talk.md").read_text()
+    assert "The tool fails:\n\n```text\nDivision by zero: 1 / 0\n" in page
+    assert page.count("Division by zero") == 1
+
+
 def test_an_agent_of_a_workflow_has_its_prompt_tools_and_rules(
     project: Project, ollama: OllamaStandin
 ) -> None:

@@ -431,3 +431,100 @@ def test_a_bug_of_ours_shows_its_traceback_and_exits_70(project: Project) -> Non
     assert done.returncode == 70
     assert "Traceback" in done.stderr
     assert "bug" in done.stderr
+
+
+def shown_on_terminal(
+    project: Project, *arguments: str, ahead: bytes = b"", answer: bytes = b"", **env: str
+) -> str:
+    """What a command shows whose streams are a terminal: `ahead` is typed before it asks, `answer` then."""
+    ours, theirs = pty.openpty()
+    os.write(ours, ahead)
+    environment = {name: value for name, value in project.environment.items() if name != "NO_COLOR"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "strands_cli", *arguments],
+        cwd=project.root,
+        env={**environment, "TERM": "xterm", **env},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    while select.select([ours], [], [], 30)[0]:
+        try:
+            shown += os.read(ours, 65_536)
+        except OSError:  # as Linux says that the other side is closed
+            break
+        if answer and b"[y/N]" in shown:
+            os.write(ours, answer)
+            answer = b""
+    os.close(ours)
+    process.wait(30)
+    return shown.decode("utf-8", "replace")
+
+
+def test_every_command_honours_no_color_and_simple_terminals(project: Project) -> None:
+    for words in (["list-tools"], ["tool", "call", "no-such-tool"]):
+        assert "\x1b[" in shown_on_terminal(project, *words)
+        assert "\x1b[" not in shown_on_terminal(project, *words, NO_COLOR="1")
+        assert "\x1b[" not in shown_on_terminal(project, *words, TERM="dumb")
+
+
+def test_a_result_is_harmless_on_a_terminal_and_whole_in_a_pipe(project: Project) -> None:
+    hostile = "x\x1b]0;owned\x07\x1b[2J\x1b[31my"
+    assert shown_on_terminal(project, "tool", "call", "echo", f"message={hostile}") == "xy\r\n"
+    assert project.strands("tool", "call", "echo", f"message={hostile}").out == f"{hostile}\n"
+    failed = shown_on_terminal(project, "tool", "call", "calculator", f"expression={hostile}", NO_COLOR="1")
+    assert "error:" in failed
+    assert "\x1b" not in failed
+
+
+def test_what_was_typed_before_the_question_is_no_consent(project: Project) -> None:
+    words = ("tool", "call", "file_write", "path=new.txt", "content=x")
+    assert "refused" in shown_on_terminal(project, *words, ahead=b"y\n", answer=b"n\n")
+    assert not (project.root / "new.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("closed", "exit_code"), [(">&-", 12), ("2>&-", 0), ("<&- 2>&-", 0), ("<&- >&- 2>&-", 12)]
+)
+def test_closed_streams_are_borne(project: Project, closed: str, exit_code: int) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -m strands_cli tool call echo message=hi {closed}', sys.executable],
+        cwd=project.root,
+        env=project.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == exit_code, done
+    assert "Traceback" not in done.stderr
+    assert "ignored" not in done.stderr
+
+
+def test_a_value_may_come_from_a_file_or_begin_with_its_sign(project: Project) -> None:
+    project.write("said.txt", "from a file")
+    assert project.strands("tool", "call", "echo", "message=@said.txt").out == "from a file\n"
+    assert project.strands("tool", "call", "echo", "message=@@said.txt").out == "@said.txt\n"
+    missing = project.strands("tool", "call", "echo", "message=@none.txt")
+    assert missing.exit_code == 2
+    assert "none.txt cannot be read" in missing.err
+    assert "message=@@" in missing.err
+
+
+def test_doctor_goes_on_without_settings(project: Project) -> None:
+    project.write("strands.toml", 'workspce = ["."]')
+    outcome = project.strands("doctor")
+    assert outcome.exit_code == 3
+    assert "strands-agents" in outcome.out
+    assert "strands.toml:1: There is no key 'workspce'. Did you mean 'workspace'?" in outcome.out
+
+
+def test_a_tool_of_a_plugin_that_is_switched_off_is_told_so(project: Project) -> None:
+    project.write("plugins/p/run", "#!/bin/sh\n").chmod(0o755)
+    manifest = {"name": "p", "cli_tools": [{"name": "t", "path": "run"}]}
+    project.write("plugins/p/plugin.json", json.dumps(manifest))
+    assert project.strands("plugin", "disable", "p").exit_code == 0
+    outcome = project.strands("tool", "call", "p__t", "{}")
+    assert "Unknown tool: p__t" in outcome.err
+    assert "Its plugin is switched off: 'strands plugin enable p' switches it on." in outcome.err

@@ -1,5 +1,7 @@
 """`strands explain`: a workflow in prose."""
 
+import json
+
 import pytest
 
 from tests.cli.workflows import PATTERNS, workflow
@@ -99,3 +101,26 @@ def test_prose_fits_the_terminal(project: Project) -> None:
     project.write("flow.yaml", workflow(PATTERNS["graph"]))
     outcome = project.strands("explain", "flow.yaml", COLUMNS="50")
     assert max(len(line) for line in outcome.out.splitlines()) <= 50
+
+
+def test_what_a_plugin_asks_for_is_told(project: Project) -> None:
+    tool = {"name": "up", "path": "up", "network": True, "files": {"write": ["."]}, "env": ["GITHUB_TOKEN"]}
+    manifest = {"name": "net", "cli_tools": [tool | {"config": {"token": {"sensitive": True}}}]}
+    project.write("plugins/net/up", "#!/bin/sh\n").chmod(0o755)
+    project.write("plugins/net/plugin.json", json.dumps(manifest))
+    asks = ["network: opens connections", "files: writes .", "env: gets GITHUB_TOKEN", "NET_TOKEN, secret"]
+    said = explained(project, workflow(PATTERNS["chain"]).replace("[echo, native", "[net__up, echo, native"))
+    shown = project.strands("tool", "show", "net__up")
+    for words in asks:
+        assert words in said
+        assert words in shown.out
+    assert "net__up opens connections of its own" in said
+    access = project.strands("tool", "show", "net__up", "--json").json["access"]
+    assert access["network"] is True
+    assert access["config"]["token"]["sensitive"] is True
+
+
+def test_the_default_model_is_named(project: Project) -> None:
+    text = workflow(PATTERNS["chain"]).replace("  model_id: llama3.2:3b\n", "")
+    assert "asks ollama llama3.2:3b" in explained(project, text)
+    assert "ollama llama3.2:3b" in project.strands("plan", "flow.yaml").out

@@ -99,7 +99,7 @@ def test_something_that_is_no_terminal_gets_a_line_for_each_thing_worth_telling(
         hearing: started, researcher, ollama llama3.2
         hearing: 429 Too Many Requests, again in 2 s
         habitat: search, 340 ms
-        habitat: fetch failed with timeout, 30.0 s
+        habitat: fetch failed [timeout], 30.0 s
         habitat: context compacted from 40 messages to 12
         habitat: done, 1 m 15 s, 1,234 tokens, 2 tool calls
         hearing: failed, 3.2 s, The provider is down
@@ -112,7 +112,7 @@ def test_something_that_is_no_terminal_gets_a_line_for_each_thing_worth_telling(
 def test_verbose_says_what_tools_are_called_with() -> None:
     lines = told(RUN, verbose=True).splitlines()
     assert 'habitat: search(query="owls", limit=3), 340 ms' in lines
-    assert 'habitat: fetch(url="http://x") failed with timeout, 30.0 s' in lines
+    assert 'habitat: fetch(url="http://x") failed [timeout], 30.0 s' in lines
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,16 @@ def test_a_step_that_is_answered_at_once_and_calls_of_no_step_are_told() -> None
         ToolProgress("search", "c9", "nobody has heard of this call"),
         ModelText("steps/9", "nor of this step"),
     ]
-    assert told(events) == "habitat: done, 0 ms\nsearch failed with crashed, 1.0 s\n"
+    assert told(events) == "habitat: done, 0 ms\nsearch failed [crashed], 1.0 s\n"
+
+
+def test_a_tool_that_failed_says_why_and_a_reason_keeps_its_own_period() -> None:
+    said = "fetch cannot reach\x1b[2J x.\nTry another."
+    finished = ToolFinished("fetch", "1", "c", 1.0, 9, "network", [{"text": said}, {"json": {}}])
+    retried = ModelRetried("s", 1, 1.0, "ollama failed (500): boom.")
+    assert told([finished, retried]) == (
+        "fetch failed: cannot reach x [network], 1.0 s\nollama failed (500): boom, again in 1 s\n"
+    )
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
@@ -582,7 +591,7 @@ def test_three_branches_are_seen_side_by_side_and_nothing_jumps(terminal: Open) 
 
     window.allow("end")
     lines = window.wait_for("✓ habitat")
-    assert lines.index("! habitat               search failed with timeout, 1.7 s") < lines.index(
+    assert lines.index("! habitat               search failed [timeout], 1.7 s") < lines.index(
         "✓ habitat               researcher        3.2 s     1,234 tokens  2 tool calls"
     )
     assert [line[2:6] for line in block(lines)] == ["hear", "写真を調", "owls"]
@@ -593,7 +602,7 @@ def test_three_branches_are_seen_side_by_side_and_nothing_jumps(terminal: Open) 
     assert [line for line in lines[start:] if line][:-1] == [
         "owls (parallel)",
         "↻ hearing               429 Too Many Requests, again in 3 s",
-        "! habitat               search failed with timeout, 1.7 s",
+        "! habitat               search failed [timeout], 1.7 s",
         "✓ habitat               researcher        3.2 s     1,234 tokens  2 tool calls",
         "✗ hearing               researcher        3.2 s     1,234 tokens",
         "    The model gave no answer that could be read as JSON, although it was asked three times.",

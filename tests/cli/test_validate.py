@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -204,3 +205,44 @@ def test_a_plain_file_is_checked_without_jinja(project: Project) -> None:
         check=False,
     )
     assert done.stdout.split() == ["False", "False", "False"], done.stderr
+
+
+def test_a_workflow_that_is_no_yaml_is_told_of_in_a_directory(project: Project) -> None:
+    project.write("flows/good.yaml", GOOD)
+    project.write("flows/tab.yaml", GOOD.replace("pattern:", "\tpattern:"))
+    project.write("flows/open.yml", "version: 0\nname: [x\n")
+    project.write("flows/misspelt.yaml", GOOD.replace("pattern:", "patern:"))
+    project.write("flows/other.yaml", "runtime: python39\n")
+    project.write("flows/broken-other.yaml", "services: [x\n")
+    outcome = project.strands("validate", "flows", "--json")
+    assert outcome.exit_code == 3
+    assert {item["file"]: item["valid"] for item in outcome.json["files"]} == {
+        "flows/good.yaml": True,
+        "flows/misspelt.yaml": False,
+        "flows/open.yml": False,
+        "flows/tab.yaml": False,
+    }
+    assert outcome.json["skipped"] == 2
+    assert "2 other files skipped: no workflow." in project.strands("validate", "flows").err
+
+
+def test_an_input_is_looked_into(project: Project) -> None:
+    project.write("flow.yaml", GOOD + "inputs: {required: {n: {type: int}}, optional: {m: {typ: string}}}\n")
+    outcome = project.strands("validate", "flow.yaml", "--json")
+    (checked,) = outcome.json["files"]
+    assert [(issue["pointer"], issue["remediation"]) for issue in checked["issues"]] == [
+        ("/inputs/required/n/type", "Did you mean 'integer'?"),
+        ("/inputs/optional/m/typ", "Did you mean 'type'?"),
+    ]
+
+
+def test_the_tools_of_a_workflow_are_those_of_its_own_project(project: Project, tmp_path: Path) -> None:
+    project.tool("mine", "def mine(tool, **kw): return ''")
+    file = project.write("flows/flow.yaml", GOOD + "tools: {python: [mine]}\n")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    plain = elsewhere / "plain.yaml"
+    plain.write_text(GOOD + "tools: {python: [mine]}\n")
+    outcome = project.strands("validate", str(file), str(plain), "--json", cwd=elsewhere)
+    assert [item["supported"] for item in outcome.json["files"]] == [True, False]
+    assert project.strands("validate", str(plain)).exit_code == 0  # no project of its own: that of the caller

@@ -383,3 +383,36 @@ def test_listing_executes_nothing(project: Project) -> None:
     for command in (["list-tools"], ["tool", "show", "p__t"], ["tool", "check"]):
         assert project.strands(*command).exit_code == 0
     assert not (project.root / "ran").exists()
+
+
+def test_mistakes_of_form_hide_no_others(bench: Bench) -> None:
+    bad_schema = {"type": "object", "properties": {"a": {"type": "integre"}}}
+    tools = [
+        {"name": "not a name", "path": "../out"},
+        {"name": "x", "path": "cli-tools/x", "timeout": "5", "env": ["A", 1], "parameters": bad_schema},
+        {"name": "x", "path": "cli-tools/x"},
+        7,
+    ]
+    place = bench.plugin({"name": "x", "source": SH})
+    (place / "plugin.json").write_text(json.dumps({"name": "p", "version": "1", "cli_tools": tools}))
+    issues = {issue.pointer: issue.remediation for issue in read_plugin(place).issues}
+    assert set(issues) == {
+        "/version",
+        "/cli_tools/0/name",
+        "/cli_tools/0/path",
+        "/cli_tools/1/timeout",
+        "/cli_tools/1/env/1",
+        "/cli_tools/1/parameters/properties/a/type",
+        "/cli_tools/2/name",
+        "/cli_tools/3",
+    }
+    assert issues["/version"].endswith('as in 1.2.3. For example: "1.0.0".')
+    assert issues["/cli_tools/1/timeout"] == "Seconds until the call must be answered."
+
+
+def test_a_tool_whose_setting_has_no_value_is_listed_as_unavailable(project: Project) -> None:
+    project.write("plugins/p/run", SH).chmod(0o755)
+    tool = {"name": "t", "path": "run", "config": {"region": {}, "zone": {"default": "a"}}}
+    project.write("plugins/p/plugin.json", json.dumps({"name": "p", "cli_tools": [tool]}))
+    assert "[unavailable: the environment variable P_REGION is not set]" in project.strands("list-tools").out
+    assert "unavailable" not in project.strands("list-tools", P_REGION="x").out.partition("p__t")[2]

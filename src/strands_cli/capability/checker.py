@@ -11,6 +11,7 @@ from strands_cli.capability.agents import (
     check_agents_are_used,
     check_agents_exist,
     check_output_schemas,
+    check_replaced_schemas,
     check_skills_exist,
 )
 from strands_cli.capability.files import check_artifacts, check_notes, check_secrets, check_skills
@@ -57,6 +58,7 @@ CHECKS: tuple[Check, ...] = (
     check_consent,
     check_skills_exist,
     check_output_schemas,
+    check_replaced_schemas,
     check_ids,
     check_needs,
     check_routes,
@@ -84,6 +86,7 @@ RESTS_ON: dict[Check, tuple[str, ...]] = {
     check_agent_tools: ("/tools*",),
     check_consent: ("/tools*",),
     check_skills_exist: ("/skills*",),
+    check_replaced_schemas: ("/pattern*",),
     check_needs: ("/pattern/config/tasks",),
     check_edges: ("/pattern/config/nodes",),
     check_reachability: ("/pattern*",),

@@ -5,14 +5,15 @@ from collections.abc import Iterator
 import msgspec
 
 from strands_cli.errors import Issue
-from strands_cli.providers.choice import ModelChoice, model_of
+from strands_cli.providers.choice import HOST_HINT, ModelChoice, model_of, problem_of_host
 from strands_cli.providers.table import PROVIDERS, UNSUPPORTED_INFERENCE, missing
 from strands_cli.schema.problems import pointer
 from strands_cli.types import Spec
 
 
 def check_models(spec: Spec) -> Iterator[Issue]:
-    """Settings that have no effect on the model that they are meant for."""
+    """Hosts that are no addresses, and settings that have no effect on the model that they are meant for."""
+    yield from _unusable_hosts(spec)
     told: set[tuple[str, str]] = set()
     for agent, choice in _models(spec):
         for at, what in _without_effect(spec, agent, choice):
@@ -20,6 +21,14 @@ def check_models(spec: Spec) -> Iterator[Issue]:
                 told.add((at, choice.provider))
                 remedy = "Take it out, or use another provider."
                 yield spec.issue(at, f"The provider {choice.provider} has no {what}.", remedy, "warning")
+
+
+def _unusable_hosts(spec: Spec) -> Iterator[Issue]:
+    said = {"/runtime/host": spec.runtime.host}
+    said |= {pointer(("agents", name, "host")): agent.host for name, agent in spec.agents.items()}
+    for at, host in said.items():
+        if host is not None and (problem := problem_of_host(host)):
+            yield spec.issue(at, f"The host {problem}", HOST_HINT)
 
 
 def missing_for_models(spec: Spec) -> Iterator[Issue]:

@@ -2,9 +2,28 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 from strands_cli.errors import Issue
-from strands_cli.toolkit.info import ToolInfo
+from strands_cli.toolkit.info import Requires, ToolInfo
 from strands_cli.types import Spec
+
+
+class Needs(msgspec.Struct, frozen=True):
+    """What a plugin's tool needs of the machine, and its settings that have no value, with what helps."""
+
+    requires: Requires | None
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+def plugin_needs(info: ToolInfo) -> Needs:
+    from strands_cli.plugins.configured import setting_problems
+    from strands_cli.plugins.finding import declaration_of
+
+    declared = declaration_of(info)
+    if declared is None:
+        return Needs(info.requires)
+    return Needs(declared[1].needs, tuple(setting_problems(*declared)))
 
 
 def plugin_tools(spec: Spec) -> Iterator[tuple[str, ToolInfo]]:

@@ -60,7 +60,7 @@ PATTERN_NAMES: dict[type, tuple[str, ...]] = {
     Graph: ("nodes",),
 }
 """What templates see of each pattern, somewhere in it, besides last_response."""
-_OF_MAPPINGS = ("items", "keys", "values", "get")
+_OF_MAPPINGS = ("items", "keys", "values", "get", "copy")
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -73,8 +73,10 @@ class Names(msgspec.Struct, frozen=True):
     """Names that exist, but not here, and why not."""
     blocked: Callable[[str], str] | None = None
     """Says why a known name cannot be used here, where that is costly to know beforehand."""
-    length: int = 0
-    """How many there are, for those that are counted from the end."""
+    length: int | None = None
+    """How many there are, for those that have an index too."""
+    methods: tuple[str, ...] = _OF_MAPPINGS
+    """What the level can do where it is a mapping; what it holds comes first, as in templates."""
 
 
 class _Results(Mapping[str, "Names | None"]):
@@ -98,7 +100,7 @@ class _Results(Mapping[str, "Names | None"]):
         return key in self._keys
 
 
-RESULT = Names({"response": None, "output": None, "agent": None, "id": None}, "part of a result")
+RESULT = Names({"response": None, "output": None, "agent": None, "id": None}, "part of a result", methods=())
 
 
 def unresolved(scope: Names, name: str, path: Collection[str | int]) -> tuple[str, str] | None:
@@ -106,10 +108,12 @@ def unresolved(scope: Names, name: str, path: Collection[str | int]) -> tuple[st
     level: Names | None = scope
     said = ""
     for part in (name, *path):
-        if level is None or (said and part in _OF_MAPPINGS):
+        if level is None or (part in level.methods and part not in level.known):
             return None
-        key = str(part + level.length if isinstance(part, int) and part < 0 else part)
+        key = str(part + (level.length or 0) if isinstance(part, int) and part < 0 else part)
         said = _said(said, part)
+        if level.length is not None and isinstance(part, str) and part.isdigit():
+            return f"There is no {level.noun} with the id {part!r}", f"An index has no quotes: [{part}]."
         reason = level.absent.get(key) or (level.blocked(key) if level.blocked and key in level.known else "")
         if key in level.known and not reason:
             level = level.known[key]
@@ -144,7 +148,7 @@ def scope(spec: Spec, why: str = "", **names: Names | None) -> Names:
     absent = {name: text for name, text in WHY_ABSENT.items() if name not in known}
     if why and "last_response" in absent:
         absent["last_response"] = why
-    return Names(known, absent=absent)
+    return Names(known, absent=absent, methods=())
 
 
 def step_scope(spec: Spec, order: Mapping[str, int], index: int, **names: Names | None) -> Names:
@@ -166,6 +170,7 @@ def _steps(order: Mapping[str, int], done: int) -> Names:
         "step",
         blocked=lambda key: "" if order[key] < done else "that step has not run",
         length=done,
+        methods=(),
     )
 
 

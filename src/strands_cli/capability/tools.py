@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from strands_cli.capability.plugins import plugin_tools
+from strands_cli.capability.plugins import plugin_needs, plugin_tools
 from strands_cli.errors import Issue, ToolError, did_you_mean
 from strands_cli.schema.problems import pointer
 from strands_cli.toolkit.info import ToolInfo
@@ -61,13 +61,35 @@ def check_python_tools(spec: Spec) -> Iterator[Issue]:
                 f"Use {instead}." if instead else "Use another tool.",
                 "warning",
             )
-        for reason in missing_requirements(tool.info.requires):
-            yield spec.issue(
-                tool.pointer,
-                f"Tool {tool.reference} is not available here: {reason}.",
-                f"'strands tool show {tool.info.id}' says what it needs.",
-                "warning",
-            )
+        yield from _unavailable(spec, tool.pointer, tool.reference, tool.info)
+
+
+def _unavailable(spec: Spec, at: str, reference: str, info: ToolInfo) -> Iterator[Issue]:
+    """What a tool lacks here. A plugin that is not as it was approved does not run at all."""
+    requires = info.requires
+    if info.source == "plugin":
+        if at.startswith("/tools/python/"):  # of those under tools.plugins, `check_plugins` tells
+            yield from _unapproved(spec, at, info)
+        needs = plugin_needs(info)
+        requires = needs.requires
+        for reason, remedy in needs.settings:
+            yield spec.issue(at, f"Tool {reference} is not available here: {reason}.", remedy, "warning")
+    for reason in missing_requirements(requires):
+        yield spec.issue(
+            at,
+            f"Tool {reference} is not available here: {reason}.",
+            f"'strands tool show {info.id}' says what it needs.",
+            "warning",
+        )
+
+
+def _unapproved(spec: Spec, at: str, info: ToolInfo) -> Iterator[Issue]:
+    from strands_cli.tools import get_registry
+
+    place = str(Path(info.file).parent)
+    for issue in get_registry().problems:
+        if issue.file == place:
+            yield spec.issue(at, issue.reason, issue.remediation)
 
 
 def _unknown(spec: Spec, tool: Declared) -> Issue:

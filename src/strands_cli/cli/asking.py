@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 
 import click
 
+from strands_cli.cli.consent import forget_typed
 from strands_cli.cli.progress.text import clean
 from strands_cli.errors import Interrupted
 from strands_cli.runtime.turns import AskConsent, PendingCall
@@ -36,6 +37,7 @@ class Terminal:
         """What was typed; Interrupted where the run is stopped meanwhile, or nothing can come any more."""
         async with self._one_at_a_time:
             with self._aside():
+                forget_typed()
                 click.echo(f"{clean(question)} ", nl=False, err=True)
                 return await self._line()
 
@@ -49,6 +51,7 @@ class Terminal:
         shown = json.dumps(call.arguments, indent=2, ensure_ascii=False)
         cut = shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + "\n…"
         click.echo(f"{call.tool.id} asks for your consent to run with\n{clean(cut)}", err=True)
+        forget_typed()
         click.echo("Run it? [y/N] ", nl=False, err=True)
         return (await self._line()).strip().lower() in _YES
 
@@ -71,7 +74,7 @@ class Terminal:
             loop.remove_reader(sys.stdin.fileno())
             self._cancel.remove_callback(stop)
         if not said:
-            raise Interrupted("Nobody answers any more.")
+            raise Interrupted("Interrupted." if self._cancel.is_set() else "Nobody answers any more.")
         return said.decode("utf-8", "replace").rstrip("\r\n")
 
 

@@ -2,10 +2,12 @@
 
 import json
 import sys
+from contextlib import suppress
 from typing import Any
 
 import click
 
+from strands_cli.cli.progress.text import clean
 from strands_cli.errors import ToolFailed
 from strands_cli.settings import Settings
 from strands_cli.toolkit.context import Permit
@@ -23,6 +25,15 @@ def permit_for(settings: Settings, *, yes: bool) -> Permit | None:
     return None
 
 
+def forget_typed() -> None:
+    """What was typed before a question stands on the terminal is no answer to it."""
+    with suppress(ImportError, OSError, ValueError):  # not on Windows; or it is no terminal
+        import termios
+
+        with suppress(termios.error):
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
 async def _grant(tool: Tool, arguments: dict[str, Any]) -> None:
     """The user has said yes to everything beforehand."""
 
@@ -32,7 +43,8 @@ async def _ask(tool: Tool, arguments: dict[str, Any]) -> None:
         return
     shown = json.dumps(arguments, indent=2, ensure_ascii=False)
     cut = shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + "\n…"
-    click.echo(f"{tool.id} asks for your consent to run with\n{cut}", err=True)
+    click.echo(f"{tool.id} asks for your consent to run with\n{clean(cut)}", err=True)
+    forget_typed()
     try:
         agreed = click.confirm("Run it?", default=False, err=True)
     except click.Abort:  # Ctrl-C ends the command, not only this call

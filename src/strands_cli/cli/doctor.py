@@ -33,8 +33,7 @@ class Finding(msgspec.Struct, frozen=True):
 @json_option
 def doctor(as_json: bool) -> int:
     """Say what this machine and this project have and lack."""
-    registry = get_registry()
-    findings = [*_machine(), *_sandbox(), *_project(registry.settings), *_tools(registry)]
+    findings = [*_machine(), *_sandbox(), *_project_and_tools()]
     if as_json:
         print_json({"findings": [msgspec.to_builtins(finding) for finding in findings]})
     else:
@@ -75,6 +74,16 @@ def _sandbox() -> Iterator[Finding]:
         yield Finding("sandbox", "note", f"without {layer}: {need}")
     if level.name == "disabled":
         yield Finding("sandbox", "note", "pydantic-monty would serve: pip install 'strands-cli[monty]'")
+
+
+def _project_and_tools() -> Iterator[Finding]:
+    try:
+        registry = get_registry()
+    except SpecError as error:  # what is known without the settings is still worth knowing
+        yield Finding("settings", "problem", f"{error.message} {error.hint}".strip())
+        return
+    yield from _project(registry.settings)
+    yield from _tools(registry)
 
 
 def _project(settings: Settings) -> Iterator[Finding]:

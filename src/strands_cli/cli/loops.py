@@ -24,6 +24,8 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 loop.run_until_complete(task)
+        if task.done() and not task.cancelled():
+            task.exception()  # looked at, so that nobody complains that it was not
         raise
     finally:
         loop.close()

@@ -2,14 +2,42 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from io import FileIO, TextIOWrapper
 from typing import Any
 
 import click
 
-from strands_cli.errors import Issue, SpecError, StrandsError, UnsupportedError
+from strands_cli.errors import Issue, SpecError, StrandsError, ToolError, UnsupportedError
+
+# Controls that JSON need not escape, and some terminals obey.
+_CONTROL = re.compile("[\x7f-\x9f]")
+
+
+def fill_closed_streams() -> None:
+    """Puts something in the place of standard streams that are closed.
+
+    Else the next file that is opened would get their number, and what is printed. Writing a result to a
+    closed standard output fails; what goes to a closed standard error is for nobody.
+    """
+    for number, flags in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, flags), True)
+    if sys.stdout is None:
+        # Without a buffer: what is left in one would be tried again, and complained about, at the end.
+        sys.stdout = TextIOWrapper(FileIO(1, "w", closefd=False), encoding="utf-8", write_through=True)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def may_colour() -> bool:
+    """Whether terminals get colours: not where the user wants none, or the terminal has none."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 @contextmanager
@@ -29,9 +57,23 @@ def tool_output_aside() -> Iterator[None]:
         os.close(kept)
 
 
+def _harmless(text: str) -> str:
+    """What models, tools and files say, for a terminal."""
+    from strands_cli.cli.progress.text import clean
+
+    return clean(text)
+
+
+def print_text(text: str) -> None:
+    """A result on standard output: harmless on a terminal, as it is for everybody else."""
+    sys.stdout.write(f"{_harmless(text) if sys.stdout.isatty() else text}\n")
+    sys.stdout.flush()
+
+
 def print_json(document: Any) -> None:
     """One JSON document, and nothing else, on standard output."""
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=_as_json))
+    text = json.dumps(document, indent=2, ensure_ascii=False, default=_as_json)
+    click.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def _as_json(value: object) -> object:
@@ -50,15 +92,30 @@ def print_error(error: StrandsError, *, as_json: bool) -> None:
     if isinstance(error, SpecError | UnsupportedError) and error.issues:
         print_issues(error.issues, err=True)
         return
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {error.message}", err=True)
-    if error.hint:
-        click.echo(f"  {error.hint}", err=True)
+    print_failure(error.message, error.hint)
+
+
+def print_failure(message: str, hint: str) -> None:
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {_harmless(message)}", err=True)
+    if hint:
+        click.echo(f"  {_harmless(hint)}", err=True)
+
+
+def exit_code_of(error: StrandsError) -> int:
+    """A tool's failure exits as the table of codes says, whether the tool or something before it failed."""
+    if not isinstance(error, ToolError):
+        return error.exit_code
+    from strands_cli.toolkit.results import code_row
+
+    return code_row(error.code).exit_code
 
 
 def error_document(error: StrandsError) -> dict[str, Any]:
     document: dict[str, Any] = {"code": error.code, "message": error.message, "hint": error.hint}
     if isinstance(error, SpecError | UnsupportedError):
         document["issues"] = [issue_document(issue) for issue in error.issues]
+    if step := getattr(error, "step", ""):
+        document["step"] = step
     return document
 
 
@@ -91,11 +148,11 @@ def print_bug(error: Exception, *, as_json: bool) -> None:
 
 
 def print_note(text: str) -> None:
-    click.echo(text, err=True)
+    click.echo(_harmless(text), err=True)
 
 
 def print_warning(text: str) -> None:
-    click.echo(f"{click.style('warning:', fg='yellow', bold=True)} {text}", err=True)
+    click.echo(f"{click.style('warning:', fg='yellow', bold=True)} {_harmless(text)}", err=True)
 
 
 def issue_document(issue: Issue) -> dict[str, Any]:
@@ -107,10 +164,10 @@ def print_issues(issues: Iterable[Issue], *, err: bool) -> None:
     for issue in issues:
         colour = "red" if issue.severity == "error" else "yellow"
         label = click.style(issue.severity, fg=colour)
-        click.echo(f"{issue.place}  {label}" if issue.place else label, err=err)
-        click.echo(f"  {issue.reason}", err=err)
+        click.echo(f"{_harmless(issue.place)}  {label}" if issue.place else label, err=err)
+        click.echo(f"  {_harmless(issue.reason)}", err=err)
         if issue.remediation:
-            click.echo(f"  {issue.remediation}", err=err)
+            click.echo(f"  {_harmless(issue.remediation)}", err=err)
 
 
 def print_columns(rows: Sequence[Sequence[str]], *, indent: str = "  ") -> None:

@@ -13,7 +13,7 @@ import msgspec
 from strands_cli.cli.arguments import json_option
 from strands_cli.cli.logs import prepare_logs
 from strands_cli.cli.loops import run_async
-from strands_cli.cli.output import print_json, result_document, tool_output_aside
+from strands_cli.cli.output import print_json, print_text, result_document, tool_output_aside
 from strands_cli.cli.variables import var_option
 from strands_cli.cli.workflow.plan import show_plan
 from strands_cli.cli.workflow.source import file_argument, load_given
@@ -71,13 +71,13 @@ def run(
         _require_all(spec, inputs, out, force)
         show_plan(spec, as_json=as_json)
         return
-    prepare_logs(Redactor(read_secrets(spec).values()))
+    _prepare_logs(spec)
     with tool_output_aside():
         result = run_async(_run(spec, verbose=verbose, yes=yes, directory=out, force=force, trace=trace))
     if as_json:
         print_json(result_document(result))
     else:
-        click.echo(result.last_response)
+        print_text(result.last_response)
 
 
 def _asked(spec: Spec) -> dict[str, str]:
@@ -109,8 +109,15 @@ def _require_all(spec: Spec, inputs: dict[str, Any], out: Path, force: bool) -> 
     from strands_cli.exec.run import require_supported
 
     require_supported(spec)
-    read_secrets(spec)
     check_targets(spec, out, force=force, scope={**inputs, "inputs": inputs})
+
+
+def _prepare_logs(spec: Spec) -> None:
+    from strands_cli.exec.run import require_supported
+    from strands_cli.runtime.strands_adapter import provider_keys
+
+    require_supported(spec)  # tells of missing secrets together with all else that is missing
+    prepare_logs(Redactor([*read_secrets(spec).values(), *provider_keys(spec)]))
 
 
 async def _run(spec: Spec, *, verbose: bool, yes: bool, **options: Any) -> RunResult:

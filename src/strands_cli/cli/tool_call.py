@@ -11,7 +11,7 @@ import click
 from strands_cli.cli.arguments import ToolReference, json_option
 from strands_cli.cli.consent import permit_for
 from strands_cli.cli.loops import run_async
-from strands_cli.cli.output import print_json, print_warning, tool_output_aside
+from strands_cli.cli.output import print_failure, print_json, print_text, print_warning, tool_output_aside
 from strands_cli.errors import UsageError
 from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.context import CallContext
@@ -32,7 +32,8 @@ def call(reference: str, given: tuple[str, ...], timeout: float | None, yes: boo
     """Call a tool with validated input.
 
     The input is one JSON object, '-' to read it from standard input, '@FILE' to read it from a file, or
-    KEY=VALUE pairs, typed by the tool's schema.
+    KEY=VALUE pairs, typed by the tool's schema. KEY=@FILE takes a value from a file; KEY=@@… is a text that
+    begins with '@'.
     """
     if timeout is not None and isnan(timeout):
         raise UsageError("--timeout is not a number.", hint="Give seconds, such as --timeout 5.")
@@ -71,16 +72,16 @@ def _text(argument: str) -> str:
         if sys.stdin is None:
             raise UsageError("Standard input is closed.", hint="Pass the JSON as an argument, or @FILE.")
         return sys.stdin.read()
-    if not argument.startswith("@"):
-        return argument
+    return _file_text(argument[1:], "Give '@' and a JSON file.") if argument.startswith("@") else argument
+
+
+def _file_text(file: str, hint: str) -> str:
     try:
-        return Path(argument[1:]).read_text("utf-8")
+        return Path(file).read_text("utf-8")
     except OSError as error:
-        raise UsageError(
-            f"{argument[1:]} cannot be read: {error.strerror}", hint="Give '@' and a file."
-        ) from None
+        raise UsageError(f"{file} cannot be read: {error.strerror}", hint=hint) from None
     except UnicodeDecodeError:
-        raise UsageError(f"{argument[1:]} is not UTF-8 text.", hint="Give '@' and a JSON file.") from None
+        raise UsageError(f"{file} is not UTF-8 text.", hint=hint) from None
 
 
 def _pair(item: str, schema: dict[str, Any]) -> tuple[str, object]:
@@ -89,6 +90,10 @@ def _pair(item: str, schema: dict[str, Any]) -> tuple[str, object]:
         raise UsageError(
             f"{item!r} is not KEY=VALUE.", hint="Write pairs such as message=hi, or one JSON object."
         )
+    if text.startswith("@@"):
+        text = text[1:]
+    elif text.startswith("@"):
+        text = _file_text(text[1:], f"{key}=@FILE reads a file; {key}=@@… is a text that begins with '@'.")
     return key, _typed(text, schema.get("properties", {}).get(key))
 
 
@@ -108,17 +113,11 @@ def _print_result(result: ToolResult, as_json: bool) -> int:
     if as_json:
         print_json({"toolUseId": result["toolUseId"], "status": "error", "error": error} if error else result)
     elif error:
-        _print_failure(error)
+        print_failure(f"{error['message']} [{error['code']}]", error.get("hint", ""))
     else:
         for block in result["content"]:
-            click.echo(_block_text(block))
+            print_text(_block_text(block))
     return code_row(error["code"]).exit_code if error else 0
-
-
-def _print_failure(error: dict[str, Any]) -> None:
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {error['message']} [{error['code']}]", err=True)
-    if error.get("hint"):
-        click.echo(f"  {error['hint']}", err=True)
 
 
 def _block_text(block: dict[str, Any]) -> str:

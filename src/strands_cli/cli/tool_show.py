@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -13,6 +13,9 @@ from strands_cli.cli.tool_list import group_of, info_document, remarks
 from strands_cli.toolkit.contract import DEFAULT_TIMEOUT_SECONDS
 from strands_cli.toolkit.info import ToolInfo
 from strands_cli.tools import get_registry
+
+if TYPE_CHECKING:
+    from strands_cli.plugins.manifest import CliTool, Manifest
 
 
 @click.command()
@@ -26,7 +29,7 @@ def show(reference: str, load: bool, as_json: bool) -> None:
     if load:
         info = _loaded(info)
     if as_json:
-        print_json(info_document(info))
+        print_json({**info_document(info), **_access_document(info)})
         return
     click.secho(f"{info.id} {info.version}", bold=True)
     click.echo(info.description.strip())
@@ -58,8 +61,36 @@ def _facts(info: ToolInfo) -> Iterator[tuple[str, str]]:
     yield "consent", "asked before each call" if info.requires_consent else "not needed"
     if info.requires:
         yield "requires", json.dumps(info.requires)
+    yield from (("access", text) for text in _access(info))
     if info.output_schema:
         yield "returns", _kind(info.output_schema)
+
+
+def plugin_access(info: ToolInfo) -> "tuple[Manifest, CliTool] | None":
+    """What the plugin of a tool says of it, where it is one of a plugin: what it asks for is there."""
+    if info.source != "plugin":
+        return None
+    from strands_cli.plugins.finding import declaration_of
+
+    return declaration_of(info)
+
+
+def _access(info: ToolInfo) -> list[str]:
+    declared = plugin_access(info)
+    if declared is None:
+        return []
+    from strands_cli.cli.plugin.access import accesses
+
+    return accesses(*declared)
+
+
+def _access_document(info: ToolInfo) -> dict[str, Any]:
+    declared = plugin_access(info)
+    if declared is None:
+        return {}
+    from strands_cli.cli.plugin.access import access_document
+
+    return {"access": access_document(*declared)}
 
 
 def _print_arguments(info: ToolInfo) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _SKIPPED = frozenset({"node_modules", "__pycache__"})
-_YAML_KEY = re.compile(rb"""^(?:["']?)pattern(?:["']?)[ \t]*:""", re.MULTILINE)
-_JSON_KEY = re.compile(rb'"(pattern|agents)"\s*:')
+_YAML_KEY = re.compile(rb"""^["']?(pattern|agents|runtime)["']?[ \t]*:""", re.MULTILINE)
+_BROKEN_KEY = re.compile(
+    rb"""^\s*["']?(?:(?:pattern|agents|runtime)["']?[ \t]*:|version["']?[ \t]*:[ \t]*0\b)""", re.MULTILINE
+)
+_JSON_KEY = re.compile(rb'"(pattern|agents|runtime)"\s*:')
 
 
 class Checked(msgspec.Struct, frozen=True):
@@ -55,26 +58,29 @@ def validate(paths: tuple[Path, ...], strict: bool, pairs: tuple[str, ...], as_j
     file is not a workflow, and with 18 where one cannot run here.
     """
     variables = read_variables(pairs)
-    checked = [_check(file, variables) for path in paths for file in workflow_files(path)]
+    given = [workflow_files(path) for path in paths]
+    checked = [_check(file, variables) for files, _ in given for file in files]
+    skipped = sum(number for _, number in given)
     codes = [item.exit_code(strict) for item in checked]
     if as_json:
-        print_json(_document(checked, strict))
+        print_json(_document(checked, strict, skipped))
     else:
         print_issues([issue for item in checked for issue in item.issues], err=False)
-        print_note(_summary(checked, sum(code == 0 for code in codes)))
+        print_note(_summary(checked, sum(code == 0 for code in codes), skipped))
     return SpecError.exit_code if SpecError.exit_code in codes else max(codes)
 
 
-def workflow_files(path: Path) -> list[Path]:
-    """The file itself, or every workflow below a directory."""
+def workflow_files(path: Path) -> tuple[list[Path], int]:
+    """The file itself, or every workflow below a directory; and how many other files were passed over."""
     if not path.exists():
         raise UsageError(f"There is nothing at {path}.", hint="Give workflow files, or directories of them.")
     if not path.is_dir():
-        return [path]
-    files = sorted(file for file in _walk(path) if _looks_like_a_workflow(file))
+        return [path], 0
+    candidates = sorted(_walk(path))
+    files = [file for file in candidates if _looks_like_a_workflow(file)]
     if not files:
         raise UsageError(f"There is no workflow in {path}.", hint="A workflow has the key 'pattern'.")
-    return files
+    return files, len(candidates) - len(files)
 
 
 def _walk(directory: Path) -> Iterator[Path]:
@@ -84,25 +90,40 @@ def _walk(directory: Path) -> Iterator[Path]:
 
 
 def _looks_like_a_workflow(file: Path) -> bool:
-    """Whether a file is meant as one: it has the key `pattern` at its top, as far as it can be read."""
+    """Whether a file is meant as one: by the keys at its top, and by any of them where it cannot be read."""
     try:
         content = file.read_bytes()
     except OSError:
         return False
     if content.lstrip()[:1] != b"{":
-        return _YAML_KEY.search(content) is not None
+        has_keys = _are_a_workflows({match[1].decode() for match in _YAML_KEY.finditer(content)})
+        return has_keys or (_BROKEN_KEY.search(content) is not None and _is_broken(content))
     try:
-        return "pattern" in msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+        return _are_a_workflows(msgspec.json.decode(content, type=dict[str, msgspec.Raw]))
     except msgspec.DecodeError:
         # Broken JSON is told of where it was to be a workflow, and not where it was to be anything else.
-        return {b"pattern", b"agents"} <= {match[1] for match in _JSON_KEY.finditer(content)}
+        return len({match[1] for match in _JSON_KEY.finditer(content)}) > 1
+
+
+def _are_a_workflows(keys: Container[str]) -> bool:
+    return "pattern" in keys or ("agents" in keys and "runtime" in keys)
+
+
+def _is_broken(content: bytes) -> bool:
+    """Whether a text that should be YAML is none."""
+    from strands_cli.loader.document import read_document
+
+    document = read_document(content.decode("utf-8", "replace"), "")
+    return document.value is None and bool(document.issues)
 
 
 def _check(file: Path, variables: dict[str, Any]) -> Checked:
     from strands_cli.capability import check_capability
     from strands_cli.capability.models import missing_for_models
+    from strands_cli.cli.workflow.source import use_project_of
     from strands_cli.loader import examine
 
+    use_project_of(file)
     spec, issues = examine(file, variables)
     if spec is None:
         return Checked(file, tuple(issues), ())
@@ -119,9 +140,10 @@ def _missing_for_telemetry(spec: "Spec") -> Iterator[Issue]:
             yield spec.issue("/telemetry/otlp_endpoint", reason, remedy, "warning")
 
 
-def _document(checked: list[Checked], strict: bool) -> dict[str, Any]:
+def _document(checked: list[Checked], strict: bool, skipped: int) -> dict[str, Any]:
     return {
         "valid": all(item.exit_code(strict) == 0 for item in checked),
+        "skipped": skipped,
         "files": [
             {
                 "file": str(item.file),
@@ -134,8 +156,9 @@ def _document(checked: list[Checked], strict: bool) -> dict[str, Any]:
     }
 
 
-def _summary(checked: list[Checked], good: int) -> str:
+def _summary(checked: list[Checked], good: int, skipped: int) -> str:
     issues = [issue for item in checked for issue in item.issues]
     errors = sum(issue.severity == "error" for issue in issues)
     told = [count(errors, "error"), count(len(issues) - errors, "warning")]
-    return f"{count(len(checked), 'file')} checked, {good} good: {', '.join(told)}."
+    others = f" {count(skipped, 'other file')} skipped: no workflow." if skipped else ""
+    return f"{count(len(checked), 'file')} checked, {good} good: {', '.join(told)}.{others}"

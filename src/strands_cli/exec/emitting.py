@@ -1,9 +1,12 @@
-"""From a run to its listeners: what is secret does not pass."""
+"""From a run to its listeners: what is secret does not pass, and what fails there stays there."""
 
+import logging
 from collections.abc import Sequence
 
 from strands_cli.events import Event, Listener, ModelFinished, ModelRetried, ModelText
 from strands_cli.secrets import Redactor, Stream
+
+_logger = logging.getLogger("strands_cli.runs")
 
 
 class Emitter:
@@ -13,6 +16,7 @@ class Emitter:
         self._listeners = tuple(listeners)
         self._redactor = redactor
         self._streams: dict[str, Stream] = {}
+        self._failed: set[int] = set()
 
     def __call__(self, event: Event) -> None:
         if not self._redactor:
@@ -30,5 +34,10 @@ class Emitter:
             self._tell(ModelText(step, text))
 
     def _tell(self, event: Event) -> None:
-        for listener in self._listeners:
-            listener(event)
+        for place, listener in enumerate(self._listeners):
+            try:
+                listener(event)
+            except Exception:  # a listener that fails is its owner's trouble, not the run's
+                if place not in self._failed:
+                    self._failed.add(place)
+                    _logger.exception("a listener failed at %s", type(event).__name__)

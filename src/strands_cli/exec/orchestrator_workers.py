@@ -5,7 +5,7 @@ from typing import Any
 
 from strands_cli.exec.running import run_pattern
 from strands_cli.exec.state import DEFAULTS, Run, RunOptions, together
-from strands_cli.exec.steps import Wanted, run_step
+from strands_cli.exec.steps import Wanted, all_answers, run_step
 from strands_cli.types import OrchestratorWorkers, RunResult, Spec, StepResult
 
 
@@ -26,7 +26,8 @@ async def _orchestrator_workers(run: Run, pattern: OrchestratorWorkers) -> StepR
             run, [_work(run, pattern, task, index, turn) for index, task in enumerate(tasks)]
         )
     if pattern.reduce is not None:
-        wanted = Wanted(turn=pattern.max_rounds + 1)
+        answers = {f"task {number}": result for number, result in enumerate(done, 1)}
+        wanted = Wanted(turn=pattern.max_rounds + 1, otherwise=all_answers(answers))
         names = {"tasks": done}
         return await run_step(run, "reduce", pattern.reduce, title="reduce", names=names, wanted=wanted)
     return done[-1] if done else planned
@@ -48,7 +49,7 @@ async def _work(run: Run, pattern: OrchestratorWorkers, task: str, index: int, t
         pattern.worker,
         title=f"task {index + 1}{round_}",
         names={"task": task},
-        wanted=Wanted(turn=turn),
+        wanted=Wanted(turn=turn, otherwise=task),
     )
 
 

@@ -10,19 +10,35 @@ import msgspec
 
 from strands_cli.artifacts import check_targets, write_artifacts
 from strands_cli.capability import check_capability
-from strands_cli.errors import ArtifactError, StrandsError, UnsupportedError
+from strands_cli.errors import ArtifactError, SpecError, StrandsError, UnsupportedError, UsageError
 from strands_cli.events import Event, Listener, RunNoticed
 from strands_cli.exec.patterns import PATTERNS
 from strands_cli.exec.state import DEFAULTS, RunOptions
 from strands_cli.loader import load_spec
 from strands_cli.loader.inputs import resolve_inputs
 from strands_cli.loader.secrets import read_secrets
+from strands_cli.runtime.strands_adapter import provider_keys
 from strands_cli.secrets import Redactor
 from strands_cli.telemetry.exporting import open_telemetry
 from strands_cli.telemetry.trace import Trace
 from strands_cli.templates import TemplateError, render
+from strands_cli.toolkit.workspace import current_directory
 from strands_cli.types import RunResult, Spec
 from strands_cli.types.spec import Artifact
+
+
+class _Writing(msgspec.Struct, frozen=True):
+    """How the artifacts of a run are written."""
+
+    options: RunOptions
+    trace: Trace
+    begun_in: Path
+
+    @property
+    def directory(self) -> Path:
+        """As the caller gave it, unless a tool has changed the current directory meanwhile."""
+        given = self.options.directory
+        return given if current_directory() == self.begun_in else self.begun_in / given
 
 
 async def run(
@@ -50,13 +66,18 @@ async def run(
 
 async def _run(spec: Spec, variables: Mapping[str, Any] | None, options: RunOptions) -> RunResult:
     trace = Trace(spec.telemetry.redact)
+    writing = _Writing(options, trace, current_directory())
     traced = msgspec.structs.replace(options, listeners=(*options.listeners, trace))
     try:
         result = await PATTERNS[type(spec.pattern)](spec, variables, traced)
     except StrandsError as error:
-        _keep(spec, error, trace, options)
+        _keep(spec, error, writing)
         raise
-    return _written(spec, result, trace, options)
+    try:
+        return _written(spec, result, writing)
+    except ArtifactError as error:
+        error.kept = result
+        raise
 
 
 def run_sync(
@@ -65,11 +86,23 @@ def run_sync(
     options: RunOptions = DEFAULTS,
 ) -> RunResult:
     """As `run`, for programs without a loop of their own."""
-    return asyncio.run(run(source, variables, options))
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(run(source, variables, options))
+    raise UsageError("run_sync cannot be called in a loop that runs.", hint="Write: await run(…)")
 
 
 def require_supported(spec: Spec) -> None:
-    errors = check_capability(spec).errors
+    """UnsupportedError where the workflow cannot run here, SpecError where only its secrets are missing."""
+    found = list(check_capability(spec).errors)
+    try:
+        read_secrets(spec)
+    except SpecError as unread:
+        if not found:
+            raise
+        found += unread.issues
+    errors = sorted(found, key=lambda issue: (issue.file, issue.line, issue.column))
     if errors:
         raise UnsupportedError(
             f"{errors[0].place}: {errors[0].reason}", hint=errors[0].remediation, issues=errors
@@ -82,26 +115,26 @@ def _with_trace(spec: Spec) -> Spec:
     return msgspec.structs.replace(spec, outputs=outputs)
 
 
-def _written(spec: Spec, result: RunResult, trace: Trace, options: RunOptions) -> RunResult:
+def _written(spec: Spec, result: RunResult, writing: _Writing) -> RunResult:
     paths = write_artifacts(
         spec,
-        {**result.scope, "TRACE": trace.text()},
-        options.directory,
-        force=options.force,
-        redactor=Redactor(read_secrets(spec).values()),
-        emit=_to_all(options.listeners),
+        {**result.scope, "TRACE": writing.trace.text()},
+        writing.directory,
+        force=writing.options.force,
+        redactor=Redactor([*read_secrets(spec).values(), *provider_keys(spec)]),
+        emit=_to_all(writing.options.listeners),
     )
     return msgspec.structs.replace(result, artifacts=paths)
 
 
-def _keep(spec: Spec, error: StrandsError, trace: Trace, options: RunOptions) -> None:
+def _keep(spec: Spec, error: StrandsError, writing: _Writing) -> None:
     """Writes what can be written of a run that failed; what cannot must not hide the failure."""
     if not isinstance(error.kept, RunResult):
         return
     try:
-        error.kept = _written(_makeable(spec, error, trace), error.kept, trace, options)
+        error.kept = _written(_makeable(spec, error, writing.trace), error.kept, writing)
     except ArtifactError as unwritten:
-        _warn(options, unwritten.message)
+        _warn(writing.options, unwritten.message)
 
 
 def _makeable(spec: Spec, error: StrandsError, trace: Trace) -> Spec:

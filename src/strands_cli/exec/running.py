@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from strands_cli.errors import BudgetExceeded, Interrupted, StrandsError, UsageError
+from strands_cli.errors import BudgetExceeded, Interrupted, SpecError, StrandsError, UsageError
 from strands_cli.events import RunFinished, RunOutcome, RunStarted
 from strands_cli.exec.state import Run, RunOptions
 from strands_cli.loader.inputs import resolve_inputs
 from strands_cli.runtime.strands_adapter import Surroundings
-from strands_cli.types import RunResult, Spec, StepResult
+from strands_cli.toolkit.workspace import current_directory
+from strands_cli.types import Chain, RunResult, Spec, StepResult
 
 P = TypeVar("P")
 
@@ -35,7 +36,7 @@ async def run_pattern(
             hint="Use strands_cli.run, which runs every pattern.",
         )
     inputs = resolve_inputs(spec, variables)
-    around = Surroundings(spec, inputs=inputs, directory=options.directory)
+    around = Surroundings(spec, inputs=inputs, directory=current_directory() / options.directory)
     run = Run(spec, inputs, options, around)
     run.emit(RunStarted(spec.name, str(spec.pattern.__struct_config__.tag)))
     failure: StrandsError | None = None
@@ -47,14 +48,33 @@ async def run_pattern(
             raise run.stopped_by
     except StrandsError as error:
         failure = error
+        _tell_plainly(run, error)
+        raise
+    except asyncio.CancelledError:
+        failure = Interrupted("Interrupted.")
         raise
     finally:
+        run.close()
         result = run.result(last)
         if failure is not None:
             failure.kept = result
         outcome = _outcome(last, failure)
         run.emit(RunFinished(outcome, result.duration, result.usage, failure.message if failure else ""))
     return result
+
+
+def _tell_plainly(run: Run, error: StrandsError) -> None:
+    """Says in which of several steps a run failed; and what is secret does not pass with an error either."""
+    title = run.titles.get(getattr(error, "step", ""), "")
+    is_alone = isinstance(run.spec.pattern, Chain) and len(run.spec.pattern.steps) == 1
+    has_place = isinstance(error, SpecError)
+    if title and not is_alone and not has_place and error.code not in _OUTCOMES:
+        error.message = f"{title}: {error.message}"
+    error.message = run.redactor.text(error.message)
+    error.hint = run.redactor.text(error.hint)
+    error.args = (error.message,)
+    if isinstance(error, SpecError):
+        error.issues = run.redactor.value(error.issues)
 
 
 def _outcome(last: StepResult | None, failure: StrandsError | None) -> RunOutcome:

@@ -24,9 +24,11 @@ T = TypeVar("T")
 
 _COMPLETE = ("end_turn", "stop_sequence")
 """An answer that is complete has been paid for: its step is kept before the budget is looked at."""
+_FAREWELL_SECONDS = 1.0
+"""How long somebody who asks a person may take to clear the question away."""
 
 AskHuman = Callable[[str], Awaitable[str]]
-"""Puts a question to a human and answers with what was said; Paused where nobody can be asked."""
+"""Puts a question to a human and answers with what was said; Interrupted where nobody answers any more."""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,13 +86,15 @@ class Run:
         self.names: dict[str, Any] = {}
         """What the pattern knows so far, for the templates of artifacts."""
         self.results: dict[str, StepResult] = {}
+        self.titles: dict[str, str] = {}
+        """What people call the steps that have begun, by their keys."""
         self._rounds: dict[str, int] = {}
         self.ledger = Ledger(spec.runtime.budgets, self.stop)
         self._tell = Emitter(options.listeners, surroundings.redactor)
         self._slots = asyncio.Semaphore(spec.runtime.max_parallel)
         self._started = perf_counter()
         if options.cancel is not None:
-            options.cancel.add_callback(lambda: self.stop(Interrupted("Interrupted.")))
+            options.cancel.add_callback(self.interrupt)
 
     # --- what is said -----------------------------------------------------------------------------------
 
@@ -116,9 +120,36 @@ class Run:
             self.stopped_by = reason
         self.cancel.set()
 
+    def interrupt(self) -> None:
+        self.stop(Interrupted("Interrupted."))
+
+    def close(self) -> None:
+        """A wish to stop that outlives the run does not hold on to it."""
+        if self.options.cancel is not None:
+            self.options.cancel.remove_callback(self.interrupt)
+
     def check(self) -> None:
         if self.stopped_by is not None:
             raise self.stopped_by
+
+    async def unless_stopped(self, said: Awaitable[T]) -> T:
+        """What a person says, who may take any time: the end of the run does not wait for it."""
+        loop = asyncio.get_running_loop()
+        stopped = asyncio.Event()
+
+        def stop() -> None:
+            loop.call_soon_threadsafe(stopped.set)
+
+        answer, end = asyncio.ensure_future(said), asyncio.ensure_future(stopped.wait())
+        self.cancel.add_callback(stop)
+        try:
+            await asyncio.wait({answer, end}, return_when=asyncio.FIRST_COMPLETED)
+            self.check()
+            return await answer
+        finally:
+            self.cancel.remove_callback(stop)
+            end.cancel()
+            await _let_go(answer)
 
     @property
     def seconds(self) -> float:
@@ -151,6 +182,7 @@ class Run:
         """What the run has come to; `last` is what its pattern answers with, where it came that far."""
         if last is not None:
             self.names["last_response"] = last.response
+        inputs = self.redactor.value(self.inputs)
         return RunResult(
             name=self.spec.name,
             pattern=str(self.spec.pattern.__struct_config__.tag),
@@ -159,7 +191,7 @@ class Run:
             steps=tuple(sorted(self.results.values(), key=self._place)),
             usage=self.ledger.usage,
             duration=self.seconds,
-            scope=self.scope(self.names),
+            scope={**inputs, "inputs": inputs, **self.names},
         )
 
     def _place(self, result: StepResult) -> tuple[int, ...]:
@@ -168,6 +200,13 @@ class Run:
         _, line, column = self.spec.position(f"/pattern/config/{at}")
         numbers = (int(part) for part in at.split("/") if part.isdigit())
         return (self._rounds.get(result.key, 0), line, column, int(visit or 1), *numbers)
+
+
+async def _let_go(question: "asyncio.Future[Any]") -> None:
+    question.cancel()
+    await asyncio.wait({question}, timeout=_FAREWELL_SECONDS)
+    if question.done() and not question.cancelled():
+        question.exception()  # looked at, so that nobody complains that it was not
 
 
 async def together(run: Run, work: Sequence[Awaitable[T]]) -> list[T]:

@@ -1,16 +1,17 @@
 """`run_step`: one agent, one input. `ask_human`: one question. All that patterns have in common is here."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
 import msgspec
 
-from strands_cli.errors import Paused, RunError, StrandsError
+from strands_cli.errors import Interrupted, Paused, RunError, StrandsError
 from strands_cli.events import Event, ModelFinished, StepFinished, StepStarted
 from strands_cli.exec.state import Run, StepList
 from strands_cli.runtime.strands_adapter import AgentRequest, Answer, StepAgent
+from strands_cli.runtime.turns import AskConsent, PendingCall
 from strands_cli.types import HumanStep, Step, StepResult, Usage
 from strands_cli.types.patterns import Node, Steps, Task
 
@@ -31,6 +32,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """A template in place of the step's own input."""
     input_at: str = ""
     """Where that template stands."""
+    otherwise: str = ""
+    """What the agent is given where its step has no input; without it, the last answer."""
 
 
 _NOTHING_MORE = Wanted()
@@ -54,12 +57,13 @@ async def run_step(
     async with run.slot():
         meter = _Meter(run)
         started = perf_counter()
+        run.titles[key] = title
         run.emit(StepStarted(key, title, step.agent, str(run.surroundings.choice(step.agent))))
         error = ""
         try:
             answer = await _answer(run, meter, key, step, title=title, names=names, wanted=wanted)
         except StrandsError as failed:
-            reason = run.stopped_by or failed
+            reason = run.stopped_by or _blamed(failed, key)
             error = reason.message
             raise reason from (failed if reason is not failed else failed.__cause__)
         finally:
@@ -76,6 +80,16 @@ async def run_step(
         )
         run.record(result, wanted.turn)
     return result
+
+
+def _blamed(failed: StrandsError, key: str) -> StrandsError:
+    failed.step = key
+    return failed
+
+
+def all_answers(answers: Mapping[str, StepResult]) -> str:
+    """What several steps have answered, each under its name, as one text."""
+    return "\n\n".join(f"{name}:\n{result.response}" for name, result in answers.items())
 
 
 class _Meter:
@@ -115,10 +129,31 @@ async def _answer(
             title=title,
             emit=meter,
             schema=wanted.schema or own.output_schema,
-            ask_consent=run.options.ask_consent,
+            ask_consent=_consent(run),
+            before_request=run.ledger.settle,
         ),
     )
-    return await agent.ask(text.strip() or names.get("last_response") or _NOTHING_TO_DO)
+    return await agent.ask(text.strip() or wanted.otherwise or names.get("last_response") or _NOTHING_TO_DO)
+
+
+def _consent(run: Run) -> AskConsent | None:
+    """Whoever is asked about calls, but not about those that the workflow denies, and not beyond its end."""
+    ask_consent = run.options.ask_consent
+    if ask_consent is None:
+        return None
+
+    async def ask(calls: Sequence[PendingCall]) -> Collection[str]:
+        denied = {call.call_id for call in calls if run.surroundings.tools.rule(call.tool) == "deny"}
+        asked = [call for call in calls if call.call_id not in denied]
+        try:
+            granted = await run.unless_stopped(ask_consent(asked)) if asked else ()
+        except StrandsError:
+            if run.stopped_by is None:
+                raise
+            return ()
+        return {*granted, *denied}  # a call that is denied is refused in the workflow's name, not the user's
+
+    return ask
 
 
 async def ask_human(
@@ -128,13 +163,15 @@ async def ask_human(
     run.check()
     question = run.render(step.prompt, names, f"/pattern/config/{key}/human/prompt")
     started = perf_counter()
+    run.titles[key] = title
     run.emit(StepStarted(key, title, "human"))
     error = ""
     try:
-        said = await _said(run, step, question)
+        said = run.redactor.text(await _said(run, step, question))
     except StrandsError as failed:
-        error = failed.message
-        raise
+        reason = run.stopped_by or _blamed(failed, key)
+        error = reason.message
+        raise reason from (failed if reason is not failed else failed.__cause__)
     finally:
         run.emit(StepFinished(key, title, "human", perf_counter() - started, Usage(), error))
     result = StepResult(
@@ -153,10 +190,13 @@ async def _said(run: Run, step: HumanStep, question: str) -> str:
             hint="Run it in a terminal, where it can be asked, or give the step a default.",
         )
     try:
-        return await asyncio.wait_for(run.options.ask_human(question), step.timeout_s) or step.default or ""
-    except TimeoutError:
-        if step.default is not None:
+        answer = run.unless_stopped(run.options.ask_human(question))
+        return await asyncio.wait_for(answer, step.timeout_s) or step.default or ""
+    except (TimeoutError, Interrupted) as unanswered:
+        if step.default is not None and run.stopped_by is None:
             return step.default
+        if isinstance(unanswered, Interrupted):
+            raise
         raise RunError(
             f"Nobody answered within {step.timeout_s:g} seconds: {question}",
             hint="Give the step a default, or more time.",

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from strands_cli.types.spec import Input
 SCHEMA_FILE = Path(__file__).parent.parent / "schema" / "strands-workflow.schema.json"
 MOST_MENDED = 500
 """With more problems than these, there is no looking for others."""
+_DECLARATIONS = (("inputs", "required"), ("inputs", "optional"))
 
 
 def load_spec(path: str | Path, variables: Mapping[str, Any] | None = None) -> Spec:
@@ -49,7 +50,11 @@ def examine(path: str | Path, variables: Mapping[str, Any] | None = None) -> tup
     value = _expanded(document)
     _follow_references(value, document, Path(path))
     schema = workflow_schema()
-    problems = schema.problems(value, MOST_MENDED + 1)
+    problems = [
+        inner
+        for problem in schema.problems(value, MOST_MENDED + 1)
+        for inner in _looked_into(problem, value, schema)
+    ]
     issues = document.issues + [_issue(problem, document) for problem in problems]
     spec = _spec(value, problems, schema)
     if spec is None:
@@ -62,6 +67,19 @@ def examine(path: str | Path, variables: Mapping[str, Any] | None = None) -> tup
     )
     told = {issue.pointer for issue in issues}
     return spec, issues + [issue for issue in check_variables(spec) if issue.pointer not in told]
+
+
+def _looked_into(problem: Problem, value: dict[str, Any], schema: Validator) -> Iterator[Problem]:
+    """An input that is an object is told by what is in it, not by the short form that it might have."""
+    group, name = problem.path[:-1], problem.path[-1] if problem.path else ""
+    inputs = value["inputs"][group[1]] if group in _DECLARATIONS and problem.keyword == "enum" else {}
+    if not isinstance(inputs.get(name), dict):
+        yield problem
+        return
+    definitions = schema.schema["$defs"]
+    long_form = Validator({**definitions["input"]["oneOf"][1], "$defs": definitions})
+    for inner in long_form.problems(inputs[name]):
+        yield msgspec.structs.replace(inner, path=(*problem.path, *inner.path))
 
 
 def _spec(value: dict[str, Any], problems: list[Problem], schema: Validator) -> Spec | None:

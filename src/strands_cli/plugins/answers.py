@@ -39,6 +39,10 @@ _SIGNAL_TEXTS = {
     signal.SIGXFSZ: "wrote a larger file than it may",
     signal.SIGSYS: "made a system call that it may not make",
 }
+_WHY_HINTS: dict[Why, str] = {
+    "timeout": "Ask for less at once, or give the tool a higher 'timeout' in plugin.json.",
+    "idle": "Let the tool say how far it has come, or give it a higher 'idle_timeout' in plugin.json.",
+}
 _TAIL_CHARACTERS = 1500
 _STREAMS_HINT = "A tool prints one JSON value on standard output, and everything else on standard error."
 
@@ -156,11 +160,13 @@ def _fail(tool_id: str, finished: Finished, text: str, redactor: Redactor) -> No
     if finished.hint is not None and code in ("failed", "crashed"):
         code = "forbidden"
     message = f"{tool_id} {ending_text(ending)}"
+    if ending.why in _WHY_HINTS:
+        message += f" and was ended after {finished.seconds:.3g} s"
     said = tail(finished.stderr, redactor) or redactor.text(text)[-_TAIL_CHARACTERS:]
     raise ToolFailed(
         f"{message}: {said}" if said else message,
         code=code,
-        hint=redactor.text(finished.hint.text) if finished.hint else "",
+        hint=redactor.text(finished.hint.text) if finished.hint else _WHY_HINTS.get(ending.why, ""),
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -24,56 +24,78 @@ async def configured(manifest: Manifest, tool: CliTool, given: Mapping[str, str]
     """The settings of a tool; ToolFailed (`unavailable`) names all that are missing or of another type."""
     environment: dict[str, str] = {}
     secrets: list[str] = []
-    problems: list[str] = []
+    problems: dict[str, str] = {}
     for name, setting in manifest.settings_of(tool).items():
         variable = variable_of(manifest.name, name, setting)
-        text = given.get(variable) or (await _kept(manifest.name, name) if setting.sensitive else None)
-        try:
-            value = _value(text, setting)
-        except ValueError as error:
-            problems.append(f"the setting {name!r} ({variable}) {error}")
-            continue
-        if value is not None:
+        text = given.get(variable)
+        if not text and setting.sensitive:
+            text = await asyncio.to_thread(_kept, manifest.name, name) if _keyring() else None
+        value, problem = _value(name, variable, text, setting)
+        if problem:
+            problems[name] = problem
+        elif value is not None:
             environment[variable] = value
             secrets += [value] if setting.sensitive else []
-        elif setting.required:
-            problems.append(f"the setting {name!r} has no value")
     if problems:
         raise _unavailable(manifest, tool, problems)
     return Configured(environment, Redactor(secrets) if secrets else NOTHING_SECRET)
 
 
-def _value(text: str | None, setting: Setting) -> str | None:
-    if text is not None:
-        return as_text(value_from(text, setting))
-    return None if setting.default is None else as_text(setting.default)
+def setting_problems(
+    manifest: Manifest, tool: CliTool, given: Mapping[str, str] = os.environ
+) -> Iterator[tuple[str, str]]:
+    """What is missing or of another type among the settings of a tool before it is called, with remedies."""
+    for name, setting in manifest.settings_of(tool).items():
+        variable = variable_of(manifest.name, name, setting)
+        text = given.get(variable) or (_kept(manifest.name, name) if setting.sensitive else None)
+        _, problem = _value(name, variable, text, setting)
+        if problem:
+            yield problem, _remedy(manifest, {name: setting})
 
 
-def _unavailable(manifest: Manifest, tool: CliTool, problems: list[str]) -> ToolFailed:
+def _value(name: str, variable: str, text: str | None, setting: Setting) -> tuple[str | None, str]:
+    """The value as the tool gets it, and what is wrong with it."""
+    if text:
+        try:
+            return as_text(value_from(text, setting)), ""
+        except ValueError as error:
+            return None, f"the setting {name!r} ({variable}) {error}"
+    if setting.default is not None:
+        return as_text(setting.default), ""
+    return None, f"the setting {name!r} has no value" if setting.required else ""
+
+
+def _unavailable(manifest: Manifest, tool: CliTool, problems: Mapping[str, str]) -> ToolFailed:
     named = manifest.settings_of(tool)
-    ways = [f"set {variable_of(manifest.name, name, setting)}" for name, setting in named.items()]
-    kept = any(setting.sensitive for setting in named.values())
-    also = (
-        f" A secret may be kept in the keyring: keyring set {_service(manifest.name)} NAME." if kept else ""
-    )
     return ToolFailed(
-        f"{manifest.tool_id(tool)} is unavailable: {'; '.join(problems)}",
+        f"{manifest.tool_id(tool)} is unavailable: {'; '.join(problems.values())}",
         code="unavailable",
-        hint=f"In the environment, {', '.join(ways)}.{also}",
+        hint=_remedy(manifest, {name: named[name] for name in problems}),
     )
+
+
+def _remedy(manifest: Manifest, named: Mapping[str, Setting]) -> str:
+    ways = [f"set {variable_of(manifest.name, name, setting)}" for name, setting in named.items()]
+    kept = [
+        f"keyring set {_service(manifest.name)} {name}"
+        for name, setting in named.items()
+        if setting.sensitive
+    ]
+    also = f" A secret may be kept in the keyring: {', '.join(kept)}." if kept else ""
+    return f"In the environment, {', '.join(ways)}.{also}"
 
 
 def _service(plugin: str) -> str:
     return f"strands-cli:{plugin}"
 
 
-async def _kept(plugin: str, name: str) -> str | None:
+def _kept(plugin: str, name: str) -> str | None:
     """What the system's keyring holds; None where there is none, or no package to ask it with."""
     keyring = _keyring()
     if keyring is None:
         return None
     try:
-        kept: str | None = await asyncio.to_thread(keyring.get_password, _service(plugin), name)
+        kept: str | None = keyring.get_password(_service(plugin), name)
     except keyring.errors.KeyringError:
         return None  # locked, or there is none on this machine: the message says what else can be done
     return kept

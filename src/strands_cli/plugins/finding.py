@@ -6,10 +6,12 @@ from pathlib import Path
 import msgspec
 
 from strands_cli.errors import UsageError, did_you_mean
+from strands_cli.plugins.manifest import CliTool, Manifest
 from strands_cli.plugins.places import plugin_roots, plugins_in
 from strands_cli.plugins.reading import PluginReading, read_plugin
 from strands_cli.plugins.state import Approved, Changes, approvals, changes_since, is_disabled, read_state
 from strands_cli.settings import Settings
+from strands_cli.toolkit.info import ToolInfo
 
 _log = logging.getLogger("strands_cli.plugins")
 
@@ -74,3 +76,10 @@ def approval_of(place: Path, project: Path) -> Approval | None:
     for lock, approved in approvals(place, project):
         return Approval(lock, approved, changes_since(approved, place))
     return None
+
+
+def declaration_of(info: ToolInfo) -> tuple[Manifest, CliTool] | None:
+    """What the manifest of a listed tool's plugin says of it; None where that is not in order."""
+    plugin = read_plugin(Path(info.file).parent).plugin
+    tool = plugin.tool(info.id) if plugin else None
+    return (plugin.manifest, tool) if plugin and tool else None

@@ -31,6 +31,10 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     env: str = ""
     """The variable it is taken from and given as; by default `PLUGIN_NAME`, in capitals."""
 
+    @property
+    def is_needed(self) -> bool:
+        return self.required and self.default is None
+
 
 class Files(msgspec.Struct, frozen=True, kw_only=True):
     """Paths that a tool may touch besides its own: absolute, from `~/`, or relative to the workspace."""

@@ -18,13 +18,14 @@ from strands_cli.plugins.manifest import (
     manifest_schema,
     variable_of,
 )
+from strands_cli.plugins.mending import described, mended_manifest, with_whole_numbers
 from strands_cli.plugins.places import MANIFEST_NAME, located
 from strands_cli.plugins.positions import Document, read_json
 from strands_cli.plugins.setting_values import value_problem
 from strands_cli.schema.problems import JsonPath, Problem
 from strands_cli.schema.validator import SchemaInvalid, Validator
 from strands_cli.toolkit.contract import Tool, closed_schema
-from strands_cli.toolkit.info import ToolInfo, name_problem
+from strands_cli.toolkit.info import Requires, ToolInfo, name_problem
 
 MOST_BYTES = 1_000_000
 SOURCE = "plugin"
@@ -60,8 +61,8 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
         named = (tool for tool in self.manifest.cli_tools if self.manifest.tool_id(tool) == tool_id)
         return next(named, None)
 
-    def infos(self, origin: str) -> tuple[ToolInfo, ...]:
-        """Its tools as a listing shows them."""
+    def infos(self, origin: str, *, has_keyring: bool = False) -> tuple[ToolInfo, ...]:
+        """Its tools as a listing shows them; with a keyring, secrets need not be in the environment."""
         return tuple(
             ToolInfo(
                 id=self.manifest.tool_id(tool),
@@ -71,7 +72,7 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
                 version=self.manifest.version,
                 requires_consent=tool.requires_consent,
                 timeout_ms=max(1, round(1000 * tool.timeout)),
-                requires=tool.needs,
+                requires=self._requires(tool, has_keyring=has_keyring),
                 input_schema=tool.parameters,
                 output_schema=tool.output_schema,
                 source=SOURCE,
@@ -81,6 +82,18 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
             )
             for tool in self.manifest.cli_tools
         )
+
+    def _requires(self, tool: CliTool, *, has_keyring: bool) -> Requires | None:
+        """What the tool needs, with the variables of settings that nothing else can give a value."""
+        needs = tool.needs or {}
+        variables = [
+            variable_of(self.name, name, setting)
+            for name, setting in self.manifest.settings_of(tool).items()
+            if setting.is_needed and not (setting.sensitive and has_keyring)
+        ]
+        known = needs.get("env", [])
+        added = [name for name in variables if name not in known]
+        return {**needs, "env": [*known, *added]} if added else needs or None
 
 
 class PluginReading(msgspec.Struct, frozen=True):
@@ -106,10 +119,11 @@ def read_plugin(place: Path) -> PluginReading:
         return PluginReading(place, None, tuple(issues))
     problems = _schema().problems(document.value)
     issues += [_schema_issue(problem, document) for problem in problems]
-    if problems:
-        return PluginReading(place, None, tuple(issues))
-    manifest = msgspec.convert(_with_whole_numbers(document.value), Manifest)
     directory = place.resolve()
+    if problems:
+        issues += _further_issues(problems, directory, document)
+        return PluginReading(place, None, tuple(issues))
+    manifest = msgspec.convert(with_whole_numbers(document.value), Manifest)
     issues += _manifest_issues(manifest, directory, document)
     lines = {
         tool.name: document.positions[f"/cli_tools/{index}"][0]
@@ -167,16 +181,17 @@ def _schema_issue(problem: Problem, document: Document) -> Issue:
         reason = f"There is no key {name!r} here."
     else:
         reason = f"{name!r} must be {problem.expected}, and is {problem.got}."
-    return document.issue(problem.path, reason, problem.hint or _FORMAT_HINT)
+    return document.issue(problem.path, reason, problem.hint or described(problem.path) or _FORMAT_HINT)
 
 
-def _with_whole_numbers(value: Any) -> Any:
-    """To a schema 4.0 is an integer, to the types it is none."""
-    if isinstance(value, dict):
-        return {key: _with_whole_numbers(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_with_whole_numbers(inner) for inner in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def _further_issues(problems: list[Problem], directory: Path, document: Document) -> list[Issue]:
+    """What else is wrong with a manifest that does not fit its schema, as far as it can be read."""
+    mended = mended_manifest(document.value, problems)
+    if mended is None:
+        return []
+    broken = {problem.pointer for problem in problems}
+    found = _manifest_issues(mended, directory, document)
+    return [issue for issue in found if not any(f"{issue.pointer}/".startswith(f"{at}/") for at in broken)]
 
 
 def _manifest_issues(manifest: Manifest, directory: Path, document: Document) -> Iterator[Issue]:
@@ -233,10 +248,9 @@ def _tool_issues(manifest: Manifest, tool: CliTool, place: JsonPath, document: D
     if problem := name_problem(tool_id):
         reason = f"The tool would be called {tool_id}: {problem}."
         yield document.issue((*place, "name"), reason, "Shorten the plugin's name or the tool's.")
-        return
     broken = [*_schema_issues(tool, place, document)]
-    if broken:
-        yield from broken
+    yield from broken
+    if problem or broken:
         return
     try:
         Tool(**contract_of(manifest, tool), invoke=lambda _arguments, _context: None)

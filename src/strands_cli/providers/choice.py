@@ -5,10 +5,12 @@ from typing import Any
 
 import msgspec
 
+from strands_cli.errors import UsageError
 from strands_cli.types import Spec
 from strands_cli.types.spec import Inference
 
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+HOST_HINT = "Write it as http://localhost:11434 or https://models.example.com."
 _LOCAL_PROVIDERS = {"llamacpp", "local", "ollama"}
 
 
@@ -35,6 +37,8 @@ class ModelChoice(msgspec.Struct, frozen=True):
 
         if self.host is None:
             return self.provider in _LOCAL_PROVIDERS
+        if problem_of_host(self.host):
+            return False
         return urlsplit(self.host).hostname in _LOCAL_HOSTS
 
 
@@ -43,6 +47,29 @@ def _shown(host: str | None) -> str | None:
     scheme, mark, rest = (host or "").partition("://")
     authority, slash, path = rest.partition("/")
     return f"{scheme}{mark}{authority.rpartition('@')[2]}{slash}{path}" if mark else host
+
+
+def problem_of_host(host: str) -> str:
+    """One sentence where a host is no address that can be asked; nothing where it is one."""
+    problem = _problem_of_host(host)
+    return f"{_shown(host)!r} is no address: {problem}." if problem else ""
+
+
+def _problem_of_host(host: str) -> str:
+    from urllib.parse import urlsplit
+
+    if any(character.isspace() or not character.isprintable() for character in host):
+        return "it has blanks or control characters in it"
+    has_scheme = "://" in host
+    try:
+        parts = urlsplit(host if has_scheme else f"//{host}")
+    except ValueError:
+        return "its brackets have no address in them"
+    try:
+        _ = parts.port
+    except ValueError:
+        return "its port is no number from 0 to 65535"
+    return "it has no name of a host" if has_scheme and not parts.hostname else ""
 
 
 def model_of(spec: Spec, agent: str) -> ModelChoice | None:
@@ -78,6 +105,8 @@ def with_choice(
     A provider other than the file's takes neither the file's model nor its host and region. A model or a host
     without a provider is meant for the runtime's provider, and for no agent that has another one.
     """
+    if problem := problem_of_host(host or ""):
+        raise UsageError(f"The host {problem}", hint=HOST_HINT)
     given: Mapping[str, Any] = {"provider": provider, "model_id": model, "host": host}
     said = {name: value for name, value in given.items() if value is not None}
     if not said:

@@ -99,7 +99,10 @@ def class_names(kind: type[BaseException]) -> Iterator[str]:
 
 
 def origin_of(url: str | None) -> str | None:
-    parts = urlsplit(url or "")
+    try:
+        parts = urlsplit(url or "")
+    except ValueError:
+        return None
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else None
 
 

@@ -26,6 +26,9 @@ Kind = Literal[
 ]
 RETRYABLE: frozenset[Kind] = frozenset({"throttled", "busy", "server", "connection", "timeout", "answer"})
 
+_TOO_DEEP = frozenset({"builtins.RecursionError"})
+"""What reading JSON ends with that is nested without end."""
+
 # Classes of the clients, as `package.Name`, each with all that is derived from it. The first kind counts.
 CLASSES: dict[Kind, frozenset[str]] = {
     "overflow": frozenset({"strands.ContextWindowOverflowException"}),
@@ -63,6 +66,7 @@ CLASSES: dict[Kind, frozenset[str]] = {
             "openai.APIResponseValidationError",
             "pydantic_core.ValidationError",
             "botocore.ResponseParserError",
+            *_TOO_DEEP,
         }
     ),
     "connection": frozenset(
@@ -150,9 +154,14 @@ def failure_of(error: BaseException, choice: ModelChoice | None = None) -> Failu
         kind=kind,
         message=_message(kind, evidence, _subject(evidence, choice)),
         hint=_hint(kind, evidence, choice),
-        retryable=kind in RETRYABLE and "insufficient_quota" not in evidence.words,
+        retryable=kind in RETRYABLE and not _is_for_good(evidence),
         retry_after_seconds=evidence.retry_after_seconds,
     )
+
+
+def _is_for_good(evidence: Evidence) -> bool:
+    """Whether trying again would only come to the same, in spite of the kind."""
+    return "insufficient_quota" in evidence.words or evidence.is_any(_TOO_DEEP)
 
 
 def _kind(evidence: Evidence) -> Kind:
@@ -188,7 +197,7 @@ def _subject(evidence: Evidence, choice: ModelChoice | None) -> str:
 
 def _message(kind: Kind, evidence: Evidence, subject: str) -> str:
     status = f" ({evidence.status})" if evidence.status else ""
-    text = evidence.text.rstrip(".")
+    text = "it is nested too deeply" if evidence.is_any(_TOO_DEEP) else evidence.text.rstrip(".")
     begun = subject[0].upper() + subject[1:] if subject.startswith("the ") else subject
     said = {
         "overflow": f"The conversation is too long for {subject}: {text}.",

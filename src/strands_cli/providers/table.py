@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from strands_cli.errors import ProviderError
-from strands_cli.providers.choice import ModelChoice
+from strands_cli.providers.choice import HOST_HINT, ModelChoice
 
 if TYPE_CHECKING:
     from strands.models import Model
@@ -77,13 +77,20 @@ UNSUPPORTED_INFERENCE: dict[str, tuple[str, ...]] = {"anthropic": ("seed",), "be
 
 
 def build_model(choice: ModelChoice) -> "Model":
-    """The model of a choice; ProviderError where its package or its credentials are missing."""
+    """The model of a choice; ProviderError where something is missing, or where the host is no address."""
     for reason, remedy in missing(choice):
         raise ProviderError(reason, hint=remedy)
-    provider = PROVIDERS[choice.provider]
-    module, _, function = provider.build.partition(":")
-    build: Callable[[ModelChoice], Model] = getattr(import_module(module), function)
-    return build(with_default(choice))
+    from httpx import InvalidURL
+
+    module, _, function = PROVIDERS[choice.provider].build.partition(":")
+    try:
+        build: Callable[[ModelChoice], Model] = getattr(import_module(module), function)
+        return build(with_default(choice))
+    except (InvalidURL, ValueError) as error:
+        raise ProviderError(
+            f"No model of {choice.provider} can be set up: {str(error).rstrip('.')}.",
+            hint=f"Is the host right, or the variable that names it, such as OLLAMA_HOST? {HOST_HINT}",
+        ) from error
 
 
 def with_default(choice: ModelChoice) -> ModelChoice:

@@ -11,6 +11,7 @@ from typing import Any
 from strands.types.content import Message
 
 from strands_cli.errors import ToolFailed
+from strands_cli.runtime.receiving import whole_characters
 from strands_cli.toolkit.arguments import parse_object
 from strands_cli.toolkit.info import TOOL_NAME
 
@@ -70,7 +71,7 @@ def mend(message: Message, texts: list[str]) -> dict[str, str]:
     misnamed: dict[str, str] = {}
     ids: set[str] = set()
     for use, text in zip(uses, spoken, strict=True):
-        use["toolUseId"] = _unused(use["toolUseId"], ids)
+        use["toolUseId"] = _unused(whole_characters(use["toolUseId"]), ids)
         ids.add(use["toolUseId"])
         use["input"] = _as_object(use["input"], text)
         if not TOOL_NAME.fullmatch(use["name"]):
@@ -93,7 +94,7 @@ def _as_object(parsed: Any, text: str | None) -> dict[str, Any]:
     if text is None or not text.strip():  # an empty input is how models call a tool without arguments
         return parsed if isinstance(parsed, dict) else {}
     value = _parsed(text)
-    return {MALFORMED_KEY: text} if value is None else value
+    return {MALFORMED_KEY: whole_characters(text)} if value is None else value
 
 
 def _parsed(text: str) -> dict[str, Any] | None:

@@ -41,7 +41,7 @@ class DeclaredTools:
     def _with_consent(self, tool: Tool) -> Tool:
         """The tool as `security.consent` wants it: asked about, or not."""
         rule = self.rule(tool)
-        if rule not in ("ask", "allow") or tool.requires_consent == (rule == "ask"):
+        if not rule or tool.requires_consent == (rule == "ask"):
             return tool
         changed = copy(tool)
         changed.requires_consent = rule == "ask"

@@ -1,8 +1,8 @@
 """What makes a `strands.Agent` keep our contract: middlewares and hooks, all of them public seams."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from threading import RLock
 from typing import Any, cast
@@ -33,7 +33,8 @@ from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.events import ToolFinished, ToolStarted
 from strands_cli.runtime.answers import Listening, kept_text, mend
 from strands_cli.runtime.history import make_quick
-from strands_cli.runtime.stopping import STOPPED_TEXT, stopped_answer, until_stopped
+from strands_cli.runtime.receiving import received
+from strands_cli.runtime.stopping import STOPPED_TEXT, let_go, stopped_answer, until_stopped
 from strands_cli.runtime.turns import AskConsent, ModelTurn, PendingCall, call_ids, pending_calls
 from strands_cli.toolkit.arguments import parse_object
 from strands_cli.toolkit.bridge import CONTEXT_KEY, CallerState, ToolBridge, asker, is_engine_key
@@ -60,6 +61,7 @@ def equip(
     `context.permit` decides call by call.
     """
     equipment = Equipment(agent, context, ask_consent)
+    agent.add_middleware(InvokeModelStage, let_go)
     agent.add_middleware(InvokeModelStage, equipment.hear_model)
     agent.add_middleware(ExecuteToolStage, equipment.run_call)
     agent.add_hook(equipment.begin_invocation, BeforeInvocationEvent)
@@ -86,8 +88,6 @@ class Equipment:
         self._turns = 0
         self._misnamed: dict[str, str] = {}
         self._passed: dict[str, Any] = {}
-        if context.cancel is not None:
-            context.cancel.add_callback(self.stop)
 
     # --- stopping ---------------------------------------------------------------------------------------
 
@@ -104,12 +104,35 @@ class Equipment:
 
     @property
     def is_stopped(self) -> bool:
-        return self._cancel.is_set()
+        return self._cancel.is_set() or self._is_run_over
+
+    @property
+    def _is_run_over(self) -> bool:
+        return self.context.cancel is not None and self.context.cancel.is_set()
 
     def renew(self) -> None:
         """Lets the agent go on with a new invocation after a stop, unless the whole run is to end."""
-        if self.context.cancel is None or not self.context.cancel.is_set():
+        if not self._is_run_over:
             self._cancel = Cancellation()
+
+    # A run lives longer than its agents: it knows an agent only while that has something to do.
+
+    def _follow(self) -> None:
+        if self.context.cancel is not None:
+            self.context.cancel.add_callback(self.stop)
+
+    def _part(self) -> None:
+        if self.context.cancel is not None:
+            self.context.cancel.remove_callback(self.stop)
+
+    @asynccontextmanager
+    async def _following(self) -> AsyncIterator[None]:
+        """For one call: a program may make one without an invocation."""
+        self._follow()
+        try:
+            yield
+        finally:
+            self._part()
 
     # --- the model's side -------------------------------------------------------------------------------
 
@@ -122,7 +145,7 @@ class Equipment:
             yield stopped_answer()
             return
         listening = Listening()
-        async with aclosing(until_stopped(next_fn(context), self._cancel)) as events:
+        async with aclosing(until_stopped(received(next_fn(context)), self._cancel)) as events:
             async for event in events:
                 listening.hear(event.get("event") or {})
                 if isinstance(event, ModelStopReason):
@@ -139,6 +162,8 @@ class Equipment:
 
     def begin_invocation(self, event: BeforeInvocationEvent) -> None:
         """Remembers what the caller passed under names that the SDK is going to use itself."""
+        self._part()  # where an earlier invocation could not begin, nobody was told of its end
+        self._follow()
         self._is_running = True
         state = event.invocation_state
         if _ALREADY_RUN not in state:
@@ -147,6 +172,7 @@ class Equipment:
     def end_invocation(self, event: AfterInvocationEvent) -> None:  # noqa: ARG002 - the SDK names it
         with self._lock:
             self._is_running = False
+        self._part()
 
     async def begin_turn(self, event: BeforeToolsEvent) -> None:
         """Before any body starts: who waits for whom, and what needs consent."""
@@ -240,7 +266,7 @@ class Equipment:
         call_id = context.tool_use["toolUseId"]
         schedule = self._turn.schedule if self._turn else Turn([])
         try:
-            async with schedule.slot(call_id):
+            async with self._following(), schedule.slot(call_id):
                 async for event in _blocking(schedule, call_id, next_fn(context)):
                     yield event
         except ToolFailed as blocked:

@@ -11,6 +11,7 @@ from strands.types.events import ModelStopReason, TypedEvent
 
 from strands_cli.events import Listener, ModelFinished, ModelStarted, ModelText
 from strands_cli.providers.failures import failure_of
+from strands_cli.runtime.receiving import received
 from strands_cli.types.results import Usage
 
 
@@ -31,7 +32,7 @@ class Reporting:
         usage, stop_reason, is_complete = Usage(), "", False
         self._emit(ModelStarted(self._step, self._model))
         try:
-            async for event in next_fn(context):
+            async for event in received(next_fn(context)):
                 if isinstance(event, ModelStopReason):
                     stop_reason, _, counted, _ = event["stop"]
                     usage = _usage(counted)

@@ -1,16 +1,23 @@
 """Ending a model's answer at once, without cancelling a task of the SDK's."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
+from strands.middleware import InvokeModelContext, MiddlewareNext
 from strands.types.events import ModelStopReason, TypedEvent
 
 from strands_cli.toolkit.cancellation import Cancellation
 
 STOPPED_TEXT = "Stopped before the answer was complete."
-_PATIENCE_SECONDS = 5.0
+_PATIENCE_SECONDS = 2.0
+"""How long a model may take to end after a stop, before it is left to itself."""
 _END = object()
+_STILL_RUNS = "already running"
+"""What Python says of a generator that is closed while somebody else waits in it."""
+_logger = logging.getLogger("strands_cli.models")
 
 
 def stopped_answer() -> ModelStopReason:
@@ -52,9 +59,32 @@ async def until_stopped(
     finally:
         cancel.remove_callback(stop)
         pump.cancel()
+        pump.add_done_callback(_pass_over)
         await asyncio.wait({pump}, timeout=_PATIENCE_SECONDS)
-        if pump.done() and not pump.cancelled():
-            pump.exception()  # a stopped model may complain; nobody listens any more
+
+
+def _pass_over(pump: "asyncio.Task[None]") -> None:
+    """A stopped model may complain; nobody listens any more."""
+    if not pump.cancelled():
+        pump.exception()
+
+
+async def let_go(
+    context: InvokeModelContext, next_fn: "MiddlewareNext[InvokeModelContext, TypedEvent]"
+) -> AsyncGenerator[TypedEvent, None]:
+    """Leaves a model to itself that does not end in time after a stop.
+
+    A middleware around the one that uses `until_stopped`. The SDK closes what a middleware has read from,
+    and that fails where the pump still waits in it: it would hide why the run ends.
+    """
+    try:
+        async with aclosing(next_fn(context)) as events:
+            async for event in events:
+                yield event
+    except RuntimeError as error:
+        if _STILL_RUNS not in str(error):
+            raise
+        _logger.debug("a model does not end after a stop, and is left to itself")
 
 
 async def _pump(events: AsyncGenerator[TypedEvent, None], queue: "asyncio.Queue[Any]") -> None:

@@ -1,7 +1,8 @@
 """From a Spec to the SDK: an agent for one step, with fresh memory, under our contract."""
 
 import logging
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,10 @@ import msgspec
 from strands import Agent
 from strands.agent import AgentResult
 from strands.agent.state import AgentState
-from strands.middleware import InvokeModelStage
+from strands.middleware import InvokeModelContext, InvokeModelStage, MiddlewareNext
 from strands.types.agent import AgentInput
 from strands.types.content import Messages
+from strands.types.events import TypedEvent
 from strands.types.exceptions import (
     ContextWindowOverflowException,
     EventLoopException,
@@ -23,7 +25,7 @@ from strands_cli.errors import Interrupted, RunError, StrandsError, ToolFailed
 from strands_cli.events import Event, Listener, RunNoticed, ToolFinished, ToolProgress, ToolStarted
 from strands_cli.loader.secrets import read_secrets
 from strands_cli.providers.choice import ModelChoice, model_of
-from strands_cli.providers.table import build_model, with_default
+from strands_cli.providers.table import PROVIDERS, build_model, with_default
 from strands_cli.runtime.compaction import conversation_manager
 from strands_cli.runtime.declared import DeclaredTools
 from strands_cli.runtime.equipment import equip
@@ -32,6 +34,7 @@ from strands_cli.runtime.reporting import Reporting
 from strands_cli.runtime.retrying import Retrying
 from strands_cli.runtime.skills import skill_tools, skills_prompt
 from strands_cli.runtime.slices import invoke_in_slices
+from strands_cli.runtime.stopping import stopped_answer
 from strands_cli.runtime.structured import Structured, text_of
 from strands_cli.runtime.tools import agent_tools
 from strands_cli.runtime.turns import AskConsent
@@ -49,8 +52,13 @@ if TYPE_CHECKING:
     from strands.models import Model
 
 _NOWHERE = logging.NullHandler()
-MOST_TURNS = 500
+_SHORTEST_KEY = 12
+"""What is shorter is no key, but a word such as `none` for a server that wants any."""
+MOST_TURNS = 300
 """Turns in which a step must come to an answer: a model that has not by then never will."""
+_USABLE = ("end_turn", "stop_sequence", "interrupt", "cancelled")
+_WITHHELD = ("content_filtered", "guardrail_intervened", "refusal")
+_TOO_LONG = "Ask for less at once, set context_policy.compaction, or take a model with a larger window."
 
 
 class Surroundings:
@@ -62,7 +70,7 @@ class Surroundings:
         self.spec = spec
         self.cancel = Cancellation()
         secrets = read_secrets(spec)
-        self.redactor = Redactor(secrets.values())
+        self.redactor = Redactor([*secrets.values(), *provider_keys(spec)])
         self.settings = _settings(spec)
         self.workspace = _workspace(spec, self.settings)
         scope = {**inputs, "inputs": inputs, "secrets": secrets}
@@ -82,6 +90,14 @@ class Surroundings:
         if choice not in self._models:
             self._models[choice] = build_model(choice)
         return self._models[choice]
+
+
+def provider_keys(spec: Spec) -> Iterator[str]:
+    """The keys of the providers that a workflow asks, which some of them repeat when they refuse one."""
+    choices = (model_of(spec, agent) for agent in spec.agents)
+    names = {name for choice in choices if choice for name in PROVIDERS[choice.provider].credentials}
+    values = (os.environ.get(name, "") for name in sorted(names))
+    return (value for value in values if len(value) >= _SHORTEST_KEY)
 
 
 def _settings(spec: Spec) -> Settings:
@@ -115,6 +131,8 @@ class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What the answer has to fit, where it is data."""
     ask_consent: AskConsent | None = None
     ask_human: Callable[[str, Any], Any] | None = None
+    before_request: Callable[[], object] | None = None
+    """Called before each request to the model; it may set the wish to stop, and the request is not made."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -193,7 +211,7 @@ async def invoke(agent: Agent, prompt: AgentInput, step: str) -> AgentResult:
     except ContextWindowOverflowException:
         raise failed(
             "did not come: the conversation is too long for the model",
-            "Ask for less at once, set context_policy.compaction, or take a model with a larger window.",
+            _TOO_LONG,
         ) from None
     except EventLoopException as wrapped:  # as the SDK passes on what happens after a tool was called
         if isinstance(wrapped.original_exception, StrandsError):
@@ -205,9 +223,18 @@ async def invoke(agent: Agent, prompt: AgentInput, step: str) -> AgentResult:
             f"did not come in {MOST_TURNS} turns: the model called tools all the time",
             "Say in the prompt when it is done, or divide the step.",
         )
-    if reason in ("content_filtered", "guardrail_intervened"):
-        raise failed(f"was withheld by the provider ({reason})", "Change the prompt or the input.")
+    if reason not in _USABLE:
+        raise failed(*_unusable(reason))
     return result
+
+
+def _unusable(reason: str) -> tuple[str, str]:
+    """What became of an answer that the provider has ended for a reason of its own, and what helps."""
+    if reason in _WITHHELD:
+        return f"was withheld by the provider ({reason})", "Change the prompt or the input."
+    if reason == "model_context_window_exceeded":
+        return "was cut off: the model can read and say no more than it has", _TOO_LONG
+    return f"cannot be used: the provider ended it with {reason!r}", "Try again, or change the prompt."
 
 
 def _attend(
@@ -221,8 +248,24 @@ def _attend(
     choice = around.choice(request.agent)
     retrying = Retrying(around.spec.runtime.failure_policy, emit, request.step, around.cancel, choice)
     agent.add_middleware(InvokeModelStage, retrying.retry)
+    if request.before_request is not None:
+        agent.add_middleware(InvokeModelStage, _unless_stopped(around.cancel, request.before_request))
     between()
     agent.add_middleware(InvokeModelStage, Reporting(emit, request.step, str(choice)).report)
+
+
+def _unless_stopped(cancel: Cancellation, before_request: Callable[[], object]) -> Any:
+    async def ask(
+        context: InvokeModelContext, next_fn: "MiddlewareNext[InvokeModelContext, TypedEvent]"
+    ) -> AsyncGenerator[TypedEvent, None]:
+        before_request()
+        if cancel.is_set():
+            yield stopped_answer()
+            return
+        async for event in next_fn(context):
+            yield event
+
+    return ask
 
 
 def _structured(request: AgentRequest, tools: list[Tool]) -> Structured | None:

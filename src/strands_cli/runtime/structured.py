@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import msgspec
 from strands import Agent
@@ -20,9 +20,12 @@ from strands_cli.errors import AnswerError, SpecError, ToolError, ToolFailed
 from strands_cli.toolkit.arguments import parse_object
 from strands_cli.toolkit.call import prepare
 from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.results import error_of
 
 MOST_REPETITIONS = 2
 """How often a model is asked again after an answer in text that does not fit."""
+MOST_REFUSED = 10
+"""How many calls of the tool may not fit: a model that goes on would never come to an end."""
 
 _WRAPPED = "value"
 _INNER = f"#/properties/{_WRAPPED}"
@@ -53,6 +56,8 @@ class Structured:
         self._is_wrapped = not _is_object(schema)
         self._name = f"agent {name!r}" if name else "the agent"
         self._given: Any = msgspec.UNSET
+        self._refused: list[str] = []
+        self._choice = _only_choice(schema)
         self.tool = self._made(
             _wrapped(schema) if self._is_wrapped else schema, free_name(taken, "answer", "final_answer")
         )
@@ -83,6 +88,7 @@ class Structured:
     def reset(self) -> None:
         """Forgets the answer that was given."""
         self._given = msgspec.UNSET
+        self._refused = []
 
     def end_turn(self, event: AfterToolsEvent) -> None:
         """Takes the answer from the turn's messages, since a result may come from elsewhere than the body."""
@@ -91,6 +97,14 @@ class Structured:
             if use["toolUseId"] in fitting:
                 self._given = self._value_of(prepare(self.tool, {"input": use["input"]}))
                 event.end_turn = canonical(self._given)
+            else:
+                self._refused.append(_error_of(event.message, use["toolUseId"]))
+        if self._is_hopeless:
+            event.end_turn = f"(No call of {self.tool.id} did fit.)"
+
+    @property
+    def _is_hopeless(self) -> bool:
+        return self._given is msgspec.UNSET and len(self._refused) >= MOST_REFUSED
 
     async def ask(self, invoke: Invoke, prompt: str) -> tuple[Any, str]:
         """The answer as data, and as text; AnswerError where it does not fit in spite of all repetitions."""
@@ -100,6 +114,9 @@ class Structured:
             answer = await invoke(self._repetition(problem) if attempt else prompt)
             if self._given is not msgspec.UNSET:
                 return self._given, canonical(self._given)
+            if self._is_hopeless:
+                problem = f"it was refused {len(self._refused)} times, at last with: {self._refused[-1]}"
+                break
             text = text_of(answer.message)
             value, problem = self._read(text)
             if not problem:
@@ -138,6 +155,8 @@ class Structured:
             yield found
         if self._is_wrapped:
             yield json.dumps({_WRAPPED: text.strip()})  # where a string is asked, the text itself may be it
+        elif self._choice:
+            yield json.dumps({self._choice: text.strip()})
 
     def _value_of(self, arguments: dict[str, Any]) -> Any:
         return arguments[_WRAPPED] if self._is_wrapped else arguments
@@ -167,6 +186,15 @@ def _is_object(schema: dict[str, Any]) -> bool:
     return schema.get("type", "object" if "properties" in schema else None) == "object"
 
 
+def _only_choice(schema: dict[str, Any]) -> str:
+    """The one property that must be given, where it is one of several words: a text may be just that word."""
+    required, properties = schema.get("required"), schema.get("properties")
+    if not isinstance(required, list) or len(required) != 1 or not isinstance(properties, dict):
+        return ""
+    declared = properties.get(required[0])
+    return str(required[0]) if isinstance(declared, dict) and "enum" in declared else ""
+
+
 def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
     """An object schema around any other: tools take nothing but objects."""
     inner = schema if "$id" in schema else _moved(schema)
@@ -190,6 +218,12 @@ def _moved(schema: Any) -> Any:
 def _successes(message: Message) -> set[str]:
     results = [block["toolResult"] for block in message["content"] if "toolResult" in block]
     return {result["toolUseId"] for result in results if result["status"] == "success"}
+
+
+def _error_of(message: Message, call_id: str) -> str:
+    results = [block["toolResult"] for block in message["content"] if "toolResult" in block]
+    error = next((error_of(cast(Any, one)) for one in results if one["toolUseId"] == call_id), None)
+    return str(error["message"]) if error else "it came to nothing"
 
 
 def _calls(messages: list[Message], name: str) -> list[Any]:

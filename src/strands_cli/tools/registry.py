@@ -1,6 +1,7 @@
 """The registry: every tool that can be named here, where it comes from, and what failed to become one."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -37,10 +38,25 @@ class ToolRegistry:
 
     def __new__(cls) -> "ToolRegistry":
         if cls._instance is None:
-            made = super().__new__(cls)
-            made.refresh()
-            cls._instance = made
+            cls._instance = cls._made(None)
         return cls._instance
+
+    @classmethod
+    def _made(cls, settings: Settings | None) -> "ToolRegistry":
+        made = super().__new__(cls)
+        made.refresh(settings)
+        return made
+
+    @classmethod
+    def use_project(cls, directory: Path | None) -> None:
+        """Takes tools from the project of a directory, or from that of the current one again."""
+        if cls._instance is None and directory is None:
+            return  # which it does when it is first asked for
+        settings = load_settings(directory)
+        if cls._instance is None:
+            cls._instance = cls._made(settings)
+        elif cls._instance.settings.project != settings.project:
+            cls._instance.refresh(settings)
 
     def refresh(self, settings: Settings | None = None) -> None:
         """Discovers everything anew, by default for the current directory."""
@@ -136,16 +152,26 @@ class ToolRegistry:
             return f"There is {name} in version {', '.join(versions)}."
         if is_path(reference):
             return "There is no such file, or no such tool in it: 'strands tool check FILE' says more."
-        if broken := self._broken_plugin(name.partition("__")[0]):
-            return f"Its plugin is not in order: {broken.reason} ({broken.place})"
+        plugin = name.partition("__")[0] if "__" in name else ""
+        if plugin and (trouble := self._plugin_trouble(plugin)):
+            return trouble
         match = closest(
             name.rpartition(":")[2].rpartition(".")[2], {info.id for info in self._snapshot.infos}
         )
-        return f"Did you mean {match!r}? {LISTING_HINT}" if match else LISTING_HINT
+        meant = f"Did you mean {match!r}? " if match else ""
+        searched = f"The project, whose tools/ and plugins/ count, is {self.settings.project}."
+        return f"{meant}{LISTING_HINT} {searched}"
 
-    def _broken_plugin(self, name: str) -> Issue | None:
-        issues = (issue for issue in self._snapshot.issues if issue.file.endswith(f"/{name}/plugin.json"))
-        return next(issues, None)
+    def _plugin_trouble(self, name: str) -> str:
+        """Why a plugin that is there has no tools."""
+        from strands_cli.tools._discovery.plugins import disabled_plugins
+
+        for issue in self._snapshot.issues:
+            if issue.file.endswith(f"/{name}/plugin.json"):
+                return f"Its plugin is not in order: {issue.reason} ({issue.place}) {issue.remediation}"
+        if name in disabled_plugins(self.settings):
+            return f"Its plugin is switched off: 'strands plugin enable {name}' switches it on."
+        return ""
 
     def _read_file(self, reference: str) -> ToolInfo | None:
         from strands_cli.tools._discovery.sources import read_reference

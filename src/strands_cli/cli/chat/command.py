@@ -11,6 +11,7 @@ from strands_cli.cli.chat.choosing import DEFAULT_PROVIDER, Partner, Wanted, cho
 from strands_cli.cli.loops import run_async
 from strands_cli.cli.output import count
 from strands_cli.cli.progress import is_live
+from strands_cli.cli.progress.text import wrapped
 from strands_cli.cli.variables import var_option
 from strands_cli.providers.table import PROVIDERS
 from strands_cli.settings import cache_directory
@@ -123,6 +124,7 @@ def _talk(partner: Partner, screen: "Screen", *, yes: bool) -> "Talk":
     )
     if screen.is_live:
         has = count(len(conversation.tools), "tool")
-        screen.note(f"{conversation.model}, {has}. /help lists the commands, Ctrl-D leaves.")
+        banner = f"{conversation.model}, {has}. /help lists the commands, Ctrl-D leaves."
+        screen.note("\n".join(wrapped(banner, screen.width - 1)))
     commands = Commands(conversation, screen, around.redactor, confirm if asking else None)
     return Talk(conversation, commands, screen)

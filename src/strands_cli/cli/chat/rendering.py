@@ -1,12 +1,13 @@
 """How a conversation looks: answers on one stream, all else on the other."""
 
+import os
 import re
 from threading import Lock
 from typing import TextIO
 
 from strands_cli.cli.output import count
 from strands_cli.cli.progress.look import look_of
-from strands_cli.cli.progress.text import call_text, clean, duration, one_line, tokens
+from strands_cli.cli.progress.text import call_text, clean, duration, failure_text, one_line, tokens
 from strands_cli.errors import StrandsError
 from strands_cli.events import (
     ContextCompacted,
@@ -22,6 +23,7 @@ from strands_cli.events import (
 from strands_cli.types.results import Usage
 
 _CALL_ROOM = 100
+_USUAL_WIDTH = 100
 _ERASED = "\r\x1b[K"
 _MOST_HELD = 2100
 # What may be the beginning of something that acts on a terminal, at the end of what has come so far.
@@ -73,6 +75,14 @@ class Screen:
         self._open_call = ""
         """The call whose line is not ended: its outcome still fits there."""
 
+    @property
+    def width(self) -> int:
+        """The columns of the terminal; a common number where there is none."""
+        try:
+            return os.get_terminal_size(self._err.fileno()).columns or _USUAL_WIDTH
+        except (OSError, ValueError):
+            return _USUAL_WIDTH
+
     # --- what an agent says and does ----------------------------------------------------------------------
 
     def __call__(self, event: Event) -> None:
@@ -86,7 +96,9 @@ class Screen:
                     self._say(self._stream.end())
                 case ModelRetried():
                     again = f"again in {duration(event.wait_seconds)}"
-                    self._line(self._look.signs.again, f"{one_line(event.reason)} ({again})", "yellow")
+                    self._line(
+                        self._look.signs.again, f"{one_line(event.reason).rstrip('.')} ({again})", "yellow"
+                    )
                 case ContextCompacted():
                     shorter = f"{count(event.before, 'message')} became {event.after}"
                     self._line(self._look.signs.note, f"the conversation was summarised: {shorter}", "dim")
@@ -131,6 +143,9 @@ class Screen:
         sign = self._look.paint(signs.failed, "red") if event.code else self._look.paint(signs.done, "green")
         rest = " ".join(filter(None, [one_line(event.code or ""), duration(event.seconds)]))
         self._write(f"  {sign} {self._look.paint(rest, 'dim')}\n")
+        why = failure_text(event.tool_id, event.content, self.width - 5, signs.dots) if event.code else ""
+        if why:
+            self._write(f"    {self._look.paint(why, 'dim')}\n")
         self._is_inside_line, self._open_call = False, ""
 
     # --- what the program says ----------------------------------------------------------------------------

@@ -80,8 +80,10 @@ def _block(block: Mapping[str, Any]) -> Iterator[str]:
     elif "toolResult" in block:
         result = block["toolResult"]
         said = [part.get("text", part.get("json", list(part))) for part in result["content"]]
-        outcome = "The tool answers" if result["status"] == "success" else "The tool fails"
-        yield from _fenced(outcome, said[0] if len(said) == 1 else said)
+        if result["status"] == "success":
+            yield from _fenced("The tool answers", said[0] if len(said) == 1 else said)
+        else:  # the message, which is there for programs a second time
+            yield from _fenced("The tool fails", said[0] if said else "")
 
 
 def _fenced(title: str, value: Any) -> Iterator[str]:

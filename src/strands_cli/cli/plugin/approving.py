@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from strands_cli.cli.consent import forget_typed
 from strands_cli.cli.output import count, print_note
 from strands_cli.cli.plugin.access import access_lines, accesses
 from strands_cli.cli.progress.text import clean, one_line
@@ -28,6 +29,7 @@ def ask(question: str, *, yes: bool) -> None:
             code="consent_required",
             hint="Look at what is shown above; --yes approves it.",
         )
+    forget_typed()
     if not click.confirm(question, default=False, err=True):
         raise ToolError("You refused it; nothing was changed.", code="denied")
 
@@ -63,13 +65,15 @@ def show_access(old: Plugin | None, new: Plugin) -> None:
         print_note(f"    {one_line(line)}")
 
 
-def show_texts(changes: Changes, old: Path, new: Path) -> None:
-    """What changed inside the files, definitions first."""
+def show_texts(changes: Changes, old: Path, new: Path, called: tuple[str, str] = ("now", "new")) -> None:
+    """What changed inside the files, definitions first; `called` is what the two versions are called."""
     for name in sorted((*changes.changed, *changes.added), key=lambda name: (name != MANIFEST_NAME, name)):
-        before, after = _lines(old / name), _lines(new / name)
+        before = [] if name in changes.added else _lines(old / name)
+        after = _lines(new / name)
         if before is None or after is None:
             continue
-        lines = [*difflib.unified_diff(before, after, f"now/{name}", f"new/{name}", lineterm="")]
+        one, other = (f"{version}/{name}" for version in called)
+        lines = [*difflib.unified_diff(before, after, one, other, lineterm="")]
         for line in lines[:_MOST_LINES]:
             print_note(clean(line).replace("\n", " "))
         if len(lines) > _MOST_LINES:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from strands_cli.cli.plugin.inputs import (
 )
 from strands_cli.cli.progress.text import cut, duration, one_line
 from strands_cli.errors import ToolFailed
-from strands_cli.plugins.answers import OWN_CODES
+from strands_cli.plugins.answers import OWN_CODES, parsed
 from strands_cli.plugins.manifest import CliTool
 from strands_cli.plugins.reading import Plugin
 from strands_cli.plugins.tool import plugin_tool
@@ -35,11 +36,13 @@ MARK = "STRANDS_PLUGIN_TEST"
 
 _PARKING_SECONDS = 0.3
 _SLOWNESS_SECONDS = 0.05
-_SHORTEST_LIMIT_SECONDS = 0.03
+_SHORTEST_LIMIT_SECONDS = 0.01
 _NEAR_SECONDS = 2.0
 """How long after its limit an answer may come on a busy machine."""
 _SURVIVAL_SECONDS = 3.0
 _LONGEST_REASON = 300
+_HUGE = re.compile("x{40,}")
+"""What is left of the huge input in an error."""
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -65,7 +68,8 @@ class Reply(msgspec.Struct, frozen=True):
         if self.error is None:
             return f"answered in {duration(self.seconds)}"
         hint = f" {self.error['hint']}" if self.error.get("hint") else ""
-        return cut(one_line(f"{self.error['code']}: {self.error['message']}{hint}"), _LONGEST_REASON)
+        said = _HUGE.sub("x…x", f"{self.error['code']}: {self.error['message']}{hint}")
+        return cut(one_line(said), _LONGEST_REASON)
 
 
 class Trial:
@@ -149,8 +153,7 @@ async def _second_call(trial: Trial) -> Check:
     if not trial.good or not trial.first:
         return _nothing_good()
     await asyncio.sleep(_PARKING_SECONDS)  # the next process, where one is started ahead
-    reply = await trial.call(trial.good.value)
-    return passed(reply.text) if reply.code == trial.first.code else failed(reply.text)
+    return _like_the_first(trial.first, await trial.call(trial.good.value))
 
 
 async def _missing_arguments(trial: Trial) -> Check:
@@ -205,22 +208,24 @@ async def _slow_drain(trial: Trial) -> Check:
     while not calling.done():
         time.sleep(_SLOWNESS_SECONDS)  # noqa: ASYNC251 - the loop is the reader that is to be slow
         await asyncio.sleep(0)
-    reply = await calling
-    return passed(reply.text) if reply.code == trial.first.code else failed(reply.text)
+    return _like_the_first(trial.first, await calling)
 
 
 async def _timeout(trial: Trial) -> Check:
-    """With half of the time that it needs, it is answered for and ended."""
+    """With half of the time that it needs, or hardly any, it is answered for and ended."""
     if not trial.good or not trial.first:
         return _nothing_good()
-    limit = max(_SHORTEST_LIMIT_SECONDS, min(trial.first.seconds / 2, trial.declared.timeout))
-    reply = await trial.call(trial.good.value, timeout=limit, ahead=False)
-    told = f"limit {duration(limit)}, answered after {duration(reply.seconds)}"
-    if reply.seconds > limit + _NEAR_SECONDS:
-        return failed(told)
-    if reply.code not in ("timeout", trial.first.code):
-        return failed(f"{told}: {reply.text}")
-    return passed(told)
+    half = min(trial.first.seconds / 2, trial.declared.timeout)
+    for limit in (max(half, _SHORTEST_LIMIT_SECONDS), _SHORTEST_LIMIT_SECONDS):
+        reply = await trial.call(trial.good.value, timeout=limit, ahead=False)
+        told = f"limit {duration(limit)}, answered after {duration(reply.seconds)}"
+        if reply.seconds > limit + _NEAR_SECONDS:
+            return failed(told)
+        if reply.code == "timeout":
+            return passed(told)
+        if reply.code != trial.first.code:
+            return failed(f"{told}: {reply.text}")
+    return skipped("it answers too fast to be timed")
 
 
 async def _noise(trial: Trial) -> Check:
@@ -229,14 +234,43 @@ async def _noise(trial: Trial) -> Check:
     remarks = [block["text"] for block in trial.first.result["content"][1:] if "text" in block]
     if remarks:
         return failed(one_line(f"{remarks[0]} Standard output is for the answer alone."))
-    is_json = "json" in trial.first.result["content"][0]
-    return passed("one JSON value" if is_json else "one text")
+    answer = trial.first.result["content"][0]
+    if "json" in answer:
+        return passed("one JSON value")
+    if _has_json_inside(str(answer.get("text", ""))):
+        return failed("JSON with other lines around it: standard output is for the answer alone.")
+    return passed("one text")
+
+
+def _has_json_inside(text: str) -> bool:
+    """Whether some lines of a text are an object or an array: an answer that was lost in noise."""
+    lines = text.splitlines()
+    begins = [index for index, line in enumerate(lines) if line[:1] in ("{", "[")]
+    ends = [index + 1 for index, line in enumerate(lines) if line.rstrip()[-1:] in ("}", "]")]
+    if not begins or not ends:
+        return False
+    parts = [lines[begins[0] : ends[-1]], lines[begins[0] : begins[0] + 1], lines[begins[-1] : ends[-1]]]
+    return any(_is_json("\n".join(part)) for part in parts)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        return isinstance(parsed(text), dict | list)
+    except ValueError:
+        return False
+
+
+def _like_the_first(first: Reply, reply: Reply) -> Check:
+    if reply.code != first.code:
+        return failed(reply.text)
+    return passed(reply.text if reply.error is None else f"the same error as before ({reply.code})")
 
 
 def _answered(reply: Reply) -> Check:
     """An error of the tool's own is an answer too."""
-    is_answer = reply.error is None or reply.code in OWN_CODES
-    return passed(reply.text) if is_answer else failed(reply.text)
+    if reply.error is None:
+        return passed(reply.text)
+    return passed(f"the tool refused it ({reply.code})") if reply.code in OWN_CODES else failed(reply.text)
 
 
 def _nothing_good() -> Check:

@@ -3,7 +3,7 @@
 import click
 import msgspec
 
-from strands_cli.cli.output import print_error, print_note
+from strands_cli.cli.output import exit_code_of, print_error, print_note
 from strands_cli.cli.plugin.approving import ask, show_access, show_files, show_plugin, show_texts
 from strands_cli.cli.plugin.arguments import PluginName, yes_option
 from strands_cli.cli.plugin.candidates import Candidate, fetched
@@ -41,7 +41,7 @@ def update(name: str | None, restore: bool, yes: bool) -> int:
             _update(found, settings, restore=restore, yes=yes)
         except StrandsError as error:  # the others are not its fault
             print_error(error, as_json=False)
-            status = error.exit_code
+            status = exit_code_of(error)
     return status
 
 
@@ -69,6 +69,7 @@ def _approve(found: Found, *, lock: Approval | None, settings: Settings, yes: bo
     if lock:
         print_note(f"{found.name} was changed here since it was approved:")
         show_files(lock.changes)
+        _show_changes(found, lock)
     show_plugin(plugin, files, "")
     ask(f"Approve {found.name} as it is now?", yes=yes)
     if lock:  # it is no longer what a commit has
@@ -77,6 +78,25 @@ def _approve(found: Found, *, lock: Approval | None, settings: Settings, yes: bo
         approved = Approved(files=files)
     approve_in_place(found.place, lock.lock if lock else lock_of(found.owner, settings), approved)
     click.echo(f"Approved {found.name} {plugin.manifest.version}.")
+
+
+def _show_changes(found: Found, lock: Approval) -> None:
+    """What changed inside the files since they were approved, as far as the source still has those."""
+    if not lock.approved.source:
+        print_note("  The lines are not shown: nobody knows where it came from.")
+        return
+    try:
+        with fetched(source_in(lock.approved, lock.lock)) as candidate:
+            show_texts(_comparable(lock, candidate), candidate.directory, found.place, ("approved", "now"))
+    except StrandsError as error:  # it can be approved without its source
+        print_note(f"  The lines are not shown, since the source is not there: {one_line(error.message)}")
+
+
+def _comparable(lock: Approval, candidate: Candidate) -> Changes:
+    """The changes to files that the source has as they were approved."""
+    approved = lock.approved.files
+    same = tuple(name for name in lock.changes.changed if candidate.files.get(name) == approved[name])
+    return Changes(added=lock.changes.added, changed=same, removed=())
 
 
 def _replace(found: Found, approval: Approval, candidate: Candidate, *, yes: bool) -> None:

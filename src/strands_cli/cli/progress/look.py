@@ -1,9 +1,10 @@
 """The signs and the colours of progress, as far as a stream can show them."""
 
-import os
 from typing import TextIO
 
 import msgspec
+
+from strands_cli.cli.output import may_colour
 
 
 class Signs(msgspec.Struct, frozen=True):
@@ -46,4 +47,4 @@ def look_of(stream: TextIO, *, coloured: bool) -> Look:
         "".join(getattr(signs, name) for name in Signs.__struct_fields__).encode(encoding)
     except UnicodeEncodeError:
         signs = ASCII_SIGNS
-    return Look(signs, encoding, coloured and not os.environ.get("NO_COLOR"))
+    return Look(signs, encoding, coloured and may_colour())

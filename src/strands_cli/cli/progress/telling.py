@@ -7,7 +7,7 @@ import msgspec
 
 from strands_cli.cli.output import count
 from strands_cli.cli.progress.board import Board, Row, is_call
-from strands_cli.cli.progress.text import call_text, clock, duration, one_line, size, tokens
+from strands_cli.cli.progress.text import call_text, clock, duration, failure_text, one_line, size, tokens
 from strands_cli.events import (
     ArtifactWritten,
     ContextCompacted,
@@ -24,6 +24,7 @@ from strands_cli.events import (
 Kind = Literal["heading", "started", "done", "failed", "stopped", "again", "trouble", "call", "note"]
 
 _LONGEST = 400
+_LONGEST_FAILURE = 120
 _STOPPED = {"budget": "over budget", "paused": "waiting for a human", "interrupted": "interrupted"}
 
 
@@ -107,7 +108,7 @@ def _step_finished(event: StepFinished, row: Row, *_: Any) -> Line:
 
 def _retried(event: ModelRetried, row: Row, *_: Any) -> Line:
     wait = f"again in {_wait(event.wait_seconds)}"
-    return Line(kind="again", title=one_line(row.title), rest=f"{_reason(event.reason)}, {wait}")
+    return Line(kind="again", title=one_line(row.title), rest=f"{_reason(event.reason).rstrip('.')}, {wait}")
 
 
 def _compacted(event: ContextCompacted, row: Row, *_: Any) -> Line:
@@ -129,9 +130,17 @@ def _tool_finished(event: ToolFinished, row: Row, _board: Board, verbose: bool) 
     name = one_line(event.tool_id)
     if verbose and row.last_call is not None:
         name = call_text(event.tool_id, row.last_call.arguments, 120)
-    failed = f" failed with {one_line(event.code)}" if event.code else ""
     kind: Kind = "trouble" if event.code else "call"
-    return Line(kind=kind, title=one_line(row.title), rest=f"{name}{failed}, {duration(event.seconds)}")
+    rest = f"{name}{_failed(event)}, {duration(event.seconds)}"
+    return Line(kind=kind, title=one_line(row.title), rest=rest)
+
+
+def _failed(event: ToolFinished) -> str:
+    """`` failed: No such file [not_found]``"""
+    if not event.code:
+        return ""
+    why = failure_text(event.tool_id, event.content, _LONGEST_FAILURE)
+    return f" failed{': ' if why else ''}{why} [{one_line(event.code)}]"
 
 
 def _reason(text: str) -> str:

@@ -130,7 +130,7 @@ def size(number: int) -> str:
     return f"{amount:.1f} GB"
 
 
-# --- What tools are called with ----------------------------------------------------------------------------
+# --- What tools are called with, and what they say ---------------------------------------------------------
 
 _SHOWN_ITEMS = 8
 _SHOWN_DEPTH = 3
@@ -149,6 +149,15 @@ def call_text(tool_id: str, arguments: Any, room: int, dots: str = "…") -> str
     ]
     inside = ", ".join(pairs + [dots] * (len(arguments) > _SHOWN_ITEMS))
     return f"{name}({cut(inside, room, dots)})"
+
+
+def failure_text(tool_id: str, content: Any, room: int, dots: str = "…") -> str:
+    """Why a call failed, as the first line of its result has it; nothing where it has no text."""
+    for block in content if isinstance(content, list | tuple) else ():
+        if isinstance(block, dict) and isinstance(block.get("text"), str):
+            line = clean(block["text"][: 4 * room]).strip().partition("\n")[0]
+            return cut(one_line(line).removeprefix(f"{one_line(tool_id)} ").rstrip("."), room, dots)
+    return ""
 
 
 def value_text(value: Any, room: int, dots: str = "…", depth: int = _SHOWN_DEPTH) -> str:

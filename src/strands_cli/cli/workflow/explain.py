@@ -10,10 +10,9 @@ from strands_cli.cli.workflow.boxes import Outline
 from strands_cli.cli.workflow.limits import budget_texts
 from strands_cli.cli.workflow.outline import outline_of, tools_of
 from strands_cli.cli.workflow.reach import leaving, tool_sentences, touching
-from strands_cli.cli.workflow.source import file_argument, load_given, note_problems
+from strands_cli.cli.workflow.source import asked_model, file_argument, load_given, note_problems
 from strands_cli.cli.workflow.story import in_words, story, times
 from strands_cli.cli.workflow.texts import first_line, printable, tool_name
-from strands_cli.providers.choice import model_of
 from strands_cli.types import Spec
 
 _WIDEST = 100
@@ -58,7 +57,7 @@ def _what(spec: Spec, outline: Outline) -> Iterator[str]:
 def _agents(spec: Spec, outline: Outline) -> Iterator[str]:
     used = dict.fromkeys(box.agent for box in outline.work if box.agent)
     for agent in used:
-        model = model_of(spec, agent)
+        model = asked_model(spec, agent)
         if model is None:
             yield f"{first_line(agent)} is not declared in the file."
             continue

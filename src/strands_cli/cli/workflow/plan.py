@@ -13,9 +13,8 @@ from strands_cli.cli.variables import var_option
 from strands_cli.cli.workflow.boxes import Box, Outline
 from strands_cli.cli.workflow.limits import budget_texts, pattern_name
 from strands_cli.cli.workflow.outline import outline_of
-from strands_cli.cli.workflow.source import file_argument, load_given, note_problems, problems_of
+from strands_cli.cli.workflow.source import asked_model, file_argument, load_given, note_problems, problems_of
 from strands_cli.cli.workflow.texts import first_line, printable, tool_name
-from strands_cli.providers.choice import model_of
 from strands_cli.types import Spec
 
 
@@ -80,7 +79,7 @@ def _details(box: Box, spec: Spec) -> Iterator[tuple[str, str]]:
     if box.kind == "human":
         yield "asks", f"a human: {first_line(box.input)}"
         return
-    model = model_of(spec, box.agent)
+    model = asked_model(spec, box.agent)
     yield (
         "agent",
         f"{box.agent}, {model}" if model else f"{first_line(box.agent)}, which the file does not declare",
@@ -146,7 +145,7 @@ def _document(spec: Spec, outline: Outline) -> dict[str, Any]:
 
 
 def _step_document(box: Box, spec: Spec) -> dict[str, Any]:
-    model = model_of(spec, box.agent)
+    model = asked_model(spec, box.agent)
     return {
         "order": box.stage or None,
         "key": box.key,

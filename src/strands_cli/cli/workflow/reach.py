@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Iterator
 
 from strands_cli.capability.tools import declared_tools, find_declared, resolve_reference
+from strands_cli.cli.plugin.access import accesses
 from strands_cli.cli.tool_list import first_sentence, remarks
+from strands_cli.cli.tool_show import plugin_access
 from strands_cli.cli.workflow.boxes import Outline
+from strands_cli.cli.workflow.source import asked_model
 from strands_cli.cli.workflow.texts import first_line, tool_name
-from strands_cli.providers.choice import model_of
+from strands_cli.plugins.manifest import variable_of
 from strands_cli.toolkit.info import ToolCategory, ToolInfo
 from strands_cli.types import Spec
 from strands_cli.types.spec import HttpExecutor
@@ -45,10 +48,17 @@ def _tool(spec: Spec, reference: str) -> str:
     if info is None:
         return f"{first_line(reference)} is not known here; 'strands list-tools' shows what is."
     what = first_sentence(info.description)
-    touches = _TOUCHES[info.category] if info.category else "It does not say what it touches."
     notes = " ".join(remarks(info))
     named = f"{info.id} {info.version} from {info.origin}"
-    return " ".join(filter(None, [f"{named}: {what}.", touches, _consent(spec, reference, info), notes]))
+    return " ".join(
+        filter(None, [f"{named}: {what}.", _touches(info), _consent(spec, reference, info), notes])
+    )
+
+
+def _touches(info: ToolInfo) -> str:
+    if declared := plugin_access(info):
+        return f"Its plugin asks for: {'; '.join(accesses(*declared))}."
+    return _TOUCHES[info.category] if info.category else "It does not say what it touches."
 
 
 def _consent(spec: Spec, reference: str, info: ToolInfo) -> str:
@@ -89,7 +99,9 @@ def _workspace(spec: Spec) -> str:
 
 
 def leaving(spec: Spec, outline: Outline) -> Iterator[str]:
-    models = {str(model): model for box in outline.work if (model := model_of(spec, box.agent)) is not None}
+    models = {
+        str(model): model for box in outline.work if (model := asked_model(spec, box.agent)) is not None
+    }
     for model in models.values():
         if model.is_local:
             yield f"Prompts, inputs and results of tools go to {model}, which is on this machine."
@@ -98,11 +110,28 @@ def leaving(spec: Spec, outline: Outline) -> Iterator[str]:
     used = dict.fromkeys(tool for box in outline.work for tool in box.tools)
     if any((info := info_of(spec, tool)) and info.category is ToolCategory.HTTP for tool in used):
         yield "What an agent sends with a tool that reaches the network goes where the agent says."
+    yield from _leaving_by_plugins(spec, used)
     for executor in spec.tools.http_executors:
         if executor.id in used:
             headers = f" with the headers {', '.join(executor.headers)}" if executor.headers else ""
             yield f"Requests of {executor.id} go to {executor.base_url}{headers}."
     yield from _telemetry(spec)
+
+
+def _leaving_by_plugins(spec: Spec, used: Iterable[str]) -> Iterator[str]:
+    for reference in used:
+        info = info_of(spec, reference)
+        declared = plugin_access(info) if info else None
+        if info is None or declared is None or not declared[1].network:
+            continue
+        manifest, tool = declared
+        settings = manifest.settings_of(tool).items()
+        variables = [*tool.env, *(variable_of(manifest.name, name, setting) for name, setting in settings)]
+        given = "".join(f", {name}" for name in variables)
+        yield (
+            f"{info.id} opens connections of its own: what it is given (its input, the files that it may read"
+            f"{given}) may go anywhere."
+        )
 
 
 def _telemetry(spec: Spec) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """The file that a command is about, and the inputs that are given with it."""
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from strands_cli.cli.output import count, print_warning
 from strands_cli.cli.variables import read_variables
 from strands_cli.errors import Issue
 from strands_cli.loader import load_spec
+from strands_cli.providers.choice import ModelChoice, model_of
+from strands_cli.providers.table import PROVIDERS, with_default
+from strands_cli.settings import marked_project
 from strands_cli.types import Spec
 
 
@@ -19,7 +23,32 @@ def file_argument(command: Command) -> Command:
 
 def load_given(file: Path, pairs: Iterable[str]) -> Spec:
     """The workflow with the inputs of the command line."""
+    use_project_of(file)
     return load_spec(file, read_variables(pairs))
+
+
+def use_project_of(file: Path) -> None:
+    """A workflow's tools are those of its own project, also where it is named from outside of that."""
+    elsewhere = _project_elsewhere(file)
+    if elsewhere or "strands_cli.tools.registry" in sys.modules:  # else nothing was looked for before
+        from strands_cli.tools.registry import ToolRegistry
+
+        ToolRegistry.use_project(elsewhere)
+
+
+def _project_elsewhere(file: Path) -> Path | None:
+    """The project of a file, where the current directory is not in it."""
+    try:
+        project = marked_project(file.resolve().parent)
+        return project if project and not Path.cwd().is_relative_to(project) else None
+    except (OSError, RuntimeError, ValueError):
+        return None  # why the file cannot be reached is the loader's to say
+
+
+def asked_model(spec: Spec, agent: str) -> ModelChoice | None:
+    """The model that an agent asks, by its name, also where the file leaves it to the provider."""
+    choice = model_of(spec, agent)
+    return with_default(choice) if choice is not None and choice.provider in PROVIDERS else choice
 
 
 def problems_of(spec: Spec) -> tuple[Issue, ...]:

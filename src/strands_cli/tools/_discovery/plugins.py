@@ -46,7 +46,24 @@ def _find_wanted(wanted: str, base: Path, settings: Settings) -> tuple[Path, Rea
             if place.name == wanted or any(info.family == wanted for info in reading.infos):
                 return place, reading
     place = base / Path(wanted).expanduser()
-    return (place, _read(place, settings)) if (place / MANIFEST_NAME).exists() else None
+    # os.path answers for names that no file system takes, too
+    exists = os.path.lexists(place / MANIFEST_NAME)
+    return (place, _read(place, settings)) if exists else None
+
+
+def disabled_plugins(settings: Settings) -> set[str]:
+    """The plugins that are switched off, by their own names and by those of their directories."""
+    from strands_cli.plugins.reading import read_plugin
+    from strands_cli.plugins.state import is_disabled, read_state
+
+    try:
+        state = read_state()
+        places = [place for root in plugin_roots(settings).values() for place in plugins_in(root)]
+    except (OSError, SpecError):
+        return set()
+    off = [place for place in places if is_disabled(place, state)]
+    own = (read_plugin(place).plugin for place in off)
+    return {place.name for place in off} | {plugin.name for plugin in own if plugin}
 
 
 def _refused(reason: str, remedy: str) -> Reading:
@@ -68,7 +85,7 @@ def _scan_root(root: Path, settings: Settings, cache: Cache | None) -> Reading:
         state = read_state()
     except SpecError as error:  # which plugins are switched off is not known, so none is on
         return _refused(error.message, error.hint)
-    shelf = open_shelf(cache, f"{root}|plugins|{settings.project}|{_state_of_the_room()}")
+    shelf = open_shelf(cache, f"{root}|plugins|{settings.project}|{_state_of_the_room()}|{_has_keyring()}")
     parts = [_found(place, settings, shelf) for place in places if not is_disabled(place, state)]
     shelf.close()
     return join_parts(parts)
@@ -95,7 +112,7 @@ def _read(place: Path, settings: Settings) -> Reading:
     if reading.plugin is None:
         return Reading(issues=reading.issues)
     approval = _approval(reading.plugin.name, place, settings)
-    infos = reading.plugin.infos(_origin(place, settings))
+    infos = reading.plugin.infos(_origin(place, settings), has_keyring=_has_keyring())
     return Reading(infos, approval.issues, (*reading.files, *approval.files))
 
 
@@ -124,6 +141,13 @@ def _approval(name: str, place: Path, settings: Settings) -> Reading:
 
 def _origin(place: Path, settings: Settings) -> str:
     return str(place.relative_to(settings.project)) if place.is_relative_to(settings.project) else str(place)
+
+
+@once
+def _has_keyring() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("keyring") is not None
 
 
 @once
