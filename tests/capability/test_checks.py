@@ -590,7 +590,7 @@ pattern:
 def test_an_unknown_tool_is_told_with_the_project_that_was_searched(inside: Project) -> None:
     (issue,) = found(inside.root, PLAIN + "tools: {python: [word_count]}\n")
     assert issue.remediation.startswith("Use an existing native tool or add one under strands_cli.tools. ")
-    assert f"A project's own lie in tools/ and plugins/; it is {inside.root}." in issue.remediation
+    assert f"The project, whose tools/ and plugins/ count, is {inside.root}." in issue.remediation
 
 
 def test_a_plugin_that_changed_is_an_error_and_a_setting_without_a_value_a_warning(
