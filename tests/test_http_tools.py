@@ -393,7 +393,10 @@ def test_what_may_not_be_done_twice_is_sent_once(site: Site, method: str) -> Non
     assert len(site.seen) == 1
 
 
-@pytest.mark.parametrize("pause", ["3600", formatdate(time.time() + 3600, usegmt=True), "nan"])
+LATE = formatdate(time.time() + 3600, usegmt=True)
+
+
+@pytest.mark.parametrize("pause", ["3600", LATE, "nan"], ids=["seconds", "date", "no number"])
 def test_a_pause_that_is_too_long_is_not_waited_for(site: Site, pause: str) -> None:
     site.answers["/"] = answer(429, Retry_After=pause)
     answered = fetch(executor(site.url, retries=3))
