@@ -1,7 +1,8 @@
 # Every verb installs what it needs: a fresh clone with Python 3.11+, git and make is enough.
 
 PYTHON ?= python3
-JOBS ?= 2
+# More than the cores of a small machine: many tests wait for children and servers.
+JOBS ?= 3
 ARGS ?=
 BIN := .venv/bin
 

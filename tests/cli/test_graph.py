@@ -144,7 +144,9 @@ def test_nothing_in_a_picture_lies_on_anything_else(inside: Project, name: str) 
     assert_readable(drawing(inside, ALL[name], "svg"))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 8))]
+)
 def test_a_graph_of_many_nodes_is_drawn_without_overlaps_and_soon(inside: Project, seed: int) -> None:
     started = time.monotonic()
     text = drawing(inside, random_graph(seed, 10 + 12 * seed), "svg")

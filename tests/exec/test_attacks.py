@@ -635,6 +635,7 @@ def test_a_run_leaves_nothing_behind_in_a_cancellation_that_outlives_it(
     assert objects_after(20) - before < 200
 
 
+@pytest.mark.long
 def test_a_step_that_has_ended_leaves_no_agent_behind(flow: Flow, model: ScriptedModel) -> None:
     model.otherwise = "ok"
     alive: list[int] = []

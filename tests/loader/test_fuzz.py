@@ -111,6 +111,7 @@ def test_mutated_workflows_never_end_the_command_with_a_bug(project: Project) ->
         json.loads(outcome.out)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command",
     [("plan",), ("explain",), *(("graph", "--format", form) for form in ("mermaid", "dot", "svg"))],

@@ -65,7 +65,7 @@ async def run_pattern(
 
 def _tell_plainly(run: Run, error: StrandsError) -> None:
     """Says in which of several steps a run failed; and what is secret does not pass with an error either."""
-    title = run.titles.get(getattr(error, "step", ""), "")
+    title = run.titles.get(error.step, "")
     is_alone = isinstance(run.spec.pattern, Chain) and len(run.spec.pattern.steps) == 1
     has_place = isinstance(error, SpecError)
     if title and not is_alone and not has_place and error.code not in _OUTCOMES:
