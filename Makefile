@@ -1,8 +1,9 @@
 # Every verb installs what it needs: a fresh clone with Python 3.11+, git and make is enough.
 
 PYTHON ?= python3
-# More than the cores of a small machine: many tests wait for children and servers.
+# More than the cores of a small machine: many tests wait for children and servers. The long ones compute.
 JOBS ?= 3
+LONG_JOBS ?= 2
 ARGS ?=
 BIN := .venv/bin
 
@@ -71,7 +72,7 @@ test: check
 	$(BIN)/pytest -n $(JOBS) -m "not long" $(ARGS)
 
 test-all: check
-	$(BIN)/pytest --cov -n $(JOBS) $(ARGS)
+	$(BIN)/pytest --cov -n $(LONG_JOBS) $(ARGS)
 
 fmt: setup
 	$(BIN)/ruff check --fix
