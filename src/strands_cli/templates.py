@@ -43,7 +43,6 @@ _PRINT = re.compile(rf"\{{\{{[-+]?\s*({_NAME})\s*((?:{_ACCESS}\s*)*)((?:{_FILTER
 _PARTS = re.compile(rf"\.\s*({_NAME})|\[\s*(?:(-?\d+)|({_TEXT}))\s*\]")
 _FILTER_NAMES = re.compile(rf"\|\s*({_NAME})")
 _MARKS = ("{{", "{%", "{#")
-
 Path = tuple[str | int, ...]
 
 

@@ -137,21 +137,18 @@ async def _answer(
 
 
 def _consent(run: Run) -> AskConsent | None:
-    """Whoever is asked about calls, but not about those that the workflow denies, and not beyond its end."""
+    """Whoever is asked about calls, but not beyond the end of the run."""
     ask_consent = run.options.ask_consent
     if ask_consent is None:
         return None
 
     async def ask(calls: Sequence[PendingCall]) -> Collection[str]:
-        denied = {call.call_id for call in calls if run.surroundings.tools.rule(call.tool) == "deny"}
-        asked = [call for call in calls if call.call_id not in denied]
         try:
-            granted = await run.unless_stopped(ask_consent(asked)) if asked else ()
+            return await run.unless_stopped(ask_consent(calls))
         except StrandsError:
             if run.stopped_by is None:
                 raise
             return ()
-        return {*granted, *denied}  # a call that is denied is refused in the workflow's name, not the user's
 
     return ask
 

@@ -39,7 +39,7 @@ class DeclaredTools:
         return self._tools[declared.pointer, declared.reference]
 
     def _with_consent(self, tool: Tool) -> Tool:
-        """The tool as `security.consent` wants it: asked about, or not."""
+        """The tool as `security.consent` wants it: nobody is asked about what is allowed or denied."""
         rule = self.rule(tool)
         if not rule or tool.requires_consent == (rule == "ask"):
             return tool

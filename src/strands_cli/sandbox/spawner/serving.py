@@ -25,8 +25,6 @@ READY = 3
 """How many runners wait for a call."""
 REST_SECONDS = 0.01
 """How long a call is left alone with the processors before the next runner is made."""
-FAILED = 9
-"""A keeper that could not be made ends with this status."""
 _MOST_FAILURES = 5
 _WIND_UP_SECONDS = 3.0
 _CLONE = {"x86_64": 56, "aarch64": 220, "riscv64": 220}

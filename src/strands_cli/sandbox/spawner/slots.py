@@ -14,6 +14,7 @@ from strands_cli.sandbox.spawner.keeper import Keeper
 from strands_cli.sandbox.spawner.runner import Runner, prepared_ruleset
 
 _FAILED = 9
+"""A keeper that could not be made ends with this status."""
 _SPARE_PROCESSES = 16
 
 
