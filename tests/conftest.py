@@ -1,4 +1,4 @@
-"""Fixtures that every room's tests share."""
+"""Fixtures that every room's tests share, and what makes every run of them alike."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from strands_cli.tools import get_registry
+from tests.exploring import prepare_property_tests
 from tests.fakes import Call, ObligingModel, ScriptedModel, installed
 from tests.projects import Project
+
+prepare_property_tests()  # before the modules with such tests are imported
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strands_cli.errors import SpecError, ToolFailed
@@ -25,6 +25,7 @@ from strands_cli.toolkit.results import error_of
 from strands_cli.tools.http_request import TOOL_SPEC
 from strands_cli.types import Chain, Spec
 from strands_cli.types.spec import HttpExecutor, Runtime, Tools
+from tests.exploring import examples
 from tests.sites import Answer, Request, Site, answer, endlessly, serving
 
 TOKEN = "t0p-s3cret/+token"
@@ -245,7 +246,7 @@ OTHERS = ("%25", "http:", "@", ":", "?", ";", "%00", " ", "\t", "[", "]", "é", 
 PIECES = st.sampled_from((*DOTS, *SLASHES, *OTHERS))
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(400))
 @given(st.lists(PIECES, max_size=9).map("".join) | st.text(max_size=30))
 def test_whatever_the_path_its_url_is_below_the_base_or_there_is_none(path: str) -> None:
     target = parse_target("https://api.example/v1")

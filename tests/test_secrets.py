@@ -10,7 +10,7 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strands_cli.errors import SpecError
@@ -153,7 +153,6 @@ def test_a_stream_without_secrets_passes_pieces_on() -> None:
 LETTERS = st.text("abc", max_size=40)
 
 
-@settings(deadline=None)
 @given(secrets=st.lists(st.text("abc", min_size=4, max_size=8), max_size=4), text=LETTERS, data=st.data())
 @example(secrets=["abab"], text="xabab", data=None)
 @example(secrets=["aaaa"], text="aaaaaaa", data=None)
@@ -168,7 +167,6 @@ def test_pieces_come_out_as_the_whole_would(
     assert "".join(streamed(redactor, pieces)) == redactor.text(text)
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(min_size=4, max_size=12), min_size=1, max_size=4), st.data())
 def test_no_secret_is_ever_left_in_a_text(secrets: list[str], data: st.DataObject) -> None:
     secrets = [secret for secret in secrets if "*" not in secret and len(secret.strip()) >= 4]

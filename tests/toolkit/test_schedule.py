@@ -21,6 +21,7 @@ from strands_cli.toolkit.interrupts import InterruptRequested
 from strands_cli.toolkit.results import ToolResult, error_of
 from strands_cli.toolkit.schedule import Turn, call_tools
 from strands_cli.toolkit.workspace import Workspace
+from tests.exploring import examples
 
 SCHEMA = {
     "type": "object",
@@ -287,7 +288,7 @@ def conflict(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return meets(one["writes"], other["writes"] + other["reads"]) or meets(one["reads"], other["writes"])
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 @given(st.lists(CALL, min_size=1, max_size=9))
 def test_any_mix_is_answered_in_request_order_and_conflicting_calls_never_overlap(
     calls: list[dict[str, Any]],

@@ -43,6 +43,7 @@ from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.contract import closed_schema
 from strands_cli.toolkit.signature import Signature, read_signature
 from strands_cli.toolkit.values import normalise, plain_answer
+from tests.exploring import examples
 
 # --- Types to declare -------------------------------------------------------------------------------------
 
@@ -1217,7 +1218,7 @@ def parts_of(value: Any, names: list[str]) -> list[Any]:
     return [value[name] if isinstance(value, dict) else getattr(value, name) for name in names]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(
     FIELDS,
     st.lists(st.dictionaries(st.sampled_from(["alpha", "beta", "gamma", "delta"]), VALUES), max_size=6),
@@ -1235,7 +1236,7 @@ def test_dataclass_typed_dict_and_model_of_the_same_fields_take_the_same_json(
             assert made[0] == made[1] == made[2]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(
     st.sampled_from([case[0] for case in ACCEPTED]),
     st.recursive(VALUES, lambda inner: st.lists(inner, max_size=3)),

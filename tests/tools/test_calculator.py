@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strands_cli.tools.data_tools.calculator import TOOL_SPEC, calculator
+from tests.exploring import examples
 
 
 def answer(expression: str, precision: int | None = None) -> dict[str, Any]:
@@ -312,7 +313,7 @@ FLOAT_FUNCTIONS = {
 }
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data(), st.sampled_from(sorted(FLOAT_FUNCTIONS)))
 def test_functions_agree_with_the_math_library(data: st.DataObject, name: str) -> None:
     low, high = FLOAT_FUNCTIONS[name]

@@ -11,7 +11,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from strands_cli.errors import Issue
@@ -1292,7 +1292,6 @@ literals = st.recursive(
     ),
     max_leaves=20,
 )
-quick = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def value_in(directory: Path, text: str) -> object:
@@ -1302,7 +1301,6 @@ def value_in(directory: Path, text: str) -> object:
     return reader.value("X") if isinstance(reader, ModuleReader) else reader
 
 
-@quick
 @given(literals)
 def test_the_evaluator_agrees_with_literal_eval(tmp_path: Path, value: object) -> None:
     text = repr(value).replace("inf", "1e999").replace("Ellipsis", "...")
@@ -1351,13 +1349,11 @@ def survives(directory: Path, source: bytes) -> Reading:
     return reading
 
 
-@quick
 @given(st.lists(statements, max_size=8).map("\n".join))
 def test_no_module_makes_the_reading_fail(tmp_path: Path, source: str) -> None:
     survives(tmp_path, source.encode())
 
 
-@quick
 @given(
     st.binary(max_size=300) | st.text(max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass"))
 )
@@ -1365,7 +1361,6 @@ def test_no_bytes_make_the_reading_fail(tmp_path: Path, source: bytes) -> None:
     survives(tmp_path, source)
 
 
-@quick
 @given(st.integers(0, 10_000), st.integers(0, 10_000), st.binary(max_size=3))
 def test_no_damage_to_a_good_file_makes_the_reading_fail(
     tmp_path: Path, at: int, to: int, new: bytes
@@ -1375,7 +1370,6 @@ def test_no_damage_to_a_good_file_makes_the_reading_fail(
     survives(tmp_path, good[:start] + new + good[min(end, start + 40) :])
 
 
-@quick
 @given(st.integers(0, 10_000), st.binary(min_size=1, max_size=4))
 def test_no_damage_to_the_cache_changes_an_answer(tmp_path: Path, at: int, new: bytes) -> None:
     intact = tmp_path / "intact"

@@ -17,7 +17,7 @@ from typing import Any
 import httpcore
 import httpx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from strands_cli.errors import ToolFailed
@@ -350,7 +350,6 @@ def test_an_address_that_is_not_public_is_forbidden_however_it_is_spelled(host: 
     assert not canary.was_reached()
 
 
-@settings(deadline=None)
 @given(
     number=st.integers(0, 2**32 - 1),
     parts=st.integers(1, 4),
@@ -364,7 +363,6 @@ def test_every_number_form_of_an_address_is_understood(number: int, parts: int, 
     assert literal_address(host) == ip_address(number)
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_no_text_breaks_the_reading_of_addresses(host: str) -> None:
     assert literal_address(host) is None or host

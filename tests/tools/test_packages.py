@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from strands_cli.tools._discovery.cache import Cache
@@ -272,7 +272,6 @@ def test_installing_upgrading_removing_and_editing_are_noticed(site: Site) -> No
     assert [info.id for info in site.scan(site.cache).infos] == ["greet"]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.sampled_from("[]=:;#.\n strand_clioABgreet\u00e9\x00")) | st.text(max_size=60))
 def test_no_entry_points_file_makes_the_scan_fail(tmp_path: Path, text: str) -> None:
     root = tmp_path / "site"
