@@ -1,5 +1,6 @@
 """Fixtures that every room's tests share, and what makes every run of them alike."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,11 @@ from tests.fakes import Call, ObligingModel, ScriptedModel, installed
 from tests.projects import Project
 
 prepare_property_tests()  # before the modules with such tests are imported
+
+
+def pytest_configure() -> None:
+    # Whoever runs the tests may ignore Ctrl-C, as nohup does, and children would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

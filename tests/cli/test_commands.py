@@ -404,19 +404,23 @@ def test_consent_can_be_given_beforehand(project: Project, way: list[str]) -> No
     assert (project.root / "new.txt").read_text() == "hello"
 
 
-def test_an_interrupt_ends_a_call_at_once(project: Project) -> None:
+@pytest.mark.parametrize("inherited", ["the default", "ignored"])
+def test_an_interrupt_ends_a_call_at_once(project: Project, inherited: str) -> None:
     project.tool(
         "slow", "def slow():\n    print('started', flush=True)\n    time.sleep(30)", options="timeout=60"
     )
-    child = subprocess.Popen(
-        [sys.executable, "-m", "strands_cli", "tool", "call", "slow"],
+    program = [sys.executable, "-m", "strands_cli", "tool", "call", "slow"]
+    if inherited == "ignored":  # as nohup and the background jobs of a script do
+        program = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *program]
+    with subprocess.Popen(
+        program,
         cwd=project.root, env=project.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert child.stderr is not None
-    assert child.stderr.readline() == "started\n"
-    started = time.monotonic()
-    child.send_signal(signal.SIGINT)
-    _, shown = child.communicate(timeout=20)
+    ) as child:  # fmt: skip
+        assert child.stderr is not None
+        assert child.stderr.readline() == "started\n"
+        started = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        _, shown = child.communicate(timeout=20)
     assert child.returncode == 130
     assert time.monotonic() - started < 5
     assert "Traceback" not in shown

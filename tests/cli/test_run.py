@@ -271,17 +271,17 @@ def test_ctrl_c_ends_a_run_cleanly_at_any_moment(
         ollama.enqueue(Call("sleepy", {}))
     else:
         ollama.enqueue(Status(503))
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "strands_cli", "run", "flow.yaml", "--host", ollama.url],
         cwd=project.root, env=project.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    deadline = time.monotonic() + 20
-    while len(ollama.requests) < 2 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    time.sleep(random.uniform(0.0, 0.7))
-    interrupted = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    ) as process:  # fmt: skip
+        deadline = time.monotonic() + 20
+        while len(ollama.requests) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(random.uniform(0.0, 0.7))
+        interrupted = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
     assert process.returncode == 130, (out, err)
     assert time.monotonic() - interrupted < 8
     assert out == ""

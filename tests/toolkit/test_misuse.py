@@ -377,15 +377,15 @@ def test_a_tool_that_closes_standard_output_does_not_lose_its_result(project: Pr
 
 def test_an_interrupted_async_call_ends_without_noise(project: Project) -> None:
     project.tool("waits", "async def waits(tool):\n    print('on', flush=True)\n    await asyncio.sleep(30)")
-    child = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "strands_cli", "tool", "call", "waits", "--json"],
         cwd=project.root, env=project.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert child.stderr is not None
-    assert child.stderr.readline() == "on\n"
-    time.sleep(0.3)
-    child.send_signal(2)
-    out, err = child.communicate(timeout=20)
+    ) as child:  # fmt: skip
+        assert child.stderr is not None
+        assert child.stderr.readline() == "on\n"
+        time.sleep(0.3)
+        child.send_signal(2)
+        out, err = child.communicate(timeout=20)
     assert child.returncode == 130
     assert json.loads(out)["error"]["code"] == "interrupted"
     assert err.strip() == ""

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Any
@@ -122,6 +123,7 @@ def configure_logging(wanted: str) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line and answers with its exit code."""
+    _accept_interrupts()
     fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -129,6 +131,15 @@ def run(arguments: Sequence[str]) -> int:
     colour = None if may_colour() else False  # None: where the stream is a terminal
     with click.Context(strands, color=colour):  # what is said after the command follows it too
         return _run(list(arguments), colour)
+
+
+def _accept_interrupts() -> None:
+    """Ctrl-C works even if whoever started the command ignores it, as nohup and background jobs do."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        with suppress(ValueError):  # only the main thread may set it
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _run(arguments: list[str], colour: bool | None) -> int:
