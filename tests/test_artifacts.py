@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strands_cli.artifacts import check_targets, write_artifacts
@@ -18,6 +18,8 @@ from strands_cli.events import ArtifactWritten, Event
 from strands_cli.secrets import Redactor
 from strands_cli.types import Chain, Spec
 from strands_cli.types.spec import Artifact, Outputs, Runtime
+from tests.exploring import examples
+from tests.swaps import swapping
 
 POSIX_ONLY = pytest.mark.skipif(os.name != "posix", reason="links and modes are those of POSIX")
 
@@ -224,7 +226,7 @@ def test_links_are_not_followed(out: Path, force: bool) -> None:
         assert "symbolic link" in refusal(out, (path, "x"), force=force).message
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(200))
 @given(
     st.lists(
         st.sampled_from(("..", ".", "/", "\\", "a", "link", "C:", " ", "~", "\0", "é", "%2e%2e", "\u2025")),
@@ -248,6 +250,22 @@ def test_whatever_the_path_nothing_appears_outside(tmp_path: Path, path: str) ->
         assert written[0].resolve().is_relative_to(out)
         assert written[0].read_text() == "x"
     assert {file for file in everything_below(root) if not file.startswith("out/")} == before
+
+
+@POSIX_ONLY
+def test_a_folder_that_is_swapped_for_a_link_leads_nowhere(out: Path) -> None:
+    outside = out.parent / "outside"
+    (out / "sub").mkdir()
+    written = 0
+    with swapping(out, "sub", outside):
+        for _ in range(300):
+            try:
+                write(out, ("sub/kept.txt", "x"), ("sub/new/a.txt", "x"), force=True)
+            except ArtifactError:
+                continue
+            written += 1
+    assert everything_below(outside) == {"kept.txt": "old"}
+    assert written
 
 
 # --- Failures ---------------------------------------------------------------------------------------------

@@ -9,12 +9,13 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 
 import msgspec
 
+from strands_cli.documents.files import Draft, locate
 from strands_cli.errors import ArtifactError
 from strands_cli.events import ArtifactWritten, Listener
 from strands_cli.schema.problems import shorten
@@ -23,7 +24,6 @@ from strands_cli.templates import TemplateError, names, render
 from strands_cli.types import Spec
 
 _FOLDS_CASE = sys.platform in ("darwin", "win32")
-_NEW_FILE = 0o666
 _ELSEWHERE = "Choose another path, or another directory with --out."
 _REMEDIES = {
     errno.ENOSPC: "Free some space, or choose another directory with --out.",
@@ -49,7 +49,6 @@ class _Target(msgspec.Struct, frozen=True):
     pointer: str
     shown: str
     file: Path
-    temporary: Path
     data: bytes = b""
 
 
@@ -77,13 +76,14 @@ def write_artifacts(
         content = redactor.text(_rendered(spec, f"{at}/from", artifact.content, scope))
         targets.append(_target(spec, f"{at}/path", path, root, content))
     _check(spec, targets, root, force)
-    with _nothing_left(targets):
+    with _nothing_left(targets, root), ExitStack() as opened:
+        drafts: list[Draft] = []
         for target in targets:
             with _placed(spec, target):
-                _write_beside(target, root)
-        for target in targets:
+                drafts.append(_draft(target, root, force, opened))
+        for target, draft in zip(targets, drafts, strict=True):
             with _placed(spec, target):
-                _put_in_place(target, force)
+                _publish(target, draft, force)
             if emit is not None:
                 emit(ArtifactWritten(str(directory / target.file.relative_to(root)), len(target.data)))
     return tuple(directory / target.file.relative_to(root) for target in targets)
@@ -138,9 +138,7 @@ def _target(spec: Spec, pointer: str, path: str, root: Path, content: str = "") 
         problem = _path_problem(path)
         if problem:
             raise _Refused(problem, "Name a file inside the output directory, such as result.txt.")
-        file = root / PurePath(path)
-        temporary = file.with_name(f".strands-{os.urandom(8).hex()}.tmp")
-        return _Target(pointer, shown, file, temporary, content.encode("utf-8", "replace"))
+        return _Target(pointer, shown, root / PurePath(path), content.encode("utf-8", "replace"))
 
 
 def _path_problem(path: str) -> str:
@@ -236,52 +234,39 @@ def _mode(path: Path) -> int | None:
 # --- Writing ----------------------------------------------------------------------------------------------
 
 
-def _write_beside(target: _Target, root: Path) -> None:
-    """Makes the missing directories, and a temporary file with all of the content on the disk."""
-    target.file.parent.mkdir(parents=True, exist_ok=True)
-    _check_folders(target, root)  # once more: somebody else may have made them meanwhile
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    with os.fdopen(os.open(target.temporary, flags, _NEW_FILE), "wb") as stream:
-        stream.write(target.data)
-        stream.flush()
-        os.fsync(stream.fileno())
+def _draft(target: _Target, root: Path, force: bool, opened: ExitStack) -> Draft:
+    """Makes the missing directories, and a file beside the target with all of the content on the disk."""
+    root.mkdir(parents=True, exist_ok=True)
+    place = opened.enter_context(locate(target.file, root, [root], make=True, links=False))
+    draft = opened.enter_context(place.draft(place.stat() if force else None))
+    draft.stream.write(target.data)
+    draft.sync()
+    return draft
 
 
-def _put_in_place(target: _Target, force: bool) -> None:
-    old = _mode(target.file)
-    if force:
-        if old is not None:
-            target.temporary.chmod(stat.S_IMODE(old) & 0o777)
-        target.temporary.replace(target.file)
-        return
+def _publish(target: _Target, draft: Draft, force: bool) -> None:
     try:
-        target.file.hardlink_to(target.temporary)  # unlike replace, refuses where somebody else was faster
+        draft.publish(replace=force)
     except FileExistsError:
-        _check_file(target.file, force)
+        _check_file(target.file, force)  # says what came in between
         raise
-    except OSError:  # a file system without hard links
-        os.close(os.open(target.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-        target.temporary.replace(target.file)
 
 
 @contextmanager
-def _nothing_left(targets: Iterable[_Target]) -> Iterator[None]:
-    """Removes temporary files at the end, and directories that were made for nothing."""
-    missing = [
+def _nothing_left(targets: Iterable[_Target], root: Path) -> Iterator[None]:
+    """Removes directories at the end that were made for nothing."""
+    missing = {
         folder
         for target in targets
         for folder in (target.file.parent, *target.file.parent.parents)
         if not folder.exists()
-    ]
+    }
     try:
         yield
     finally:
-        for target in targets:
-            with suppress(OSError):
-                target.temporary.unlink(missing_ok=True)
-        for folder in sorted(set(missing), key=lambda path: len(path.parts), reverse=True):
-            with suppress(OSError):  # it is not empty: it was made for something
-                folder.rmdir()
+        for folder in sorted(missing, key=lambda path: len(path.parts), reverse=True):
+            with suppress(OSError), locate(folder, root, [Path(root.anchor)], links=False) as place:
+                place.remove_empty_directory()  # which fails where it was made for something
 
 
 @contextmanager

@@ -26,7 +26,8 @@ def texts(kept: Notes, count: int = 100) -> list[str]:
 
 
 def test_a_note_that_one_step_leaves_is_shown_to_the_next(tmp_path: Path) -> None:
-    kept = notes(tmp_path / "out")
+    kept = notes(tmp_path / "not" / "yet" / "out")
+    assert kept.prompt() == ""
     first = Setting(kept.tool("research"))
     (result,) = first.turn(call("leave_note", text="The figures are of 2024."))
     assert text_of(result) == "Noted."

@@ -120,7 +120,10 @@ def test_what_cannot_be_loaded_says_why_and_what_there_is(root: Path) -> None:
     assert "no text" in text_of(load(root, file="logo.png"))
     assert code_of(load(root, file="a\0b")) == "not_found"
     assert code_of(load(root, id="form")) == "input_invalid"
-    assert code_of(load(root, (Skill(id="forms", path="skills/gone"),))) == "not_found"
+    for path in ("skills/gone", "gone/skills/forms", "secret.txt/forms"):
+        gone = Skill(id="forms", path=path)
+        assert code_of(load(root, (gone,))) == "not_found"
+        assert skills_prompt((gone,), root).endswith("\n- forms")
 
 
 def test_a_long_file_is_cut(root: Path) -> None:

@@ -12,21 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.workspace import Workspace
+from strands_cli.toolkit.workspace import refusal as refusal_of
 from strands_cli.tools.data_tools.parse_json import parse_json
 from strands_cli.tools.file_operations import _matching
-from strands_cli.tools.file_operations._opening import refusal as refusal_of
 from strands_cli.tools.file_operations._walking import glob_filter
 from strands_cli.tools.file_operations.file_list import file_list
 from strands_cli.tools.file_operations.file_read import file_read
 from strands_cli.tools.file_operations.file_search import file_search
 from strands_cli.tools.file_operations.file_write import file_write
+from tests.exploring import examples
+from tests.swaps import swapping
 
 
 @pytest.fixture
@@ -280,7 +282,7 @@ REASONS = {
 @pytest.mark.parametrize(("number", "reason"), REASONS.items())
 def test_what_the_system_says_becomes_one_sentence(tmp_path: Path, number: int, reason: str) -> None:
     error = OSError(number, os.strerror(number))
-    assert refusal_of(error, tmp_path / "a", "a", "written").message == f"a cannot be written: {reason}"
+    assert refusal_of(error, "a", "written").message == f"a cannot be written: {reason}"
 
 
 CHILD = """
@@ -605,7 +607,7 @@ READERS: dict[str, tuple[Tool, dict[str, Any]]] = {
 }
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(250))
 @given(
     words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=7),
     absolute=st.sampled_from(["", "/", "{root}/", "{outside}/", "file://{outside}/"]),
@@ -641,3 +643,34 @@ def test_a_way_out_is_forbidden_by_name(confined: Path, tool: Tool, path: str) -
 
 def test_a_root_does_not_cover_a_directory_whose_name_begins_like_it(confined: Path) -> None:
     assert error_in(call_in(confined, file_read, path="../root-too/canary"))["code"] == "forbidden"
+
+
+@pytest.mark.parametrize("tool", [file_read, parse_json, file_list, file_search, file_write])
+@pytest.mark.parametrize("path", ["loop/../up/canary", "sub/top/loop/../../canary", "loop/../up"])
+def test_a_link_to_itself_hides_no_way_out(confined: Path, tool: Tool, path: str) -> None:
+    result = call_in(confined, tool, path=path, **READERS[tool.id][1])
+    assert error_in(result)["code"] in ("failed", "forbidden")
+    assert CANARY not in json.dumps(result)
+    assert (confined.parent / "canary").read_text("utf-8") == json.dumps(CANARY)
+
+
+@pytest.mark.parametrize("tool", [file_read, parse_json, file_list, file_search, file_write])
+def test_a_directory_that_is_swapped_for_a_link_leads_nowhere(tmp_path: Path, tool: Tool) -> None:
+    outside = tmp_path.resolve() / "outside"
+    root = tmp_path.resolve() / "root"
+    write(outside / "b.txt", json.dumps(CANARY))
+    write(root / "sub/b.txt", '"inside"')
+    before = {"b.txt": json.dumps(CANARY)}
+    path = "sub" if tool is file_list else "sub/b.txt"
+    if tool is file_list:
+        write(outside / "only-outside", CANARY)
+        before["only-outside"] = CANARY
+    seen: set[str] = set()
+    with swapping(root, "sub", outside):
+        for _ in range(60 if tool is file_search else 300):
+            result = call_in(root, tool, path=path, **READERS[tool.id][1])
+            seen.add(result["status"])
+            assert CANARY not in json.dumps(result)
+            assert "only-outside" not in json.dumps(result)
+    assert {file.name: file.read_text("utf-8") for file in outside.iterdir()} == before
+    assert "success" in seen

@@ -182,7 +182,7 @@ def test_a_file_that_cannot_be_read_is_refused_with_a_remedy(root: Path) -> None
     assert (missing["code"], missing["hint"]) == ("not_found", "Did you mean 'data.json'?")
     assert "not utf-8 text" in refusal(path="data.json")["message"]
     assert "folder is a directory" in refusal(path="folder")["message"]
-    assert "pipe is not a regular file" in refusal(path="pipe")["message"]
+    assert "pipe is a pipe" in refusal(path="pipe")["message"]
     assert refusal(path="../a.json")["code"] == refusal(path="link")["code"] == "forbidden"
 
 

@@ -6,6 +6,7 @@ The file outlives the run, and people may edit it: what stands below a heading w
 import os
 import re
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from errno import ENOSPC
 from pathlib import Path
@@ -14,8 +15,9 @@ from typing import Any
 
 import msgspec
 
+from strands_cli.documents.files import Place
 from strands_cli.errors import ArtifactError, ToolFailed
-from strands_cli.runtime.skills import inside, open_regular
+from strands_cli.runtime.skills import inside
 from strands_cli.runtime.structured import free_name
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import sendable
@@ -51,7 +53,8 @@ class Notes:
         self._directory = directory
         self._redact = redact
         self._lock = Lock()
-        self._locate()
+        with suppress(OSError), self._place():
+            pass  # a path that leaves the directory is refused at once
 
     def last(self, count: int) -> list[str]:
         """The last notes, the latest at the end."""
@@ -90,10 +93,9 @@ class Notes:
         """Adds a note, in one write; ToolFailed where that cannot be done."""
         block = _block(title, self._redact(text) if self._redact else text)
         try:
-            file = self._locate()
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with self._lock:
-                _append(file, block)
+            self._directory.mkdir(parents=True, exist_ok=True)
+            with self._lock, self._place(make=True) as place:
+                _append(place, block)
         except ArtifactError as error:
             raise ToolFailed(error.message, code="denied") from error
         except OSError as error:
@@ -103,7 +105,8 @@ class Notes:
         if count <= 0:
             return []
         try:
-            data = _tail(self._locate(), count * _BYTES_PER_NOTE)
+            with self._place() as place:
+                data = _tail(place, count * _BYTES_PER_NOTE)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -111,16 +114,19 @@ class Notes:
             raise ArtifactError(reason, hint="Change context_policy.notes.file, or the file.") from error
         return [*_parsed(data.decode("utf-8", "replace"))][-count:]
 
-    def _locate(self) -> Path:
-        """The file, resolved anew each time; ArtifactError where it is not inside the directory."""
+    @contextmanager
+    def _place(self, *, make: bool = False) -> Iterator[Place]:
+        """The file, found anew each time; ArtifactError where it is not inside the directory."""
         path = self._policy.file
         try:
-            file = inside(self._directory, path, f"The notes file {path!r} leaves the output directory")
+            with inside(
+                self._directory, path, f"The notes file {path!r} leaves the output directory", make=make
+            ) as place:
+                if place.path == self._directory.resolve():
+                    raise ToolFailed(f"{path!r} is not the name of a file")
+                yield place
         except ToolFailed as failed:
             raise ArtifactError(failed.message, hint=_NAME_ONE_INSIDE) from None
-        if file == self._directory.resolve():
-            raise ArtifactError(f"{path!r} is not the name of a file", hint=_NAME_ONE_INSIDE)
-        return file
 
 
 # --- The file ---------------------------------------------------------------------------------------------
@@ -133,9 +139,9 @@ def _block(title: str, text: str) -> bytes:
     return f"## {time} {' '.join(sendable(title).split())[:_LONGEST_TITLE]}\n\n{said}\n".encode()
 
 
-def _append(file: Path, block: bytes) -> None:
+def _append(place: Place, block: bytes) -> None:
     """One write at the end: what others append at the same time comes before or after it, never between."""
-    descriptor = open_regular(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    descriptor = place.open(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         data = b"\n" + block if os.fstat(descriptor).st_size else block
         if os.write(descriptor, data) != len(data):
@@ -144,8 +150,8 @@ def _append(file: Path, block: bytes) -> None:
         os.close(descriptor)
 
 
-def _tail(file: Path, most: int) -> bytes:
-    with os.fdopen(open_regular(file, os.O_RDONLY), "rb") as stream:
+def _tail(place: Place, most: int) -> bytes:
+    with os.fdopen(place.open(), "rb") as stream:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - most))
         return stream.read(most)
 

@@ -1,13 +1,13 @@
 """Skills: instructions that an agent is told of and loads when it needs them, each in its own directory."""
 
 import os
-import stat
 from collections.abc import Collection, Iterator, Sequence
-from errno import EISDIR
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
+from strands_cli.documents.files import Entry, NotRegular, Outside, Place, locate, walk
 from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.loader.document import read_document
 from strands_cli.runtime.structured import free_name
@@ -108,29 +108,39 @@ def _parted(text: str) -> tuple[str, str]:
 
 
 def _directory(skill: Skill, root: Path) -> Path:
-    return inside(root, skill.path, f"The skill {skill.id!r} lies outside the workflow's directory")
+    try:
+        with inside(root, skill.path, f"The skill {skill.id!r} is outside the workflow's directory") as place:
+            return place.path
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ToolFailed(f"The skill {skill.id!r} cannot be read: {reason}", code="not_found") from None
 
 
-def inside(directory: Path, path: str, refusal: str) -> Path:
+@contextmanager
+def inside(directory: Path, path: str, refusal: str, *, make: bool = False) -> Iterator[Place]:
     """What a path means below a directory; `denied` where it leaves it, by its words or by a link."""
     is_leaving = PureWindowsPath(path).drive or PurePosixPath(path).is_absolute()
     if is_leaving or ".." in PurePosixPath(path.replace("\\", "/")).parts:
         raise ToolFailed(refusal, code="denied")
+    base = directory.resolve()
     try:
-        base = directory.resolve()
-        found = (base / path).resolve()
-    except (OSError, RuntimeError, ValueError) as error:
+        place = locate(path, base, [base], make=make)
+    except Outside:
+        raise ToolFailed(refusal, code="denied") from None
+    except ValueError as error:
         raise ToolFailed(f"{path!r} is not a usable path: {error}", code="not_found") from None
-    if not found.is_relative_to(base):
-        raise ToolFailed(refusal, code="denied")
-    return found
+    with place:
+        yield place
 
 
 def _text(directory: Path, file: str) -> str:
     """The text of a skill's file, cut where it is too long."""
-    found = inside(directory, file, f"{file} lies outside the skill's directory")
     try:
-        data, size = _read(found)
+        with (
+            inside(directory, file, f"{file} lies outside the skill's directory") as place,
+            os.fdopen(place.open(), "rb") as stream,
+        ):
+            data, size = stream.read(MOST_BYTES), os.fstat(stream.fileno()).st_size
     except OSError as error:
         raise _unreadable(error, directory, file) from None
     try:
@@ -141,28 +151,12 @@ def _text(directory: Path, file: str) -> str:
     return sendable(text) + (note if size > MOST_BYTES else "")
 
 
-def _read(file: Path) -> tuple[bytes, int]:
-    """The beginning of a file, and its size."""
-    with os.fdopen(open_regular(file, os.O_RDONLY), "rb") as stream:
-        return stream.read(MOST_BYTES), os.fstat(stream.fileno()).st_size
-
-
-def open_regular(file: Path, flags: int) -> int:
-    """Opens a resolved file: not through a link put there since, and without waiting where it is a pipe."""
-    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    descriptor = os.open(file, flags, 0o666)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise IsADirectoryError(EISDIR, "it is no regular file")
-    return descriptor
-
-
 def _unreadable(error: OSError, directory: Path, file: str) -> ToolFailed:
-    files = [*_files(directory)]
+    files = _files(directory)
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         hint = did_you_mean(file, files) or f"There are: {', '.join(files) or 'no files'}."
         return ToolFailed(f"The skill has no file {file}", code="not_found", hint=hint)
-    if isinstance(error, IsADirectoryError):
+    if isinstance(error, IsADirectoryError | NotRegular):
         return ToolFailed(f"{file} is no regular file", hint=f"There are: {', '.join(files)}.")
     return ToolFailed(f"{file} cannot be read: {error.strerror or error}")
 
@@ -176,13 +170,14 @@ def _listing(directory: Path) -> str:
 
 
 def _files(directory: Path) -> list[str]:
-    return sorted(islice(_walk(directory), _MOST_FILES))
+    """What a model may be told of: at most so many files, none of them hidden or a link."""
+    try:
+        with locate(".", directory, [directory]) as place:
+            seen = (entry for entry in walk(place, _is_shown) if entry.kind == "file" and _is_shown(entry))
+            return [sendable("/".join(entry.parts)) for entry in islice(seen, _MOST_FILES)]
+    except OSError:
+        return []
 
 
-def _walk(directory: Path) -> Iterator[str]:
-    for place, directories, names in os.walk(directory):
-        directories[:] = sorted(name for name in directories if not name.startswith("."))
-        for name in sorted(names):
-            file = Path(place, name)
-            if not name.startswith(".") and not file.is_symlink():
-                yield sendable(file.relative_to(directory).as_posix())
+def _is_shown(entry: Entry) -> bool:
+    return not entry.parts[-1].startswith(".")

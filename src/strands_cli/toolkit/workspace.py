@@ -1,11 +1,34 @@
-"""The directories that tools may touch."""
+"""The directories that tools may touch, and why a file in them cannot be read or written."""
 
+import errno
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
+from strands_cli.documents.files import NotRegular, Outside, Place, locate
 from strands_cli.errors import ToolFailed, closest
 from strands_cli.settings import answers_directory
+
+_OTHER_PLACE = "Choose another place, or change its permissions."
+_REASONS = {
+    errno.EACCES: ("permission is denied", "forbidden", _OTHER_PLACE),
+    errno.EPERM: ("permission is denied", "forbidden", _OTHER_PLACE),
+    errno.EROFS: ("the file system is read-only", "forbidden", "Choose another place."),
+    errno.ENOSPC: ("the disk is full", "failed", "Free some space; nothing was changed."),
+    errno.EDQUOT: ("the disk quota is used up", "failed", "Free some space; nothing was changed."),
+    errno.EFBIG: ("it would be larger than a file may be here", "failed", "Write less; nothing was changed."),
+    errno.ENAMETOOLONG: ("the name is too long", "failed", "Choose a shorter name."),
+    errno.ELOOP: ("its links lead in a circle", "failed", "Name the file that is meant."),
+    errno.ENOTDIR: (
+        "a part of its path is a file, not a directory",
+        "not_found",
+        "file_list shows what is there.",
+    ),
+}
 
 
 def current_directory() -> Path:
@@ -17,44 +40,97 @@ def current_directory() -> Path:
 
 
 class Workspace(msgspec.Struct, frozen=True):
-    """A few roots; every path that a call names is resolved, links and `..` included, before it is judged."""
+    """A few roots. A path is followed to its real end, links and `..` included, and refused outside them."""
 
     roots: tuple[Path, ...]
     base: Path
     """What a relative path is relative to."""
 
+    def open(self, path: str) -> io.BufferedReader:
+        """A regular file, for reading; ToolFailed where there is none, or none in the workspace.
+
+        Answers that were too long for a model, which are kept in files elsewhere, can be read too.
+        """
+        with self.place(path, "read", (*self.roots, answers_directory().resolve())) as place:
+            return io.BufferedReader(io.FileIO(place.open()))
+
     def locate(self, path: str) -> Path:
-        """The resolved file or directory that `path` means; ToolFailed if it leaves the workspace."""
-        return self._locate(path, self.roots)
+        """The real path that `path` means, whether or not it exists; ToolFailed if it leaves the workspace.
 
-    def locate_for_reading(self, path: str) -> Path:
-        """As `locate`; the files with answers that were too long for a model may be read too."""
-        return self._locate(path, (*self.roots, answers_directory().resolve()))
+        Whoever may write to the workspace can change it before it is used: to read a file, use `open`.
+        """
+        parts = Path(path).parts
+        for end in range(len(parts), 0, -1):
+            try:
+                with locate(Path(*parts[:end]), self.base, self.roots) as place:
+                    return place.path.joinpath(*parts[end:])
+            except FileNotFoundError:
+                if parts[end - 1] == "..":
+                    break
+            except (OSError, ValueError) as error:
+                raise self._refusal(error, path, "used") from None
+        with self.place(path, "used") as place:
+            return place.path
 
-    def _locate(self, path: str, roots: tuple[Path, ...]) -> Path:
+    @contextmanager
+    def place(
+        self, path: str, act: str, roots: tuple[Path, ...] = (), *, make: bool = False
+    ) -> Iterator[Place]:
+        """Where `path` leads, held open. What the system refuses meanwhile becomes a ToolFailed.
+
+        `act` is "read", "written", "listed" or "searched"; `make` creates missing directories.
+        """
         try:
-            resolved = (self.base / path).resolve()
-        except (OSError, RuntimeError, ValueError) as error:
-            raise ToolFailed(f"{path!r} is not a usable path: {error}", code="not_found") from None
-        if any(resolved.is_relative_to(root) for root in roots):
-            return resolved
-        allowed = ", ".join(str(root) for root in self.roots)
-        raise ToolFailed(
-            f"{path} is outside the workspace",
-            code="forbidden",
-            hint=f"Paths must lie below {allowed}; 'workspace' in strands.toml sets the roots.",
-        )
+            found = locate(path, self.base, roots or self.roots, make=make)
+        except (OSError, ValueError) as error:
+            raise self._refusal(error, path, act) from None
+        with found as place:
+            try:
+                yield place
+            except OSError as error:
+                raise refusal(error, path, act, place) from None
+
+    def _refusal(self, error: OSError | ValueError, path: str, act: str) -> ToolFailed:
+        if isinstance(error, Outside):
+            allowed = ", ".join(str(root) for root in self.roots)
+            return ToolFailed(
+                f"{path} is outside the workspace",
+                code="forbidden",
+                hint=f"Paths must lie below {allowed}; 'workspace' in strands.toml sets the roots.",
+            )
+        if isinstance(error, OSError):
+            return refusal(error, path, act)
+        return ToolFailed(f"{path!r} is not a usable path: {error}", code="not_found")
 
     def display(self, file: Path) -> str:
-        """How a located path is shown: relative to the base where it lies below it."""
-        return str(file.relative_to(self.base)) if file.is_relative_to(self.base) else str(file)
+        """How a path is shown: relative to the base where it lies below it, and always as text."""
+        shown = file.relative_to(self.base) if file.is_relative_to(self.base) else file
+        return os.fsencode(shown).decode("utf-8", "replace")
 
 
-def nearest_sibling(file: Path) -> str:
-    """A hint for a file that does not exist: the sibling whose name is closest."""
+def refusal(error: OSError, path: str, act: str, place: Place | None = None) -> ToolFailed:
+    """One sentence about an error of the operating system; `place` is there if the way to it was found."""
+    if isinstance(error, FileNotFoundError):
+        return ToolFailed(f"No such file or directory: {path}", code="not_found", hint=_nearest(error, place))
+    if isinstance(error, IsADirectoryError):
+        return ToolFailed(f"{path} is a directory", hint="file_list shows what is in it.")
+    if isinstance(error, NotRegular):
+        return ToolFailed(f"{path} is a pipe, a socket or a device, not a file", hint="Name a regular file.")
+    if isinstance(error, NotADirectoryError) and place is not None:
+        return ToolFailed(f"{path} is not a directory", hint="If it is a file, file_read reads it.")
+    if isinstance(error, NotADirectoryError) and act == "written":
+        reason = f"{error.filename} is a file, not a directory"
+        hint = "Choose another directory."
+        return ToolFailed(f"{path} cannot be {act}: {reason}", code="conflict", hint=hint)
+    reason, code, hint = _REASONS.get(error.errno or 0, (error.strerror or str(error), "failed", ""))
+    return ToolFailed(f"{path} cannot be {act}: {reason}", code=code, hint=hint)
+
+
+def _nearest(error: OSError, place: Place | None) -> str:
+    if place is None:
+        return f"The directory {error.filename} does not exist either."
     try:
-        names = [entry.name for entry in file.parent.iterdir()]
+        match = closest(place.path.name, place.siblings())
     except OSError:
-        return f"The directory {file.parent.name} does not exist either."
-    match = closest(file.name, names)
+        match = None
     return f"Did you mean {match!r}?" if match else "file_list shows what is there."

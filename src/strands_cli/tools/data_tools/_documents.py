@@ -1,18 +1,15 @@
 """JSON documents: from a text or a file to a value, strictly, and with the place of what is wrong."""
 
-import io
 import json
 import math
 import os
 import re
-import stat
 import sys
-from pathlib import Path
 from typing import Any, NoReturn
 
 from strands_cli.errors import ToolFailed
 from strands_cli.schema.problems import shorten
-from strands_cli.toolkit.workspace import Workspace, nearest_sibling
+from strands_cli.toolkit.workspace import Workspace, refusal
 
 MOST_BYTES = 50_000_000
 MOST_LEVELS = 200
@@ -24,17 +21,13 @@ _FORM = "JSON has double quotes around names and texts, no comma before a closin
 
 
 def file_text(workspace: Workspace, path: str) -> str:
-    file = workspace.locate_for_reading(path)
-    try:
-        with io.BufferedReader(io.FileIO(file, opener=_open_at_once)) as stream:
-            status = os.fstat(stream.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise ToolFailed(f"{path} is not a regular file", hint="parse_json reads files only.")
-            if status.st_size > MOST_BYTES:
-                raise _too_large(path)
+    with workspace.open(path) as stream:
+        if os.fstat(stream.fileno()).st_size > MOST_BYTES:
+            raise _too_large(path)
+        try:
             data = stream.read(MOST_BYTES)
-    except OSError as error:
-        raise _unreadable(file, path, error) from None
+        except OSError as error:
+            raise refusal(error, path, "read") from None
     try:
         return data.decode(json.detect_encoding(data))
     except UnicodeDecodeError as error:
@@ -42,20 +35,6 @@ def file_text(workspace: Workspace, path: str) -> str:
             f"{path} is not JSON: its byte {error.start + 1} is not {error.encoding} text",
             hint="JSON files are encoded as UTF-8.",
         ) from None
-
-
-def _open_at_once(file: str, flags: int) -> int:
-    """Without waiting for the writer of a named pipe, and not through a link put there since."""
-    return os.open(file, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
-
-
-def _unreadable(file: Path, path: str, error: OSError) -> ToolFailed:
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return ToolFailed(f"No such file: {path}", code="not_found", hint=nearest_sibling(file))
-    if isinstance(error, IsADirectoryError):
-        return ToolFailed(f"{path} is a directory", hint="Name a file in it; file_list shows them.")
-    code = "forbidden" if isinstance(error, PermissionError) else "failed"
-    return ToolFailed(f"{path} cannot be read: {error.strerror}", code=code)
 
 
 def parse(text: str, source: str) -> Any:

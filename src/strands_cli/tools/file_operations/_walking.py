@@ -1,11 +1,10 @@
-"""Walking through a directory of the workspace, and the glob patterns that choose from it."""
+"""Which of the files below a directory are meant: glob patterns, and what is passed over."""
 
 import fnmatch
-import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Callable
+
+from strands_cli.documents.files import Entry
 
 Parts = tuple[str, ...]
 """A path below the directory that is walked, divided at its slashes."""
@@ -14,25 +13,9 @@ _NOTHING = re.compile(r"(?!)")
 _VERSION_CONTROL = frozenset({".git", ".hg", ".svn"})
 
 
-def walk(directory: Path, *, recursive: bool) -> Iterator[tuple[Parts, "os.DirEntry[str]"]]:
-    """What is in a directory, sorted by path. Never through links, and not into the data of version control.
-
-    OSError where the directory itself cannot be read; those below it that cannot are passed over.
-    """
-    pending = _entries(str(directory), ())
-    while pending:
-        parts, entry = pending.pop()
-        yield parts, entry
-        if recursive and entry.name not in _VERSION_CONTROL and entry.is_dir(follow_symlinks=False):
-            with suppress(OSError):
-                pending += _entries(entry.path, parts)
-
-
-def _entries(directory: str, above: Parts) -> list[tuple[Parts, "os.DirEntry[str]"]]:
-    """Last name first, since the last one of a list is the next one to be taken from it."""
-    with os.scandir(directory) as entries:
-        in_order = sorted(entries, key=lambda entry: entry.name, reverse=True)
-    return [((*above, entry.name), entry) for entry in in_order]
+def is_searched(directory: Entry) -> bool:
+    """Whether what is in a directory counts: the data of version control does not."""
+    return directory.parts[-1] not in _VERSION_CONTROL
 
 
 def glob_filter(pattern: str) -> Callable[[Parts], bool]:

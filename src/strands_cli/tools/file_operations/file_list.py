@@ -1,13 +1,11 @@
 """List a directory."""
 
-import os
 from typing import Any
 
-from strands_cli.errors import ToolFailed
+from strands_cli.documents.files import walk
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
-from strands_cli.tools.file_operations._opening import displayed, refusal
-from strands_cli.tools.file_operations._walking import glob_filter, walk
+from strands_cli.tools.file_operations._walking import glob_filter, is_searched
 
 TOOL_SPEC = {
     "name": "file_list",
@@ -56,33 +54,16 @@ _MOST_ENTRIES = 1000
 def file_list(
     path: str = ".", pattern: str = "", recursive: bool = False, *, context: ToolContext
 ) -> dict[str, Any]:
-    directory = context.workspace.locate(path)
     fits = glob_filter(pattern)
     entries: list[dict[str, Any]] = []
-    try:
-        for parts, entry in walk(directory, recursive=recursive):
+    with context.workspace.place(path, "listed") as directory:
+        for entry in walk(directory, descend=lambda entry: recursive and is_searched(entry)):
             if context.cancelled:
                 break
-            if not fits(parts):
+            if not fits(entry.parts):
                 continue
             if len(entries) == _MOST_ENTRIES:
                 return {"entries": entries, "truncated": True}
-            entries.append({"path": displayed(context.workspace, entry.path), **_facts(entry)})
-    except NotADirectoryError:
-        raise ToolFailed(f"{path} is not a directory", hint="If it is a file, file_read reads it.") from None
-    except OSError as error:
-        raise refusal(error, directory, path, "listed") from None
+            shown = context.workspace.display(directory.path.joinpath(*entry.parts))
+            entries.append({"path": shown, "type": entry.kind, "size": entry.size})
     return {"entries": entries, "truncated": False}
-
-
-def _facts(entry: "os.DirEntry[str]") -> dict[str, Any]:
-    if entry.is_symlink():
-        return {"type": "link", "size": None}
-    if entry.is_dir(follow_symlinks=False):
-        return {"type": "directory", "size": None}
-    if not entry.is_file(follow_symlinks=False):
-        return {"type": "other", "size": None}
-    try:
-        return {"type": "file", "size": entry.stat(follow_symlinks=False).st_size}
-    except OSError:  # deleted in the meantime
-        return {"type": "file", "size": None}

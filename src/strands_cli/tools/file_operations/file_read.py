@@ -8,7 +8,7 @@ from strands_cli.errors import ToolFailed, closest
 from strands_cli.schema.problems import shorten
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
-from strands_cli.tools.file_operations._opening import open_regular, refusal
+from strands_cli.toolkit.workspace import refusal
 
 TOOL_SPEC = {
     "name": "file_read",
@@ -94,8 +94,7 @@ def file_read(
             hint="Both are line numbers, and end_line is included.",
         )
     codec = _codec(encoding)
-    file = context.workspace.locate_for_reading(path)
-    with open_regular(file, path) as stream:
+    with context.workspace.open(path) as stream:
         size = os.fstat(stream.fileno()).st_size
         if start_line == 1 and end_line is None and size > _MOST_BYTES:
             raise _too_much(f"{path} has {size:,} bytes")
@@ -105,7 +104,7 @@ def file_read(
         except UnicodeError:
             raise _not_text(path, size, head, encoding) from None
         except OSError as error:
-            raise refusal(error, file, path, "read") from None
+            raise refusal(error, path, "read") from None
 
 
 def _text(stream: io.BufferedReader, head: bytes, path: str, codec: str, wanted: Lines) -> str:

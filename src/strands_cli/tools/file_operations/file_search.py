@@ -2,17 +2,18 @@
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from strands_cli.documents.files import Place, walk
 from strands_cli.errors import ToolFailed
 from strands_cli.schema.problems import shorten
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
-from strands_cli.tools.file_operations._opening import displayed, refusal
-from strands_cli.tools.file_operations._walking import glob_filter, walk
+from strands_cli.tools.file_operations._walking import Parts, glob_filter, is_searched
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -76,17 +77,14 @@ def file_search(
     pattern: str, path: str = ".", glob: str = "", max_results: int = 100, *, context: ToolContext
 ) -> dict[str, Any]:
     _refuse_malformed(pattern)
-    start = context.workspace.locate(path)
-    try:
+    with context.workspace.place(path, "searched") as start:
         files = list(islice(_files(start, glob, context), _MOST_FILES + 1))
-    except OSError as error:
-        raise refusal(error, start, path, "searched") from None
-    answer = _search(pattern, files[:_MOST_FILES], max_results, context)
-    shown = [displayed(context.workspace, files[match["file"]]) for match in answer["matches"]]
+        answer = _search(pattern, start, files[:_MOST_FILES], max_results, context)
+    shown = [start.path.joinpath(*files[match["file"]]) for match in answer["matches"]]
     return {
         "matches": [
-            {"path": name, "line": match["line"], "text": match["text"]}
-            for name, match in zip(shown, answer["matches"], strict=True)
+            {"path": context.workspace.display(file), "line": match["line"], "text": match["text"]}
+            for file, match in zip(shown, answer["matches"], strict=True)
         ],
         "truncated": answer["truncated"] or len(files) > _MOST_FILES,
         "files_searched": answer["searched"],
@@ -94,16 +92,18 @@ def file_search(
     }
 
 
-def _files(start: Path, glob: str, context: ToolContext) -> Iterator[str]:
-    if start.is_file():
-        yield str(start)
+def _files(start: Place, glob: str, context: ToolContext) -> Iterator[Parts]:
+    """The files to search, as paths below `start`; the empty one is `start` itself."""
+    status = start.stat()
+    if status is not None and stat.S_ISREG(status.st_mode):
+        yield ()
         return
     fits = glob_filter(glob)
-    for parts, entry in walk(start, recursive=True):
+    for entry in walk(start, is_searched):
         if context.cancelled:
             return
-        if entry.is_file(follow_symlinks=False) and fits(parts):
-            yield entry.path
+        if entry.kind == "file" and fits(entry.parts):
+            yield entry.parts
 
 
 def _refuse_malformed(pattern: str) -> None:
@@ -124,16 +124,24 @@ def _refuse_malformed(pattern: str) -> None:
         ) from None
 
 
-def _search(pattern: str, files: list[str], max_results: int, context: ToolContext) -> dict[str, Any]:
+def _search(
+    pattern: str, start: Place, files: list[Parts], max_results: int, context: ToolContext
+) -> dict[str, Any]:
     """Matches in a process of its own; see there for the reason."""
     import json
     import sys
     from subprocess import PIPE, Popen
 
-    request = {"pattern": pattern, "max_results": max_results, "seconds": _MOST_SECONDS + 1}
-    names = b"\0".join(os.fsencode(file) for file in files)
+    request = {
+        "pattern": pattern,
+        "max_results": max_results,
+        "seconds": _MOST_SECONDS + 1,
+        "directory": start.descriptor,
+    }
+    names = b"\0".join(os.fsencode("/".join((start.name, *parts))) for parts in files)
+    passed = () if start.descriptor is None else (start.descriptor,)
     program = [sys.executable, "-I", "-S", str(Path(__file__).with_name("_matching.py"))]
-    with Popen(program, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
+    with Popen(program, stdin=PIPE, stdout=PIPE, stderr=PIPE, pass_fds=passed) as process:
         try:
             output = _output(process, json.dumps(request).encode() + b"\n" + names, context)
         finally:

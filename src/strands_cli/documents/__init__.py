@@ -1,0 +1,1 @@
+"""Files that somebody else chose the path of: found, opened and replaced safely."""

@@ -1,0 +1,343 @@
+"""Files below a root, reached by descriptor: what was checked is what is opened.
+
+A path is walked one name at a time, each looked up in the directory that is already open. Links are expanded
+here, never by the kernel, so `..` behind a link, links in a circle, and a link that is swapped between the
+check and the open all stay below the roots. Only Windows, which opens no directories, resolves a path first
+and opens it afterwards.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+MOST_LINKS = 40
+MOST_LEVELS = 256
+"""How far below a directory `walk` goes."""
+
+_NEW_FILE = 0o666
+_BY_DESCRIPTOR = {os.open, os.mkdir, os.readlink, os.stat, os.link, os.unlink} <= os.supports_dir_fd
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_DIRECTORY = getattr(os, "O_DIRECTORY", 0) | _NOFOLLOW
+_LIST = os.O_RDONLY | _DIRECTORY
+# Passing through a directory needs less permission than listing it, where the system tells them apart.
+_PASS = getattr(os, "O_PATH", os.O_RDONLY) | _DIRECTORY
+_AT_ONCE = _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_CREATE = os.O_CREAT | os.O_EXCL | _AT_ONCE
+
+
+class Outside(PermissionError):
+    """The path leaves every root."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(errno.EACCES, "it is outside the roots", str(path))
+
+
+class NotRegular(OSError):
+    """A pipe, a socket or a device stands where a file is expected."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(errno.EINVAL, "it is not a regular file", str(path))
+
+
+class Place:
+    """Where a path leads once its links are expanded: a name in a directory that is open.
+
+    Nothing need exist there yet. If a link appears under the name later, it is refused, not followed.
+    """
+
+    def __init__(self, path: Path, name: str, descriptor: int | None) -> None:
+        self.path = path
+        """The real path, for messages."""
+        self.descriptor = descriptor
+        """Of the directory; None on Windows, where `name` is a whole path instead."""
+        self.name = name if descriptor is not None else str(path)
+
+    def __enter__(self) -> "Place":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+
+    def open(self, flags: int = os.O_RDONLY, mode: int = _NEW_FILE) -> int:
+        """A descriptor of the regular file; never waits for the other end of a pipe."""
+        descriptor = os.open(self.name, flags | _AT_ONCE, mode, dir_fd=self.descriptor)
+        kind = os.fstat(descriptor).st_mode
+        if stat.S_ISREG(kind):
+            return descriptor
+        os.close(descriptor)
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path))
+        raise NotRegular(self.path)
+
+    def stat(self) -> os.stat_result | None:
+        """What stands there, itself and not what a link leads to; None where there is nothing."""
+        try:
+            return os.stat(self.name, dir_fd=self.descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def is_writable(self) -> bool:
+        return os.access(self.name, os.W_OK, dir_fd=self.descriptor)
+
+    def siblings(self) -> list[str]:
+        """The names in the directory that this one stands in."""
+        if self.descriptor is None:
+            return [entry.name for entry in self.path.parent.iterdir()]
+        parent = os.open(".", _LIST, dir_fd=self.descriptor)
+        try:
+            return os.listdir(parent)  # noqa: PTH208 - pathlib takes no descriptor
+        finally:
+            os.close(parent)
+
+    def remove_empty_directory(self) -> None:
+        os.rmdir(self.name, dir_fd=self.descriptor)
+
+    @contextmanager
+    def directory(self, below: Sequence[str] = ()) -> Iterator[int | Path]:
+        """The directory that stands here, or one some levels below it, open for listing; no links."""
+        if self.descriptor is None:
+            yield self.path.joinpath(*below)
+            return
+        descriptor = os.open(self.name, _LIST, dir_fd=self.descriptor)
+        try:
+            for name in below:
+                inner = os.open(name, _LIST, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = inner
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Makes whoever else locks the directory wait, in any process, where the system has locks."""
+        try:
+            import fcntl
+
+            parent = os.open(".", _LIST, dir_fd=self.descriptor)
+        except (ImportError, OSError):  # Windows, or a directory that may be written to but not listed
+            yield
+            return
+        try:
+            with suppress(OSError):  # some file systems have no locks
+                fcntl.flock(parent, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(parent)
+
+    def draft(self, old: os.stat_result | None = None) -> "Draft":
+        """A new file beside this one that can take its place, with the owner and permissions of `old`."""
+        return Draft(self.name, self.descriptor, old)
+
+
+class Draft:
+    """A file written beside its destination: `publish` puts all of it there, or nothing is changed."""
+
+    def __init__(self, name: str, directory: int | None, old: os.stat_result | None) -> None:
+        self._name, self._directory = name, directory
+        self._temporary = str(Path(name).with_name(f".strands-{os.urandom(8).hex()}.tmp"))
+        permissions = stat.S_IMODE(old.st_mode) & 0o777 if old else _NEW_FILE
+        descriptor = os.open(self._temporary, os.O_WRONLY | _CREATE, permissions, dir_fd=directory)
+        self.stream = os.fdopen(descriptor, "wb")
+        if old and hasattr(os, "fchown"):
+            with suppress(PermissionError):  # only root may give files away
+                os.fchown(descriptor, old.st_uid, old.st_gid)
+            os.fchmod(descriptor, permissions)
+
+    def __enter__(self) -> "Draft":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with suppress(OSError):
+            self.stream.close()
+        with suppress(OSError):
+            os.unlink(self._temporary, dir_fd=self._directory)
+
+    def sync(self) -> None:
+        """Puts the content on the disk; nothing more can be written."""
+        self.stream.flush()
+        os.fsync(self.stream.fileno())
+        self.stream.close()
+
+    def publish(self, *, replace: bool) -> None:
+        """Gives the synced content its name. FileExistsError if that is taken and `replace` is false."""
+        here = self._directory
+        if not replace:
+            try:  # a link, unlike a rename, fails if somebody else was faster
+                os.link(self._temporary, self._name, src_dir_fd=here, dst_dir_fd=here, follow_symlinks=False)
+            except FileExistsError:
+                raise
+            except (OSError, NotImplementedError):  # a file system without hard links
+                os.close(os.open(self._name, os.O_WRONLY | _CREATE, _NEW_FILE, dir_fd=here))
+                replace = True
+        if replace:
+            os.replace(self._temporary, self._name, src_dir_fd=here, dst_dir_fd=here)
+        with suppress(OSError):  # so that the name outlasts a power failure, where directories can be synced
+            descriptor = os.open(".", _LIST, dir_fd=here)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+# --- Finding ----------------------------------------------------------------------------------------------
+
+
+def locate(
+    path: str | Path, base: Path, roots: Iterable[Path], *, make: bool = False, links: bool = True
+) -> Place:
+    """Where `path`, from `base` on, leads; Outside if that is below none of the roots, which are real paths.
+
+    `make` creates the missing directories on the way. Without `links`, one that stands below a root is an
+    error (ELOOP) even if it stays there. OSError says what else is wrong; ValueError, that no file system
+    takes such a path.
+    """
+    whole, roots = (base / path).absolute(), tuple(roots)
+    if not _BY_DESCRIPTOR:
+        return _locate_by_path(whole, roots, make)
+    with _Way(whole.anchor, roots) as way:
+        ahead = [*reversed(whole.parts[1:])]
+        while ahead:
+            name = ahead.pop()
+            if name == "..":
+                way.leave()
+            elif (target := way.follow(name, links=links)) is not None:
+                ahead += reversed(target)
+            elif ahead:
+                way.enter(name, make=make)
+            else:
+                return way.place(name)
+        return way.place(".")
+
+
+class _Way:
+    """The part of a path that has been walked: real names, and a descriptor for each of their directories."""
+
+    def __init__(self, anchor: str, roots: tuple[Path, ...]) -> None:
+        self._anchor, self._roots = anchor, roots
+        self._names: list[str] = []
+        self._directories = [os.open(anchor, _PASS)]
+        self._at = ""
+        self._followed = 0
+
+    def __enter__(self) -> "_Way":
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        for descriptor in self._directories:
+            os.close(descriptor)
+        if isinstance(error, OSError) and not (self.is_inside() or self._is_above()):
+            raise Outside(self._real()) from None  # what is wrong out there is not for the caller to know
+
+    def is_inside(self) -> bool:
+        """Whether the name that was looked at last stands below a root."""
+        return _is_inside(self._real(), self._roots)
+
+    def _is_above(self) -> bool:
+        """Whether the way to a root leads past here."""
+        return any(root.is_relative_to(self._real()) for root in self._roots)
+
+    def follow(self, name: str, *, links: bool) -> list[str] | None:
+        """The names that the link of this name leads to, from here or from the top; None if it is no link."""
+        self._at = name
+        try:
+            target = os.readlink(name, dir_fd=self._directories[-1])
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                return None
+            raise
+        self._followed += 1
+        if self._followed > MOST_LINKS or (not links and self.is_inside()):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
+        while target.startswith("/") and self._names:
+            self.leave()
+        return [part for part in target.split("/") if part not in ("", ".")]
+
+    def enter(self, name: str, *, make: bool) -> None:
+        here = self._directories[-1]
+        if make and self.is_inside():
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=here)
+        self._directories.append(os.open(name, _PASS, dir_fd=here))
+        self._names.append(name)
+
+    def leave(self) -> None:
+        if self._names:
+            self._names.pop()
+            os.close(self._directories.pop())
+
+    def place(self, name: str) -> Place:
+        self._at = name
+        if not self.is_inside():
+            raise Outside(self._real())
+        return Place(self._real(), name, os.dup(self._directories[-1]))
+
+    def _real(self) -> Path:
+        return Path(self._anchor, *self._names, self._at)
+
+
+def _is_inside(real: Path, roots: tuple[Path, ...]) -> bool:
+    return any(real.is_relative_to(root) for root in roots)
+
+
+def _locate_by_path(whole: Path, roots: tuple[Path, ...], make: bool) -> Place:
+    real = whole.resolve()
+    if not _is_inside(real, roots):
+        raise Outside(real)
+    if make:
+        real.parent.mkdir(parents=True, exist_ok=True)
+    return Place(real, real.name, None)
+
+
+# --- Walking ----------------------------------------------------------------------------------------------
+
+
+class Entry(NamedTuple):
+    parts: tuple[str, ...]
+    """Its path below the directory that is walked."""
+    kind: Literal["file", "directory", "link", "other"]
+    size: int | None
+    """In bytes, of a file that was still there to ask."""
+
+
+def walk(place: Place, descend: Callable[[Entry], bool]) -> Iterator[Entry]:
+    """What is in a directory, and in those below it that `descend` chooses, sorted by path.
+
+    Links are not followed. OSError where the directory itself cannot be read; those below it that cannot be
+    read are passed over.
+    """
+    pending = _entries(place, ())
+    while pending:
+        entry = pending.pop()
+        yield entry
+        if entry.kind == "directory" and len(entry.parts) < MOST_LEVELS and descend(entry):
+            with suppress(OSError):
+                pending += _entries(place, entry.parts)
+
+
+def _entries(place: Place, parts: tuple[str, ...]) -> list[Entry]:
+    """Last name first, since the last one of a list is the next one to be taken from it."""
+    with place.directory(parts) as directory, os.scandir(directory) as entries:
+        found = [_entry(entry, parts) for entry in entries]
+    return sorted(found, key=lambda entry: entry.parts[-1], reverse=True)
+
+
+def _entry(entry: "os.DirEntry[str]", above: tuple[str, ...]) -> Entry:
+    parts = (*above, entry.name)
+    if entry.is_symlink():
+        return Entry(parts, "link", None)
+    if entry.is_dir(follow_symlinks=False):
+        return Entry(parts, "directory", None)
+    if not entry.is_file(follow_symlinks=False):
+        return Entry(parts, "other", None)
+    try:
+        return Entry(parts, "file", entry.stat(follow_symlinks=False).st_size)
+    except OSError:  # deleted in the meantime
+        return Entry(parts, "file", None)
