@@ -79,15 +79,16 @@ def test_an_isolated_body_ends_with_its_host() -> None:
         "import asyncio, sys\nfrom strands_cli import CallContext, call_tool\n"
         "from tests.toolkit.isolated_tools import leave_group\n"
         "call = {'toolUseId': 't', 'input': {'mark': sys.argv[1], 'then': 'timeout'}}\n"
-        "asyncio.run(call_tool(leave_group, call, CallContext(timeout=50)))\n"
+        "print(asyncio.run(call_tool(leave_group, call, CallContext(timeout=50))))\n"
     )
-    host = subprocess.Popen([sys.executable, "-c", text, mark])
-    deadline = time.monotonic() + 20
-    while not process_with(mark + "-twice") and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert process_with(mark + "-twice"), "the body runs"
-    host.kill()
-    host.wait()
+    with subprocess.Popen([sys.executable, "-c", text, mark], stdout=subprocess.PIPE) as host:
+        assert host.stdout
+        deadline = time.monotonic() + 40
+        while not process_with(mark + "-twice") and host.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        is_running = process_with(mark + "-twice")
+        host.kill()
+        assert is_running, (host.wait(), host.stdout.read())
     assert wait_for_end(mark)
 
 
