@@ -80,7 +80,7 @@ def write_artifacts(
         drafts: list[Draft] = []
         for target in targets:
             with _placed(spec, target):
-                drafts.append(_draft(target, root, force, opened))
+                drafts.append(_draft(target, root, opened))
         for target, draft in zip(targets, drafts, strict=True):
             with _placed(spec, target):
                 _publish(target, draft, force)
@@ -234,11 +234,12 @@ def _mode(path: Path) -> int | None:
 # --- Writing ----------------------------------------------------------------------------------------------
 
 
-def _draft(target: _Target, root: Path, force: bool, opened: ExitStack) -> Draft:
+def _draft(target: _Target, root: Path, opened: ExitStack) -> Draft:
     """Makes the missing directories, and a file beside the target with all of the content on the disk."""
     root.mkdir(parents=True, exist_ok=True)
     place = opened.enter_context(locate(target.file, root, [root], make=True, links=False))
-    draft = opened.enter_context(place.draft(place.stat() if force else None))
+    old = place.stat()
+    draft = opened.enter_context(place.draft(old if old and stat.S_ISREG(old.st_mode) else None))
     draft.stream.write(target.data)
     draft.sync()
     return draft

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ def planted(root: Path) -> Path:
     (root / "a.txt").write_text("inside")
     (root / "sub/b.txt").write_text("inside too")
     (root.parent / "secret.txt").write_text("outside")
+    (root.parent / "beside").mkdir()
     for name, target in LINKS.items():
         (root / name).symlink_to(target)
     (root / "direct").symlink_to(root / "sub")
@@ -59,11 +61,14 @@ def every_entry(_: Entry) -> bool:
         ("sub/top/a.txt", "a.txt"),
         ("direct/b.txt", "sub/b.txt"),
         ("../root/a.txt", "a.txt"),
+        ("{root}/a.txt", "a.txt"),
+        ("/{root}/a.txt", "a.txt"),
         ("up/root/sub/b.txt", "sub/b.txt"),
         ("sub/top/direct/top/sub/b.txt", "sub/b.txt"),
     ],
 )
 def test_a_path_is_followed_to_its_real_end(root: Path, path: str, real: str) -> None:
+    path = path.format(root=root)
     with find(root, path) as place:
         assert place.path == root / real
     assert text(find(root, path)).startswith("inside")
@@ -81,6 +86,8 @@ def test_a_path_is_followed_to_its_real_end(root: Path, path: str, real: str) ->
         "whole",
         "/",
         "../missing/x",
+        "../beside/../root/a.txt",
+        "../missing/../root/a.txt",
         "up/missing",
         "whole/missing/../x",
         "/proc/self/root",
@@ -92,7 +99,7 @@ def test_a_path_that_ends_outside_says_so_and_nothing_else(root: Path, path: str
         find(root, path)
     with pytest.raises(Outside):
         find(root, path, make=True)
-    assert sorted(file.name for file in root.parent.iterdir()) == ["root", "secret.txt"]
+    assert sorted(file.name for file in root.parent.iterdir()) == ["beside", "root", "secret.txt"]
 
 
 @pytest.mark.parametrize("path", ["loop", "loop/../up/secret.txt", "loop/../a.txt", "ping", "ping/../a.txt"])
@@ -127,8 +134,35 @@ def test_directories_are_made_below_the_root_only(root: Path) -> None:
         draft.publish(replace=False)
     assert (root / "new/deep/c.txt").read_text() == "c"
     with pytest.raises(Outside):
-        find(root, "../beside/c.txt", make=True)
-    assert not (root.parent / "beside").exists()
+        find(root, "../elsewhere/c.txt", make=True)
+    assert not (root.parent / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("path", ["new/../a.txt", "new/../../secret.txt", "x/" * 300 + "y", "long/" * 1000])
+def test_a_path_that_is_refused_leaves_no_directories(root: Path, path: str) -> None:
+    before = sorted(root.iterdir())
+    with pytest.raises(OSError, match=r"No such file|outside|too long"):
+        find(root, path, make=True)
+    assert sorted(root.iterdir()) == before
+
+
+def test_no_descriptor_is_left_open(root: Path) -> None:
+    def opened() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    before = opened()
+    for path in (
+        "a.txt",
+        "sub/top/a.txt",
+        "loop",
+        "../secret.txt",
+        "new/a.txt",
+        "up/root/../root/sub",
+        "a\0",
+    ):
+        with suppress(OSError, ValueError), find(root, path) as place:
+            os.close(place.open())
+    assert opened() == before
 
 
 def test_links_below_the_root_can_be_refused(root: Path) -> None:
@@ -177,6 +211,16 @@ def test_a_draft_takes_its_place_whole_or_leaves_nothing(root: Path) -> None:
     assert not list(root.glob(".strands-*"))
 
 
+def test_a_draft_that_somebody_removes_publishes_nothing(root: Path) -> None:
+    with find(root, "new.txt") as place, place.draft() as draft:
+        draft.stream.write(b"new")
+        draft.sync()
+        next(root.glob(".strands-*")).unlink()
+        with pytest.raises(FileNotFoundError):
+            draft.publish(replace=False)
+    assert not (root / "new.txt").exists()
+
+
 def test_a_walk_passes_by_links_and_what_cannot_be_entered(root: Path) -> None:
     with find(root, "sub") as place:
         assert list(walk(place, every_entry)) == [
@@ -196,7 +240,8 @@ def test_a_walk_ends_in_very_deep_directories(root: Path) -> None:
         here = inner
     os.close(here)
     with find(root, ".") as place:
-        assert sum(entry.kind == "directory" for entry in walk(place, every_entry)) == 256 + 1
+        found = list(walk(place, every_entry))
+    assert [len(entry.parts) for entry in found if entry.is_too_deep] == [256]
 
 
 NAMES = st.sampled_from(["..", ".", "a.txt", "sub", "top", "up", "whole", "loop", "direct", "root", "x", "~"])

@@ -103,6 +103,12 @@ def test_a_file_outside_the_output_directory_is_refused(tmp_path: Path, file: st
         notes(tmp_path, file)
 
 
+def test_an_output_directory_that_is_a_link_to_itself_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(ArtifactError, match="loop"):
+        notes(tmp_path / "loop")
+
+
 def test_a_link_that_leaves_the_output_directory_is_refused_whenever_it_appears(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()

@@ -13,6 +13,7 @@ from strands_cli.toolkit.contract import Tool
 from strands_cli.types.spec import Skill
 from tests.fakes import call
 from tests.runtime.agents import Setting, code_of, text_of
+from tests.swaps import swapping
 
 FORMS = Skill(id="forms", path="skills/forms")
 MAIN = "---\nname: forms\ndescription: >\n  Fill in\n  forms.\n---\n\n# Forms\n\nAsk first. See fields.md.\n"
@@ -108,6 +109,21 @@ def test_a_skill_outside_the_workflows_directory_is_denied(root: Path, path: str
     skill = Skill(id="forms", path=path)
     assert code_of(load(root, (skill,))) == "denied"
     assert "stolen" not in skills_prompt((skill,), root)
+
+
+def test_a_skill_that_is_swapped_for_a_link_leads_nowhere(root: Path) -> None:
+    outside = root.parent / "outside"
+    outside.mkdir()
+    for name in ("SKILL.md", "fields.md"):
+        (outside / name).write_text("hunter2")
+    seen = set()
+    with swapping(root / "skills", "forms", outside):
+        for _ in range(300):
+            result = load(root, file="fields.md")
+            seen.add(result["status"])
+            assert "hunter2" not in str(result)
+            assert "hunter2" not in str(load(root))
+    assert "success" in seen
 
 
 def test_what_cannot_be_loaded_says_why_and_what_there_is(root: Path) -> None:

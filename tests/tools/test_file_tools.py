@@ -493,6 +493,20 @@ def test_lines_are_found_with_their_places(tree: Path) -> None:
     assert value(file_search, pattern="config")["matches"] == []  # which only a file in .git contains
 
 
+def test_what_is_too_deep_to_be_looked_at_is_told(root: Path) -> None:
+    (root / "/".join("d" * 257)).mkdir(parents=True)
+    write(root / "/".join("d" * 255) / "a.txt", "needle")
+    assert value(file_list, recursive=True)["truncated"] is True
+    found = value(file_search, pattern="needle")
+    assert (len(found["matches"]), found["truncated"]) == (1, True)
+    assert "is a pipe" in str(refusal(file_search, path=fifo(root), pattern="x")["message"])
+
+
+def fifo(root: Path) -> str:
+    os.mkfifo(root / "fifo")
+    return "fifo"
+
+
 def test_a_search_of_nothing_finds_nothing(root: Path) -> None:
     assert value(file_search, pattern="x", glob="*.none") == {
         "matches": [],

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 MOST_LINKS = 40
+MOST_BYTES = 4096
+"""How long a path may be, as the kernel has it."""
 MOST_LEVELS = 256
-"""How far below a directory `walk` goes."""
+"""How deep a path may be, and how far below a directory `walk` goes."""
 
 _NEW_FILE = 0o666
 _BY_DESCRIPTOR = {os.open, os.mkdir, os.readlink, os.stat, os.link, os.unlink} <= os.supports_dir_fd
@@ -27,6 +29,7 @@ _LIST = os.O_RDONLY | _DIRECTORY
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | _DIRECTORY
 _AT_ONCE = _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _CREATE = os.O_CREAT | os.O_EXCL | _AT_ONCE
+_NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 
 
 class Outside(PermissionError):
@@ -65,7 +68,10 @@ class Place:
 
     def open(self, flags: int = os.O_RDONLY, mode: int = _NEW_FILE) -> int:
         """A descriptor of the regular file; never waits for the other end of a pipe."""
-        descriptor = os.open(self.name, flags | _AT_ONCE, mode, dir_fd=self.descriptor)
+        try:
+            descriptor = os.open(self.name, flags | _AT_ONCE, mode, dir_fd=self.descriptor)
+        except OSError as error:
+            raise NotRegular(self.path) if error.errno == errno.ENXIO else error from None  # a socket
         kind = os.fstat(descriptor).st_mode
         if stat.S_ISREG(kind):
             return descriptor
@@ -145,9 +151,10 @@ class Draft:
         descriptor = os.open(self._temporary, os.O_WRONLY | _CREATE, permissions, dir_fd=directory)
         self.stream = os.fdopen(descriptor, "wb")
         if old and hasattr(os, "fchown"):
-            with suppress(PermissionError):  # only root may give files away
+            with suppress(OSError):  # only root may give files away
                 os.fchown(descriptor, old.st_uid, old.st_gid)
-            os.fchmod(descriptor, permissions)
+            with suppress(OSError):  # which some file systems have no permissions for
+                os.fchmod(descriptor, permissions)
 
     def __enter__(self) -> "Draft":
         return self
@@ -170,9 +177,9 @@ class Draft:
         if not replace:
             try:  # a link, unlike a rename, fails if somebody else was faster
                 os.link(self._temporary, self._name, src_dir_fd=here, dst_dir_fd=here, follow_symlinks=False)
-            except FileExistsError:
-                raise
-            except (OSError, NotImplementedError):  # a file system without hard links
+            except (OSError, NotImplementedError) as error:
+                if isinstance(error, OSError) and error.errno not in _NO_HARD_LINKS:
+                    raise
                 os.close(os.open(self._name, os.O_WRONLY | _CREATE, _NEW_FILE, dir_fd=here))
                 replace = True
         if replace:
@@ -200,7 +207,9 @@ def locate(
     whole, roots = (base / path).absolute(), tuple(roots)
     if not _BY_DESCRIPTOR:
         return _locate_by_path(whole, roots, make)
-    with _Way(whole.anchor, roots) as way:
+    if len(whole.parts) > MOST_LEVELS or len(os.fsencode(whole)) > MOST_BYTES:
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), str(path))
+    with _Way(roots) as way:
         ahead = [*reversed(whole.parts[1:])]
         while ahead:
             name = ahead.pop()
@@ -209,44 +218,35 @@ def locate(
             elif (target := way.follow(name, links=links)) is not None:
                 ahead += reversed(target)
             elif ahead:
-                way.enter(name, make=make)
+                way.enter(name, make=make and ".." not in ahead)
             else:
                 return way.place(name)
         return way.place(".")
 
 
 class _Way:
-    """The part of a path that has been walked: real names, and a descriptor for each of their directories."""
+    """The part of a path that has been walked: its real names, and a descriptor of the last directory."""
 
-    def __init__(self, anchor: str, roots: tuple[Path, ...]) -> None:
-        self._anchor, self._roots = anchor, roots
+    def __init__(self, roots: tuple[Path, ...]) -> None:
+        self._roots = roots
         self._names: list[str] = []
-        self._directories = [os.open(anchor, _PASS)]
-        self._at = ""
+        self._here = os.open("/", _PASS)
+        self._at = "."
         self._followed = 0
 
     def __enter__(self) -> "_Way":
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        for descriptor in self._directories:
-            os.close(descriptor)
-        if isinstance(error, OSError) and not (self.is_inside() or self._is_above()):
+        os.close(self._here)
+        if isinstance(error, OSError) and not self._is_on_the_way():
             raise Outside(self._real()) from None  # what is wrong out there is not for the caller to know
-
-    def is_inside(self) -> bool:
-        """Whether the name that was looked at last stands below a root."""
-        return _is_inside(self._real(), self._roots)
-
-    def _is_above(self) -> bool:
-        """Whether the way to a root leads past here."""
-        return any(root.is_relative_to(self._real()) for root in self._roots)
 
     def follow(self, name: str, *, links: bool) -> list[str] | None:
         """The names that the link of this name leads to, from here or from the top; None if it is no link."""
         self._at = name
         try:
-            target = os.readlink(name, dir_fd=self._directories[-1])
+            target = os.readlink(name, dir_fd=self._here)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -254,33 +254,52 @@ class _Way:
                 return None
             raise
         self._followed += 1
-        if self._followed > MOST_LINKS or (not links and self.is_inside()):
+        if self._followed > MOST_LINKS or (not links and _is_inside(self._real(), self._roots)):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
-        while target.startswith("/") and self._names:
-            self.leave()
+        if target.startswith("/"):
+            self._restart()
         return [part for part in target.split("/") if part not in ("", ".")]
 
-    def enter(self, name: str, *, make: bool) -> None:
-        here = self._directories[-1]
-        if make and self.is_inside():
+    def enter(self, name: str, *, make: bool = False) -> None:
+        self._at = name
+        if len(self._names) >= MOST_LEVELS:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), name)
+        if make and _is_inside(self._real(), self._roots):
             with suppress(FileExistsError):
-                os.mkdir(name, dir_fd=here)
-        self._directories.append(os.open(name, _PASS, dir_fd=here))
+                os.mkdir(name, dir_fd=self._here)
+        inner = os.open(name, _PASS, dir_fd=self._here)
+        os.close(self._here)
+        self._here = inner
         self._names.append(name)
 
     def leave(self) -> None:
-        if self._names:
-            self._names.pop()
-            os.close(self._directories.pop())
+        """Goes up by walking down again, one name fewer: the kernel's own `..` may have moved."""
+        self._at = "."
+        if not self._is_on_the_way():
+            raise Outside(self._real())  # coming back would tell that what was entered exists
+        names = self._names[:-1]
+        self._restart()
+        for name in names:
+            self.enter(name)
 
     def place(self, name: str) -> Place:
         self._at = name
-        if not self.is_inside():
+        if not _is_inside(self._real(), self._roots):
             raise Outside(self._real())
-        return Place(self._real(), name, os.dup(self._directories[-1]))
+        return Place(self._real(), name, os.dup(self._here))
+
+    def _restart(self) -> None:
+        self._names.clear()
+        os.close(self._here)
+        self._here = os.open("/", _PASS)
 
     def _real(self) -> Path:
-        return Path(self._anchor, *self._names, self._at)
+        return Path("/", *self._names, self._at)
+
+    def _is_on_the_way(self) -> bool:
+        """Whether the name that was looked at last is below a root, or on the way to one."""
+        real = self._real()
+        return any(real.is_relative_to(root) or root.is_relative_to(real) for root in self._roots)
 
 
 def _is_inside(real: Path, roots: tuple[Path, ...]) -> bool:
@@ -288,7 +307,10 @@ def _is_inside(real: Path, roots: tuple[Path, ...]) -> bool:
 
 
 def _locate_by_path(whole: Path, roots: tuple[Path, ...], make: bool) -> Place:
-    real = whole.resolve()
+    try:
+        real = whole.resolve()
+    except RuntimeError:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(whole)) from None
     if not _is_inside(real, roots):
         raise Outside(real)
     if make:
@@ -306,6 +328,11 @@ class Entry(NamedTuple):
     size: int | None
     """In bytes, of a file that was still there to ask."""
 
+    @property
+    def is_too_deep(self) -> bool:
+        """Whether it is a directory so far down that `walk` does not look into it."""
+        return self.kind == "directory" and len(self.parts) >= MOST_LEVELS
+
 
 def walk(place: Place, descend: Callable[[Entry], bool]) -> Iterator[Entry]:
     """What is in a directory, and in those below it that `descend` chooses, sorted by path.
@@ -317,7 +344,7 @@ def walk(place: Place, descend: Callable[[Entry], bool]) -> Iterator[Entry]:
     while pending:
         entry = pending.pop()
         yield entry
-        if entry.kind == "directory" and len(entry.parts) < MOST_LEVELS and descend(entry):
+        if entry.kind == "directory" and not entry.is_too_deep and descend(entry):
             with suppress(OSError):
                 pending += _entries(place, entry.parts)
 

@@ -119,14 +119,16 @@ class Notes:
         """The file, found anew each time; ArtifactError where it is not inside the directory."""
         path = self._policy.file
         try:
-            with inside(
-                self._directory, path, f"The notes file {path!r} leaves the output directory", make=make
-            ) as place:
-                if place.path == self._directory.resolve():
+            directory = self._directory.resolve()
+            leaves = f"The notes file {path!r} leaves the output directory"
+            with inside(directory, path, leaves, make=make) as place:
+                if place.path == directory:
                     raise ToolFailed(f"{path!r} is not the name of a file")
                 yield place
         except ToolFailed as failed:
             raise ArtifactError(failed.message, hint=_NAME_ONE_INSIDE) from None
+        except RuntimeError as error:  # the links of the output directory lead in a circle
+            raise ArtifactError(str(error), hint="Choose another directory with --out.") from None
 
 
 # --- The file ---------------------------------------------------------------------------------------------

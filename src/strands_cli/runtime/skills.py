@@ -109,22 +109,23 @@ def _parted(text: str) -> tuple[str, str]:
 
 def _directory(skill: Skill, root: Path) -> Path:
     try:
-        with inside(root, skill.path, f"The skill {skill.id!r} is outside the workflow's directory") as place:
+        with inside(
+            root.resolve(), skill.path, f"The skill {skill.id!r} is outside the workflow's directory"
+        ) as place:
             return place.path
-    except OSError as error:
-        reason = error.strerror or str(error)
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
         raise ToolFailed(f"The skill {skill.id!r} cannot be read: {reason}", code="not_found") from None
 
 
 @contextmanager
 def inside(directory: Path, path: str, refusal: str, *, make: bool = False) -> Iterator[Place]:
-    """What a path means below a directory; `denied` where it leaves it, by its words or by a link."""
+    """What a path means below a directory, itself a real path; `denied` where it leaves it."""
     is_leaving = PureWindowsPath(path).drive or PurePosixPath(path).is_absolute()
     if is_leaving or ".." in PurePosixPath(path.replace("\\", "/")).parts:
         raise ToolFailed(refusal, code="denied")
-    base = directory.resolve()
     try:
-        place = locate(path, base, [base], make=make)
+        place = locate(path, directory, [directory], make=make)
     except Outside:
         raise ToolFailed(refusal, code="denied") from None
     except ValueError as error:

@@ -51,7 +51,7 @@ class Workspace(msgspec.Struct, frozen=True):
 
         Answers that were too long for a model, which are kept in files elsewhere, can be read too.
         """
-        with self.place(path, "read", (*self.roots, answers_directory().resolve())) as place:
+        with self.place(path, "read", (*self.roots, *_answers())) as place:
             return io.BufferedReader(io.FileIO(place.open()))
 
     def locate(self, path: str) -> Path:
@@ -88,7 +88,8 @@ class Workspace(msgspec.Struct, frozen=True):
             try:
                 yield place
             except OSError as error:
-                raise refusal(error, path, act, place) from None
+                # What stands beside a root is not told.
+                raise refusal(error, path, act, None if place.path in self.roots else place) from None
 
     def _refusal(self, error: OSError | ValueError, path: str, act: str) -> ToolFailed:
         if isinstance(error, Outside):
@@ -106,6 +107,13 @@ class Workspace(msgspec.Struct, frozen=True):
         """How a path is shown: relative to the base where it lies below it, and always as text."""
         shown = file.relative_to(self.base) if file.is_relative_to(self.base) else file
         return os.fsencode(shown).decode("utf-8", "replace")
+
+
+def _answers() -> tuple[Path, ...]:
+    try:
+        return (answers_directory().resolve(),)
+    except RuntimeError:  # nobody's home
+        return ()
 
 
 def refusal(error: OSError, path: str, act: str, place: Place | None = None) -> ToolFailed:

@@ -56,14 +56,16 @@ def file_list(
 ) -> dict[str, Any]:
     fits = glob_filter(pattern)
     entries: list[dict[str, Any]] = []
+    is_cut = False
     with context.workspace.place(path, "listed") as directory:
         for entry in walk(directory, descend=lambda entry: recursive and is_searched(entry)):
             if context.cancelled:
                 break
+            is_cut |= recursive and entry.is_too_deep
             if not fits(entry.parts):
                 continue
             if len(entries) == _MOST_ENTRIES:
                 return {"entries": entries, "truncated": True}
             shown = context.workspace.display(directory.path.joinpath(*entry.parts))
             entries.append({"path": shown, "type": entry.kind, "size": entry.size})
-    return {"entries": entries, "truncated": False}
+    return {"entries": entries, "truncated": is_cut}

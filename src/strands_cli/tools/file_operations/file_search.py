@@ -3,12 +3,10 @@
 import os
 import re
 import stat
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strands_cli.documents.files import Place, walk
+from strands_cli.documents.files import NotRegular, Place, walk
 from strands_cli.errors import ToolFailed
 from strands_cli.schema.problems import shorten
 from strands_cli.toolkit.context import ToolContext
@@ -78,32 +76,39 @@ def file_search(
 ) -> dict[str, Any]:
     _refuse_malformed(pattern)
     with context.workspace.place(path, "searched") as start:
-        files = list(islice(_files(start, glob, context), _MOST_FILES + 1))
-        answer = _search(pattern, start, files[:_MOST_FILES], max_results, context)
+        files, is_cut = _files(start, glob, context)
+        answer = _search(pattern, start, files, max_results, context)
     shown = [start.path.joinpath(*files[match["file"]]) for match in answer["matches"]]
     return {
         "matches": [
             {"path": context.workspace.display(file), "line": match["line"], "text": match["text"]}
             for file, match in zip(shown, answer["matches"], strict=True)
         ],
-        "truncated": answer["truncated"] or len(files) > _MOST_FILES,
+        "truncated": answer["truncated"] or is_cut,
         "files_searched": answer["searched"],
         "files_skipped": answer["skipped"],
     }
 
 
-def _files(start: Place, glob: str, context: ToolContext) -> Iterator[Parts]:
-    """The files to search, as paths below `start`; the empty one is `start` itself."""
+def _files(start: Place, glob: str, context: ToolContext) -> tuple[list[Parts], bool]:
+    """The files to search, as paths below `start`, and whether there are more; `()` is `start` itself."""
     status = start.stat()
     if status is not None and stat.S_ISREG(status.st_mode):
-        yield ()
-        return
+        return [()], False
+    if status is not None and not stat.S_ISDIR(status.st_mode):
+        raise NotRegular(start.path)
     fits = glob_filter(glob)
+    files: list[Parts] = []
+    is_cut = False
     for entry in walk(start, is_searched):
         if context.cancelled:
-            return
+            break
+        is_cut |= entry.is_too_deep
         if entry.kind == "file" and fits(entry.parts):
-            yield entry.parts
+            if len(files) == _MOST_FILES:
+                return files, True
+            files.append(entry.parts)
+    return files, is_cut
 
 
 def _refuse_malformed(pattern: str) -> None:

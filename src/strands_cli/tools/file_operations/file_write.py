@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import stat
+from contextlib import ExitStack
 
 from strands_cli.documents.files import NotRegular, Place
 from strands_cli.errors import ToolFailed
@@ -99,10 +100,13 @@ def _conflict(path: str) -> ToolFailed:
 
 def _write(place: Place, data: bytes, mode: str, old: os.stat_result | None) -> None:
     """Writes a file beside the old one and puts it in its place; a kill at any moment leaves the old one."""
-    with place.draft(old) as draft:
+    with ExitStack() as opened:
         if old and mode == "append":
-            with os.fdopen(place.open(), "rb") as source:
-                shutil.copyfileobj(source, draft.stream)
+            source = opened.enter_context(os.fdopen(place.open(), "rb"))
+            draft = opened.enter_context(place.draft(os.fstat(source.fileno())))
+            shutil.copyfileobj(source, draft.stream)
+        else:
+            draft = opened.enter_context(place.draft(old))
         draft.stream.write(data)
         draft.sync()
         draft.publish(replace=mode != "create")
