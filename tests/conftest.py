@@ -1,5 +1,6 @@
 """Fixtures that every room's tests share, and what makes every run of them alike."""
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,9 @@ prepare_property_tests()  # before the modules with such tests are imported
 
 
 def pytest_configure() -> None:
-    # Whoever runs the tests may ignore Ctrl-C, as nohup does, and children would inherit that.
+    # Children would inherit both: Ctrl-C ignored, as nohup does, and streams that hide what is not flushed.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.pop("PYTHONUNBUFFERED", None)
 
 
 @pytest.fixture

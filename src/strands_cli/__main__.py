@@ -18,8 +18,11 @@ def _main() -> int:
     if sys.argv[1:] in (["--version"], ["version"]):
         from strands_cli import __version__
 
-        print(f"strands {__version__}")
-        return 0
+        try:
+            print(f"strands {__version__}", flush=True)
+            return 0
+        except OSError:  # the same fails below, where there is somebody to say it
+            pass
     from strands_cli.cli.app import run
 
     return run(sys.argv[1:])

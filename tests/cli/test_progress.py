@@ -470,7 +470,10 @@ class Terminal:
 
     def _tmux(self, *arguments: str, cwd: Path | None = None) -> str:
         command = ["tmux", "-S", str(self._socket), *arguments]
-        done = subprocess.run(command, cwd=cwd, capture_output=True, encoding="utf-8", timeout=20, check=True)
+        shell = {**os.environ, "SHELL": "/bin/sh"}  # the user's own may let nobody in
+        done = subprocess.run(
+            command, cwd=cwd, env=shell, capture_output=True, encoding="utf-8", timeout=20, check=True
+        )
         return done.stdout
 
     def type(self, *keys: str) -> None:

@@ -362,9 +362,12 @@ def run_in_shell(project: Project, command: str) -> subprocess.CompletedProcess[
 def test_closed_and_full_streams_are_told_without_a_traceback(project: Project) -> None:
     closed = run_in_shell(project, "strands tool call echo - <&-")
     assert (closed.returncode, "Traceback" in closed.stderr) == (2, False)
-    full = run_in_shell(project, "strands tool call echo message=hi > /dev/full")
-    assert (full.returncode, "Traceback" in full.stderr) == (12, False)
-    assert "No space left" in full.stderr
+    for command in ("tool call echo message=hi", "list-tools", "list-tools --json", "--help", "--version"):
+        full = run_in_shell(project, f"strands {command} > /dev/full")
+        assert full.returncode == 12, (command, full)
+        assert full.stderr == "error: No space left on device: standard output\n"
+        unread = run_in_shell(project, f"strands {command} | true; exit ${{PIPESTATUS[0]}}")
+        assert (unread.returncode, unread.stderr) == (0, "")
     gone = run_in_shell(project, "cd $(mktemp -d) && rmdir $PWD && strands list-tools --json")
     assert gone.returncode == 2, gone
     assert json.loads(gone.stdout)["error"]["code"] == "usage"

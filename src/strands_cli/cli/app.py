@@ -10,7 +10,14 @@ from typing import Any
 
 import click
 
-from strands_cli.cli.output import exit_code_of, fill_closed_streams, may_colour, print_bug, print_error
+from strands_cli.cli.output import (
+    exit_code_of,
+    fill_closed_streams,
+    may_colour,
+    print_bug,
+    print_error,
+    print_failure,
+)
 from strands_cli.errors import (
     EXIT_BUG,
     EXIT_INTERRUPTED,
@@ -125,9 +132,6 @@ def run(arguments: Sequence[str]) -> int:
     """Runs one command line and answers with its exit code."""
     _accept_interrupts()
     fill_closed_streams()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
     colour = None if may_colour() else False  # None: where the stream is a terminal
     with click.Context(strands, color=colour):  # what is said after the command follows it too
         return _run(list(arguments), colour)
@@ -143,8 +147,9 @@ def _accept_interrupts() -> None:
 
 
 def _run(arguments: list[str], colour: bool | None) -> int:
-    as_json = "--json" in arguments
+    as_json, stdout = "--json" in arguments, sys.stdout
     try:
+        _replace_what_cannot_be_encoded()
         status = strands.main(arguments, prog_name="strands", standalone_mode=False, color=colour)
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
@@ -160,25 +165,46 @@ def _run(arguments: list[str], colour: bool | None) -> int:
     except (KeyboardInterrupt, click.Abort):
         print_error(Interrupted("Interrupted."), as_json=as_json)
         return EXIT_INTERRUPTED
+    except SystemExit:
+        if sys.stdout is stdout:
+            raise
+        return _reader_gone()  # click has wrapped the stream, as it does then
     except BrokenPipeError:
-        # The reader went away, as `| head` does; what is left in the buffer has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _reader_gone()
     except OSError as error:
-        return _unwritable(error, as_json)
+        return _unwritable(error)
     except Exception as error:  # noqa: BLE001 - whatever arrives here is a bug: shown in full, with its own exit code
         print_bug(error, as_json=as_json)
         return EXIT_BUG
 
 
-def _unwritable(error: OSError, as_json: bool) -> int:
+def _replace_what_cannot_be_encoded() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _reader_gone() -> int:
+    """Whoever read has seen enough, as `| head` does."""
+    _drop_output()
+    return 0
+
+
+def _unwritable(error: OSError) -> int:
     """What only the machine can have caused: a full disk, a closed stream, a directory that is gone."""
-    failed = StrandsError(f"{error.strerror or error}: {error.filename or 'standard output'}")
     try:
-        print_error(failed, as_json=as_json)
+        sys.stdout.flush()
     except (OSError, ValueError):
-        pass  # there is nowhere left to say it
+        _drop_output()
+    with suppress(OSError, ValueError):  # there is nowhere left to say it
+        print_failure(f"{error.strerror or error}: {error.filename or 'standard output'}", "")
     return EXIT_UNWRITABLE
+
+
+def _drop_output() -> None:
+    """What is left in the buffer has nowhere to go, and Python must not fail over it as it ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _as_usage_error(error: click.UsageError) -> UsageError:

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -26,6 +27,7 @@ def main() -> None:
     tree.end_with_host(int(sys.argv[1]), f"{MARK}={os.environ[MARK]}")
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the body prints must not mix with the frames
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
 
     def send(message: dict[str, Any]) -> None:
         channel.write(frame_of(message))
@@ -41,7 +43,10 @@ def main() -> None:
     given = CallContext(
         emit=listen, workspace=workspace, invocation_state=request.invocation_state, key=request.key
     )
-    send(_answer(request, given))
+    answer = _answer(request, given)
+    with suppress(AttributeError, OSError, ValueError):  # whatever the body has made of it
+        sys.stdout.flush()  # the host ends this process as soon as it has the answer
+    send(answer)
 
 
 def _answer(request: Request, given: CallContext) -> dict[str, Any]:
