@@ -472,6 +472,21 @@ def test_a_process_can_be_started_ahead_and_is_given_its_input_later(place: Plac
     assert list(place.writable.iterdir()) == [], "the unused one never saw the end of its input"
 
 
+def test_a_process_that_is_not_needed_any_more_sees_no_end_of_its_input(place: Place) -> None:
+    argv = [place.program("sh", f"read -r line || touch {place.writable}/end-of-input-$$")]
+
+    async def main() -> None:
+        for _ in range(5):
+            parked = [await start_confined(argv, place.profile(), cwd=place.workspace) for _ in range(8)]
+            await asyncio.sleep(0.2)
+            for process in parked:
+                process.close()
+
+    asyncio.run(main())
+    assert place.nothing_survives()
+    assert list(place.writable.iterdir()) == []
+
+
 def test_silence_and_progress(place: Place) -> None:
     argv = [place.program("sh", "for i in 1 2 3 4 5; do echo step $i >&2; sleep 0.2; done; sleep 30")]
     lines: list[str] = []

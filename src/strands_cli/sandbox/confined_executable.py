@@ -6,6 +6,7 @@ import marshal
 import os
 import signal
 import socket
+from array import array
 from pathlib import Path
 from typing import Any, Literal
 
@@ -134,8 +135,12 @@ class Confined:
     def _tell(self, word: bytes, why: Why) -> None:
         if not self.has_ended and self._why is None:
             self._why = why
+        # The keeper holds the pipe until the tree is dead, so that a tree we end never sees the end of its
+        # input first: an executable that was started ahead would take that for a call without arguments.
+        held = [self.stdin] if self.stdin in self._open else []
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", held))] if held else []
         try:
-            self._control.send(word, socket.MSG_NOSIGNAL)
+            self._control.sendmsg([word], rights, socket.MSG_NOSIGNAL)
         except OSError:
             pass  # its keeper has gone, and everything with it
 

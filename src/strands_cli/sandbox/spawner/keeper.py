@@ -80,10 +80,17 @@ class Keeper:
         elif descriptor == self._pair.fileno():
             watched.unregister(descriptor)
             self._hear_refusal()
-        elif descriptor == self._control.fileno() and self._control.recv(1) == b"T":
+        elif descriptor == self._control.fileno() and self._heard() == b"T":
             self._end("", 0.001 * self._limits["grace"])
         else:
             self._end("", 0)
+
+    def _heard(self) -> bytes:
+        """What the host says. The pipe that may come with it is held until this process ends."""
+        try:
+            return receive(self._control, 1)[0]
+        except OSError:
+            return b""
 
     def _hear_refusal(self) -> None:
         """What the runner says if it cannot become the executable; nothing where it has."""
