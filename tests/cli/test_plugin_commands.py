@@ -282,7 +282,7 @@ def test_what_a_tool_leaves_running_is_gone_after_its_test(home: Project) -> Non
         SH + f"cat >/dev/null\nsleep {seconds} &\n(setsid sleep {seconds} >/dev/null 2>&1 &)\necho '{{}}'\n"
     )
     tested, checks = checks_of(home, source, parameters=EXAMPLE)
-    assert tested.exit_code == 0, tested
+    assert tested.exit_code == 0, checks
     assert checks["survivors"] == ("passed", "nothing is left")
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert f"sleep {seconds}" not in running

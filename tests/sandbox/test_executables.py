@@ -487,6 +487,41 @@ def test_a_process_that_is_not_needed_any_more_sees_no_end_of_its_input(place: P
     assert list(place.writable.iterdir()) == []
 
 
+QUICK_RUNNER = """
+import marshal, os, select, socket, time
+from strands_cli.sandbox import tree
+from strands_cli.sandbox.spawner.keeper import Keeper, pass_on
+
+tree.become_subreaper()
+runner = os.fork()
+if not runner:
+    if not os.fork():
+        time.sleep(60)
+    os._exit(0)
+os.waitid(os.P_PID, runner, os.WEXITED | os.WNOWAIT)  # it has ended before its keeper is ready
+pair, runners_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+keeper = Keeper(runner, pair, os.pidfd_open(os.getppid()), tree.open_proc(), -1)
+keeper.rehearse()
+pass_on(runners_end, marshal.dumps({"memory": 1 << 30, "processes": 64, "grace": 300}), theirs.fileno())
+theirs.close()
+if not os.fork():
+    said = []
+    while "exited" not in said and select.select([ours], [], [], 5)[0]:
+        said.append(marshal.loads(ours.recv(65536))[0])
+    print(said, flush=True)
+    ours.send(b"K")
+    os._exit(0)
+keeper.keep()
+"""
+
+
+def test_what_ends_before_its_keeper_is_ready_is_told_all_the_same() -> None:
+    program = [sys.executable, "-c", QUICK_RUNNER]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=30, check=False)
+    assert done.stdout == "['taken', 'exited']\n", done
+
+
 def test_silence_and_progress(place: Place) -> None:
     argv = [place.program("sh", "for i in 1 2 3 4 5; do echo step $i >&2; sleep 0.2; done; sleep 30")]
     lines: list[str] = []

@@ -67,6 +67,8 @@ class Keeper:
         self._tell("taken", self._account())
         marshal.loads(receive(heard, 1)[0])
         heard.close()
+        # The runner may have taken its call, and have ended, by now: what was said of it was said to nobody.
+        self._reported = self._survivors = False
 
     def _wake_on_child(self) -> int:
         reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
