@@ -83,6 +83,20 @@ async def test_a_forced_call_is_made_and_fits_the_schema_whatever_is_asked(model
 
 
 @pytest.mark.asyncio
+async def test_a_forced_call_without_room_for_what_is_optional_keeps_to_what_is_required(
+    model: LocalModel,
+) -> None:
+    model.update_config(max_tokens=12)
+    diary = spec("write_diary", "Write a diary entry with all that happened.", day={"type": "integer"})
+    diary["inputSchema"]["json"]["properties"]["events"] = {"type": "array", "items": {"type": "string"}}
+    text = "Day 4: we left at dawn, crossed two rivers, lost a mule, and slept in a barn. Write all of it down."
+    heard = await events(model, text, diary, tool_choice={"tool": {"name": "write_diary"}})
+    name, arguments = call_in(heard) or ("", {})
+    assert name == "write_diary"
+    assert isinstance(arguments["day"], int)
+
+
+@pytest.mark.asyncio
 async def test_a_conversation_that_is_too_long_is_told_as_the_sdk_expects(model: LocalModel) -> None:
     with pytest.raises(ContextWindowOverflowException, match="tokens"):
         await events(model, "word " * 9000)

@@ -191,7 +191,7 @@ def _arguments(
     """Arguments that fit the schema; where the optional ones found no end, the required ones alone."""
     said = turn.spoken
     # Who forces a call wants the answer in that form, what the model adds of its own included.
-    forms = [schema] if turn.must_call else [narrowed(schema, said), required_only(schema)]
+    forms = [schema if turn.must_call else narrowed(schema, said), required_only(schema)]
     room = turn.sampling.max_tokens if turn.must_call else min(turn.sampling.max_tokens, _LONGEST)
     sampling = msgspec.structs.replace(turn.sampling, temperature=0.0, stop=(), max_tokens=room)
     for form in forms:
