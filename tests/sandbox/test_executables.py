@@ -452,6 +452,30 @@ def test_a_killed_keeper_takes_no_other_call_with_it_where_there_is_no_room(plac
     assert place.nothing_survives()
 
 
+def test_a_call_whose_keeper_is_killed_at_once_is_not_made_again(place: Place) -> None:
+    ran = place.writable / "ran"
+    argv = [place.program("sh", f"echo $PPID >> {ran}; sleep 60")]
+    calls = 12  # more than there are runners ready, so that some are taken while their keepers get ready
+
+    async def main() -> list[str]:
+        started = [
+            asyncio.create_task(
+                run_confined(argv, place.profile(), cwd=place.workspace, room=False, seconds=10)
+            )
+            for _ in range(calls)
+        ]
+        killed: set[str] = set()
+        while len(killed) < calls:
+            for keeper in set(ran.read_text().split("\n")[:-1] if ran.exists() else []) - killed:
+                os.kill(int(keeper), signal.SIGKILL)
+                killed.add(keeper)
+            await asyncio.sleep(0)
+        return [done.exit.why for done in await asyncio.gather(*started)]
+
+    assert asyncio.run(main()) == ["lost"] * calls
+    assert len(ran.read_text().split()) == calls
+
+
 def test_a_process_can_be_started_ahead_and_is_given_its_input_later(place: Place) -> None:
     argv = [place.program("sh", f'read -r line || touch {place.writable}/end-of-input; echo "got $line"')]
 
@@ -519,7 +543,7 @@ keeper.keep()
 def test_what_ends_before_its_keeper_is_ready_is_told_all_the_same() -> None:
     program = [sys.executable, "-c", QUICK_RUNNER]
     done = subprocess.run(program, capture_output=True, text=True, timeout=30, check=False)
-    assert done.stdout == "['taken', 'exited']\n", done
+    assert done.stdout == "['exited']\n", done
 
 
 def test_silence_and_progress(place: Place) -> None:

@@ -89,7 +89,9 @@ async def test_a_forced_call_without_room_for_what_is_optional_keeps_to_what_is_
     model.update_config(max_tokens=12)
     diary = spec("write_diary", "Write a diary entry with all that happened.", day={"type": "integer"})
     diary["inputSchema"]["json"]["properties"]["events"] = {"type": "array", "items": {"type": "string"}}
-    text = "Day 4: we left at dawn, crossed two rivers, lost a mule, and slept in a barn. Write all of it down."
+    text = (
+        "Day 4: we left at dawn, crossed two rivers, lost a mule, and slept in a barn. Write all of it down."
+    )
     heard = await events(model, text, diary, tool_choice={"tool": {"name": "write_diary"}})
     name, arguments = call_in(heard) or ("", {})
     assert name == "write_diary"

@@ -44,7 +44,6 @@ class Keeper:
         if not descriptors:
             return  # the host has gone, and with it the runner
         self._control = _socket.socket(fileno=descriptors[0])
-        self._tell("taken", {})
         self._limits: dict[str, int] = marshal.loads(message)
         self._look_at = time.monotonic() + LOOK_SECONDS
         wake = self._wake_on_child()
@@ -64,7 +63,7 @@ class Keeper:
         self._control, heard = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         self._reap()
         self._look()
-        self._tell("taken", self._account())
+        self._tell("ended", self._account())
         marshal.loads(receive(heard, 1)[0])
         heard.close()
         # The runner may have taken its call, and have ended, by now: what was said of it was said to nobody.

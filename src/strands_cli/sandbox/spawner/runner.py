@@ -41,6 +41,9 @@ class Runner:
         if len(descriptors) != 4:
             os._exit(0)  # the host has gone
         request: Request = marshal.loads(message)
+        # Said here and not by the keeper, which may be killed before it hears of the call: the host makes a
+        # call again that nobody has taken.
+        _try_to_write(descriptors[0], marshal.dumps(("taken", {})))
         pass_on(pair, marshal.dumps(request["watch"]), descriptors[0])
         steps = self._steps(request, descriptors, tell_taken)
         step = ""
@@ -116,6 +119,13 @@ class Runner:
             home, temporary = rooms.HOME, rooms.SCRATCH
         environment = {**request["environment"], "HOME": home, "TMPDIR": temporary}
         os.execvpe(request["argv"][0], request["argv"], environment)
+
+
+def _try_to_write(descriptor: int, data: bytes) -> None:
+    try:
+        os.write(descriptor, data)
+    except OSError:
+        pass  # the host no longer listens; the keeper finds out, and ends this
 
 
 def _empty_bounding_set() -> None:
