@@ -1,7 +1,6 @@
 """The rules of the house. A rule is a function from a source tree to the sentences about what breaks it."""
 
 import ast
-import math
 import os
 import subprocess
 import sys
@@ -38,6 +37,9 @@ BROAD_EXCEPTS: dict[str, str] = {
     "toolkit/values.py:normalise": "a value's own methods run here, and are the tool's code too",
     "tools/_discovery/loading.py:load_tool": "importing a module runs whatever its author wrote",
 }
+
+# Files of more than 600 lines that are one subject, and why a reader wants it whole.
+LONG_FILES: dict[str, str] = {}
 
 MEANINGLESS = {"util", "helper", "common", "manager", "factory", "factorie", "handler"}
 REGISTRIES = ["pypi" + ".org", "files.python" + "hosted", "registry.npm" + "js", "deb." + "debian"]
@@ -115,29 +117,16 @@ def names_from(tree: ast.Module, package: str) -> set[str]:
 
 
 def oversized_files(root: Path) -> Iterator[str]:
-    for file, tree in parsed(root):
-        targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
-        is_tool = "tools" in Path(file).parts and any(root_name(target) == "TOOL_SPEC" for target in targets)
-        limit = 200 if is_tool else 400
-        if (lines := len((root / file).read_text("utf-8").splitlines())) > limit:
-            yield f"{file} has {lines} lines, at most {limit} are allowed: divide it by what it does"
-
-
-def function_sizes(root: Path) -> list[tuple[int, str]]:
-    return sorted(((node.end_lineno or 0) - node.lineno + 1, where) for where, node in functions(root))
+    for file, _ in parsed(root):
+        lines = len((root / file).read_text("utf-8").splitlines())
+        if lines > 600 and file not in LONG_FILES:
+            yield f"{file} has {lines} lines: divide it by subject, or add it to LONG_FILES with the reason"
 
 
 def oversized_functions(root: Path) -> Iterator[str]:
-    for lines, where in function_sizes(root):
-        if lines > 60:
+    for where, node in functions(root):
+        if (lines := (node.end_lineno or 0) - node.lineno + 1) > 60:
             yield f"{where} has {lines} lines, at most 60 are allowed: name its parts"
-
-
-def many_long_functions(root: Path) -> Iterator[str]:
-    sizes = function_sizes(root)
-    long = [f"{where} ({lines})" for lines, where in sizes if lines > 35]
-    if len(long) > len(sizes) - math.ceil(len(sizes) * 0.95):
-        yield f"Over 5 % of the functions have more than 35 lines: {', '.join(long)}"
 
 
 def deep_nesting(root: Path) -> Iterator[str]:
@@ -264,7 +253,6 @@ def registry_hosts(root: Path) -> Iterator[str]:
 RULES_FOR_SOURCE: list[Rule] = [
     oversized_files,
     oversized_functions,
-    many_long_functions,
     deep_nesting,
     untyped_signatures,
     meaningless_names,
@@ -369,10 +357,8 @@ STRAIGHT = {
     "tools/small.py": "from crooked import errors\nTOOL_SPEC = {}\n" + "x = 1\n" * 100,
 }
 CROOKED: list[tuple[Rule, str, str]] = [
-    (oversized_files, "a.py", "x = 1\n" * 401),
-    (oversized_files, "tools/a.py", "TOOL_SPEC = {}\n" * 201),
+    (oversized_files, "a.py", "x = 1\n" * 601),
     (oversized_functions, "a.py", "def f() -> None:\n" + "    x = 1\n" * 60),
-    (many_long_functions, "a.py", "def f() -> None:\n" + "    x = 1\n" * 35),
     (deep_nesting, "a.py", "def f() -> None:\n if 1:\n  for x in y:\n   with x:\n    while 1: pass\n"),
     (deep_nesting, "a.py", "def f() -> None:\n if 1: pass\n else:\n  if 2:\n   if 3:\n    if 4: pass\n"),
     (untyped_signatures, "a.py", "def f(x) -> None: ...\n"),

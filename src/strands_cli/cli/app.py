@@ -59,17 +59,17 @@ class LazyGroup(click.Group):
         super().__init__(*args, **kwargs)
         self.table = table
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+    def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.table)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.table:
             return None
         module, _, attribute = self.table[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])
 
@@ -88,7 +88,7 @@ def unknown_command(ctx: click.Context, name: str, table: dict[str, tuple[str, s
     return UsageError(f"There is no command {name!r}.", hint=f"{did_you_mean(name, table)} {listing}".strip())
 
 
-def _print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:  # noqa: ARG001
+def _print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
     if asked:
         from strands_cli import __version__
 

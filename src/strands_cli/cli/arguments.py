@@ -16,8 +16,8 @@ class ToolReference(click.ParamType):  # type: ignore[type-arg]  # generic in ne
 
     def shell_complete(
         self,
-        ctx: click.Context,  # noqa: ARG002 - click's signature
-        param: click.Parameter,  # noqa: ARG002
+        ctx: click.Context,
+        param: click.Parameter,
         incomplete: str,
     ) -> list[CompletionItem]:
         from strands_cli.tools import get_registry

@@ -80,11 +80,11 @@ def _pull(model: CatalogueModel, given: Path | None) -> Path:
 def _progress(model: CatalogueModel) -> Iterator[Progress]:
     """A bar on standard error, where that is a terminal."""
     if not sys.stderr.isatty():
-        yield lambda done, total: None  # noqa: ARG005
+        yield lambda done, total: None
         return
     with click.progressbar(length=model.size, label=model.name, file=sys.stderr) as bar:
 
-        def advance(done: int, total: int) -> None:  # noqa: ARG001
+        def advance(done: int, total: int) -> None:
             bar.update(done - bar.pos)
 
         yield advance

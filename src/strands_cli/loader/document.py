@@ -135,7 +135,7 @@ class _Reader:
         self._count(event, size)
         return value
 
-    def _scalar(self, event: Any, path: JsonPath) -> Any:  # noqa: ARG002 - as the other makers
+    def _scalar(self, event: Any, path: JsonPath) -> Any:
         if event.tag and event.tag not in _PLAIN_TAGS:
             raise _at(event, f"The tag {event.tag} has no meaning here", "Leave it out.")
         text: str = event.value
@@ -143,7 +143,7 @@ class _Reader:
             return text
         return _plain(text)
 
-    def _sequence(self, event: Any, path: JsonPath) -> list[Any]:  # noqa: ARG002
+    def _sequence(self, event: Any, path: JsonPath) -> list[Any]:
         items: list[Any] = []
         for inner in self._events:
             if type(inner).__name__ == "SequenceEndEvent":
@@ -151,7 +151,7 @@ class _Reader:
             items.append(self._value(inner, (*path, len(items))))
         return items
 
-    def _mapping(self, event: Any, path: JsonPath) -> dict[str, Any]:  # noqa: ARG002
+    def _mapping(self, event: Any, path: JsonPath) -> dict[str, Any]:
         made: dict[str, Any] = {}
         merged: dict[str, Any] = {}
         for key_event in self._events:

@@ -76,7 +76,7 @@ class Compacting(ConversationManager):
     def apply_management(self, agent: Agent, **_: Any) -> None:
         """Nothing is left to do after an invocation: the next request comes first to the hook."""
 
-    def reduce_context(self, agent: Agent, e: Exception | None = None, **_: Any) -> None:  # noqa: ARG002
+    def reduce_context(self, agent: Agent, e: Exception | None = None, **_: Any) -> None:
         """The hook could not shorten the conversation any further."""
         if e is not None:
             raise e

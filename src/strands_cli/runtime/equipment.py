@@ -169,7 +169,7 @@ class Equipment:
         if _ALREADY_RUN not in state:
             self._passed = {name: value for name, value in state.items() if is_engine_key(name)}
 
-    def end_invocation(self, event: AfterInvocationEvent) -> None:  # noqa: ARG002 - the SDK names it
+    def end_invocation(self, event: AfterInvocationEvent) -> None:
         with self._lock:
             self._is_running = False
         self._part()

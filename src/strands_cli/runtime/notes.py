@@ -71,7 +71,7 @@ class Notes:
     def tool(self, step_title: str, taken: Collection[str] = ()) -> Tool:
         """The tool with which the agent of a step leaves a note."""
 
-        def leave(arguments: dict[str, Any], context: object) -> str:  # noqa: ARG001 - a body takes both
+        def leave(arguments: dict[str, Any], context: object) -> str:
             self.append(step_title, arguments["text"])
             return "Noted."
 

@@ -31,7 +31,7 @@ def skill_tools(skills: Sequence[Skill], root: Path, taken: Collection[str] = ()
         return []
     shelf = {skill.id: skill for skill in skills}
 
-    def load(arguments: dict[str, Any], context: object) -> str:  # noqa: ARG001 - a body takes both
+    def load(arguments: dict[str, Any], context: object) -> str:
         skill, file = shelf[arguments["id"]], arguments["file"]
         directory = _directory(skill, root)
         text = _text(directory, file)

@@ -307,7 +307,7 @@ def _context(around: Surroundings, request: AgentRequest) -> CallContext:
             event = msgspec.structs.replace(event, step=request.step)
         request.emit(event)
 
-    async def permit(tool: Tool, arguments: dict[str, Any]) -> None:  # noqa: ARG001 - the form of a Permit
+    async def permit(tool: Tool, arguments: dict[str, Any]) -> None:
         if around.tools.rule(tool) == "deny":
             raise ToolFailed(f"This workflow does not allow {tool.id}", code="denied", hint="Do without it.")
         if tool.requires_consent and request.ask_consent is None and not around.settings.bypass_consent:

@@ -172,7 +172,7 @@ def text_of(message: Message) -> str:
     return "\n".join(block["text"] for block in message["content"] if "text" in block)
 
 
-def _accept(arguments: dict[str, Any], context: object) -> str:  # noqa: ARG001 - a body takes both
+def _accept(arguments: dict[str, Any], context: object) -> str:
     return "Accepted."
 
 

@@ -122,7 +122,7 @@ class _Generator(GenerateJsonSchema):
         "skipped-discriminator",
     }
 
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+    def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
     def model_schema(self, schema: Any) -> Schema:
@@ -157,13 +157,13 @@ class _Generator(GenerateJsonSchema):
         """Without the default: the platform fills in those that it sees, and a model tells what was set."""
         return self.generate_inner(schema["schema"])
 
-    def datetime_schema(self, schema: Any) -> Schema:  # noqa: ARG002
+    def datetime_schema(self, schema: Any) -> Schema:
         return {**DATE_TIME}
 
-    def time_schema(self, schema: Any) -> Schema:  # noqa: ARG002
+    def time_schema(self, schema: Any) -> Schema:
         return {**TIME}
 
-    def timedelta_schema(self, schema: Any) -> Schema:  # noqa: ARG002
+    def timedelta_schema(self, schema: Any) -> Schema:
         return {**DURATION}
 
     def get_decimal_pattern(self, schema: Any) -> str | None:

@@ -11,7 +11,7 @@ __all__ = ["NativeTool", "ToolResult"]
 class NativeTool(ABC):
     """A tool with a body in `execute`; a `TOOL_SPEC` whose name is the class's stands beside it."""
 
-    def validate_inputs(self, inputs: dict[str, Any]) -> tuple[bool, str | None]:  # noqa: ARG002 - for overriding
+    def validate_inputs(self, inputs: dict[str, Any]) -> tuple[bool, str | None]:
         """What the schema cannot say: whether the input will do, and why not."""
         return True, None
 

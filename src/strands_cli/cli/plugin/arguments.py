@@ -17,8 +17,8 @@ class PluginName(click.ParamType):  # type: ignore[type-arg]  # generic in newer
 
     def shell_complete(
         self,
-        ctx: click.Context,  # noqa: ARG002 - click's signature
-        param: click.Parameter,  # noqa: ARG002
+        ctx: click.Context,
+        param: click.Parameter,
         incomplete: str,
     ) -> list[CompletionItem]:
         from strands_cli.plugins.finding import find_plugins

@@ -79,7 +79,7 @@ def _leaving(spec: Spec, outline: Outline) -> Iterator[str]:
     yield from leaving(spec, outline)
 
 
-def _writes(spec: Spec, outline: Outline) -> Iterator[str]:  # noqa: ARG001 - as all sections
+def _writes(spec: Spec, outline: Outline) -> Iterator[str]:
     for artifact in spec.outputs.artifacts:
         yield f"{first_line(artifact.path)}, inside the output directory, from {first_line(artifact.content)}"
     if spec.context_policy.notes:
@@ -88,7 +88,7 @@ def _writes(spec: Spec, outline: Outline) -> Iterator[str]:  # noqa: ARG001 - as
         yield "No file of its own."
 
 
-def _needs(spec: Spec, outline: Outline) -> Iterator[str]:  # noqa: ARG001
+def _needs(spec: Spec, outline: Outline) -> Iterator[str]:
     for name, declared in spec.inputs.declared.items():
         need = "must be given" if name in spec.inputs.required else "may be given"
         need = "is given" if name in {**spec.inputs.values, **spec.variables} else need

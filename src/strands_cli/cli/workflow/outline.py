@@ -101,7 +101,7 @@ def _in_a_row(keys: Iterable[str]) -> list[Arrow]:
     return [Arrow(source=one, target=other) for one, other in pairwise(keys)]
 
 
-def _chain(pattern: Chain, spec: Spec) -> Parts:  # noqa: ARG001 - as all builders
+def _chain(pattern: Chain, spec: Spec) -> Parts:
     boxes = [
         _box(f"steps/{index}", step, f"step {index + 1}", stage=index + 1)
         for index, step in enumerate(pattern.steps)
@@ -139,7 +139,7 @@ def _workflow(pattern: Workflow, spec: Spec) -> Parts:
     return boxes, arrows, []
 
 
-def _routing(pattern: Routing, spec: Spec) -> Parts:  # noqa: ARG001
+def _routing(pattern: Routing, spec: Spec) -> Parts:
     boxes = [_box("router", pattern.router, "router", "router", stage=1)]
     arrows, frames = [Arrow(source=START, target="router")], list[Frame]()
     for name, route in pattern.routes.items():
@@ -187,7 +187,7 @@ def _parallel(pattern: Parallel, spec: Spec) -> Parts:
     return boxes, arrows, frames
 
 
-def _evaluator_optimizer(pattern: EvaluatorOptimizer, spec: Spec) -> Parts:  # noqa: ARG001
+def _evaluator_optimizer(pattern: EvaluatorOptimizer, spec: Spec) -> Parts:
     score, most = f"{pattern.min_score:g}", pattern.max_iters
     calls = Calls(1, most)
     times = "once" if most == 1 else f"until score >= {score}, at most {most} times"
@@ -227,7 +227,7 @@ def _orchestrator_workers(pattern: OrchestratorWorkers, spec: Spec) -> Parts:
     return boxes, arrows, []
 
 
-def _graph(pattern: Graph, spec: Spec) -> Parts:  # noqa: ARG001
+def _graph(pattern: Graph, spec: Spec) -> Parts:
     depth, often = depths(pattern), visits(pattern)
     entries = [name for name in pattern.entries if name in pattern.nodes]
     edges = [

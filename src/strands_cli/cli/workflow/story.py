@@ -69,7 +69,7 @@ def _condition(label: str) -> str:
     return f" if {first_line(label)}"
 
 
-def _chain(pattern: Chain, spec: Spec) -> str:  # noqa: ARG001 - as all openings
+def _chain(pattern: Chain, spec: Spec) -> str:
     if len(pattern.steps) == 1:
         return "One step runs."
     return f"{len(pattern.steps)} steps run one after the other; each sees what came before."
@@ -80,7 +80,7 @@ def _workflow(pattern: Workflow, spec: Spec) -> str:
     return f"{tasks} run, each as soon as those that it needs are finished, {_together(spec)}."
 
 
-def _routing(pattern: Routing, spec: Spec) -> str:  # noqa: ARG001
+def _routing(pattern: Routing, spec: Spec) -> str:
     names = in_words([*pattern.routes], "or")
     router = first_line(pattern.router.agent)
     rest = f"; where it names none of them, {first_line(pattern.default)} is taken" if pattern.default else ""
@@ -93,7 +93,7 @@ def _parallel(pattern: Parallel, spec: Spec) -> str:
     return f"{branches} run at the same time, {_together(spec)}; within each, one step after the other.{then}"
 
 
-def _evaluator_optimizer(pattern: EvaluatorOptimizer, spec: Spec) -> str:  # noqa: ARG001
+def _evaluator_optimizer(pattern: EvaluatorOptimizer, spec: Spec) -> str:
     producer, evaluator = first_line(pattern.producer.agent), first_line(pattern.evaluator.agent)
     enough = f"until the score is {pattern.min_score:g} of 100 or more"
     return f"{producer} writes and {evaluator} judges, {enough}, at most {times(pattern.max_iters)}."
@@ -108,7 +108,7 @@ def _orchestrator_workers(pattern: OrchestratorWorkers, spec: Spec) -> str:
     )
 
 
-def _graph(pattern: Graph, spec: Spec) -> str:  # noqa: ARG001
+def _graph(pattern: Graph, spec: Spec) -> str:
     entries = in_words(pattern.entries) or "no node"
     return (
         f"A graph of {count(len(pattern.nodes), 'node')} begins at {first_line(entries)}; "

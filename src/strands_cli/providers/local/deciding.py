@@ -54,7 +54,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     tools: Sequence[Spec] = ()
     must_call: bool = False
     sampling: Sampling = Sampling()
-    stopping: Heard = lambda text: False  # noqa: ARG005 - asked where nothing is said yet
+    stopping: Heard = lambda text: False
     """Whether to stop; asked while the model decides."""
 
     @property

@@ -86,7 +86,7 @@ class Engine:
         self,
         prompt: str,
         sampling: Sampling,
-        heard: Heard = lambda text: False,  # noqa: ARG005
+        heard: Heard = lambda text: False,
         *,
         grammar: str | None = None,
         alternatives: int = 0,

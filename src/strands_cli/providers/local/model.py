@@ -67,7 +67,7 @@ class LocalModel(Model):
         *,
         tool_choice: ToolChoice | None = None,
         cancel_signal: threading.Event | None = None,
-        **kwargs: Any,  # noqa: ARG002 - the SDK's signature
+        **kwargs: Any,
     ) -> AsyncGenerator[StreamEvent, None]:
         tools, must_call = _offered(cast("list[Spec]", tool_specs or []), tool_choice, messages)
         turn = Turn(
@@ -97,7 +97,7 @@ class LocalModel(Model):
         output_model: type[T],
         prompt: Messages,
         system_prompt: str | None = None,
-        **kwargs: Any,  # noqa: ARG002 - the SDK's signature
+        **kwargs: Any,
     ) -> AsyncGenerator[dict[str, T | Any], None]:
         schema = output_model.model_json_schema()
         description = schema.get("description", "Give the answer in this form.")

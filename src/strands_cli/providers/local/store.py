@@ -89,7 +89,7 @@ def pull(
     model: CatalogueModel,
     *,
     given: Path | None = None,
-    progress: Progress = lambda done, total: None,  # noqa: ARG005
+    progress: Progress = lambda done, total: None,
     environment: Mapping[str, str] = os.environ,
 ) -> Path:
     """Fetches a model, unless it is here, and answers with its file."""

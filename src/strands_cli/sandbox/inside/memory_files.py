@@ -4,7 +4,7 @@ Runs in the zygote and its children, so it imports nothing of ours. It is a conv
 keeps code away from real files is the kernel.
 """
 
-# ruff: noqa: ARG002, PLR0917, PTH116 - the functions stand in for those of `os`, with their parameters
+# ruff: noqa: PLR0917, PTH116 - the functions stand in for those of `os`, with their parameters
 
 import builtins
 import errno

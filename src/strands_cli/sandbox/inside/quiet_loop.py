@@ -30,7 +30,7 @@ class QuietLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._selector = _QuietSelector()
 
-    def _process_events(self, event_list: list[Any]) -> None:  # noqa: ARG002
+    def _process_events(self, event_list: list[Any]) -> None:
         return None
 
     def _write_to_self(self) -> None:
