@@ -2,9 +2,9 @@
 
 import pytest
 
-from strands_cli.cli.workflow.boxes import Calls
 from strands_cli.cli.workflow.outline import outline_of
 from strands_cli.loader import load_spec
+from strands_cli.patterns.outline import Calls
 from tests.cli.workflows import HOSTILE_GRAPH, PATTERNS, workflow
 from tests.projects import Project
 

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from strands_cli.cli.workflow.boxes import Box, Frame, Outline
 from strands_cli.cli.workflow.measure import LINE_HEIGHT, balanced, width_of
 from strands_cli.cli.workflow.texts import box_lines
+from strands_cli.patterns.outline import Box, Frame, Outline
 
 TITLE_SIZE, TEXT_SIZE = 14.0, 12.0
 PADDING = 12.0

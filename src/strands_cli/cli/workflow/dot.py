@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from strands_cli.cli.workflow.boxes import Arrow, Box, Outline
 from strands_cli.cli.workflow.texts import box_lines, printable
+from strands_cli.patterns.outline import Arrow, Box, Outline
 
 _STYLES = {
     "start": "shape=oval",

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from strands_cli.capability.plugins import plugin_tools
-from strands_cli.cli.workflow.boxes import (
+from strands_cli.cli.workflow.timing import depths, stages, visits
+from strands_cli.patterns.outline import (
     END,
     NEVER,
     ONCE,
@@ -19,7 +20,6 @@ from strands_cli.cli.workflow.boxes import (
     Kind,
     Outline,
 )
-from strands_cli.cli.workflow.timing import depths, stages, visits
 from strands_cli.types import Spec
 from strands_cli.types.patterns import (
     Chain,

@@ -10,11 +10,11 @@ import msgspec
 from strands_cli.cli.arguments import json_option
 from strands_cli.cli.output import count, issue_document, print_columns, print_json
 from strands_cli.cli.variables import var_option
-from strands_cli.cli.workflow.boxes import Box, Outline
 from strands_cli.cli.workflow.limits import budget_texts, pattern_name
 from strands_cli.cli.workflow.outline import outline_of
 from strands_cli.cli.workflow.source import asked_model, file_argument, load_given, note_problems, problems_of
 from strands_cli.cli.workflow.texts import first_line, printable, tool_name
+from strands_cli.patterns.outline import Box, Outline
 from strands_cli.types import Spec
 
 

@@ -1,6 +1,6 @@
 """The elements of an SVG picture, and what they look like by day and by night."""
 
-from strands_cli.cli.workflow.boxes import Kind
+from strands_cli.patterns.outline import Kind
 
 STYLE = """<style>
   svg { --page: #ffffff; --ink: #1f2933; --soft: #52606d; --line: #7b8794; --frame: #f5f7fa; --edge: #9aa5b1;

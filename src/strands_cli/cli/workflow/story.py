@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from strands_cli.cli.output import count
-from strands_cli.cli.workflow.boxes import Box, Outline
 from strands_cli.cli.workflow.texts import first_line
+from strands_cli.patterns.outline import Box, Outline
 from strands_cli.types import Spec
 from strands_cli.types.patterns import (
     Chain,

@@ -14,10 +14,10 @@ from strands_cli.cli.workflow.blocks import (
     blocks_of,
     label_of,
 )
-from strands_cli.cli.workflow.boxes import Arrow, Outline
 from strands_cli.cli.workflow.layers import Link
 from strands_cli.cli.workflow.layout import Layout, Point, Route, laid_out
 from strands_cli.cli.workflow.shapes import STYLE, element, opened, outline_shape
+from strands_cli.patterns.outline import Arrow, Outline
 
 _LOOP = 26.0
 

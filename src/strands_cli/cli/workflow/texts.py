@@ -1,6 +1,6 @@
 """What is written into the boxes of a drawing: short, and the same in every format."""
 
-from strands_cli.cli.workflow.boxes import Box
+from strands_cli.patterns.outline import Box
 
 _MOST_TOOLS = 6
 

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
-from strands_cli.cli.workflow.boxes import NEVER, Calls
+from strands_cli.patterns.outline import NEVER, Calls
 from strands_cli.types.patterns import Graph
 
 

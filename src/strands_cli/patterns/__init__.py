@@ -1,0 +1,1 @@
+"""The patterns of workflows, one file each."""
