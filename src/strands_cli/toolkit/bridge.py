@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from threading import Event as Signal
 from typing import Any, cast
 
@@ -75,7 +75,7 @@ class ToolBridge(AgentTool):
         call = cast(ToolUse, tool_use)
         given = context_for(call, invocation_state)
         relay = _Relay(given, self.tool.id, call.get("toolUseId", ""))
-        with _heeding(given.cancel, _signal_of(invocation_state)) as cancel:
+        with _cancellation_of(given.cancel, _signal_of(invocation_state)) as cancel:
             if cancel.is_set():  # the run was stopped while the call waited for another
                 yield ToolResultEvent(cast(SdkToolResult, _cancelled(self.tool, call)))
                 return
@@ -294,8 +294,8 @@ def _signal_of(invocation_state: dict[str, Any]) -> Signal | None:
 
 
 @contextmanager
-def _heeding(parent: Cancellation | None, signal: Signal | None) -> Iterator[Cancellation]:
-    """A call's own wish to stop, made when its run is stopped or its agent is cancelled."""
+def _cancellation_of(parent: Cancellation | None, signal: Signal | None) -> Iterator[Cancellation]:
+    """A call's own cancellation, set when its run is stopped or its agent is cancelled."""
     loop = asyncio.get_running_loop()
     own = Cancellation()
     timers: list[asyncio.TimerHandle] = []
@@ -307,14 +307,11 @@ def _heeding(parent: Cancellation | None, signal: Signal | None) -> Iterator[Can
         else:
             timers.append(loop.call_later(_LOOK_AGAIN_SECONDS, look, signal))
 
-    if parent is not None:
-        parent.add_callback(own.set)
     if signal is not None:
         look(signal)
     try:
-        yield own
+        with parent.on_set(own.set) if parent is not None else nullcontext():
+            yield own
     finally:
-        if parent is not None:
-            parent.remove_callback(own.set)
         for timer in timers:
             timer.cancel()

@@ -1,11 +1,16 @@
-"""A wish to stop that calls can wait for and bodies can look at."""
+"""Cancellation: a request to stop that code can wait for, be called by, or look at."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import RLock
 
 
 class Cancellation:
-    """Set once, from any thread; whoever added a callback hears of it at once."""
+    """Set once, from any thread or signal handler, and never unset.
+
+    A body looks at `is_set()`, a coroutine waits with `wait()`, and a block that has to do something of its
+    own when it is cancelled runs under `on_set()` or `on_set_in_loop()`.
+    """
 
     def __init__(self) -> None:
         self._lock = RLock()  # a signal's handler may set it while it is being set
@@ -24,8 +29,56 @@ class Cancellation:
         for callback in callbacks:
             callback()
 
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Returns True as soon as it is set, and False if it is not set within `seconds`.
+
+        `await cancel.wait(delay)` is therefore a sleep that a cancellation cuts short, and
+        `asyncio.ensure_future(cancel.wait())` is what something else can be raced against.
+        """
+        import asyncio  # here, so that a light command that only loads a tool does not load asyncio
+
+        event = asyncio.Event()
+        with self.on_set_in_loop(event.set):
+            try:
+                await asyncio.wait_for(event.wait(), seconds)
+            except TimeoutError:
+                pass
+        return self._set
+
+    @contextmanager
+    def on_set(self, callback: Callable[[], object]) -> Iterator[None]:
+        """Has `callback()` called if it is set while the block runs, or now if it is set already.
+
+        It is called in the thread that sets it: `with parent.on_set(child.set): ...` links two of them.
+        """
+        self.add_callback(callback)
+        try:
+            yield
+        finally:
+            self.remove_callback(callback)
+
+    @contextmanager
+    def on_set_in_loop(self, callback: Callable[..., object], *arguments: object) -> Iterator[None]:
+        """The same for code that belongs to the running event loop: the loop calls `callback(*arguments)`.
+
+        `with cancel.on_set_in_loop(queue.put_nowait, END): ...` needs no care for threads. The callback may
+        still come shortly after the block has ended, so it must bear that.
+        """
+        from asyncio import get_running_loop
+
+        loop = get_running_loop()
+
+        def call() -> None:
+            try:
+                loop.call_soon_threadsafe(callback, *arguments)
+            except RuntimeError:
+                pass  # the loop has been closed meanwhile: nobody is left to be called
+
+        with self.on_set(call):
+            yield
+
     def add_callback(self, callback: Callable[[], object]) -> None:
-        """Called when the wish is made, or now if it has been made already."""
+        """For what outlives a block: `callback` stays until it is called or removed. See `on_set`."""
         with self._lock:
             if not self._set:
                 self._callbacks.append(callback)

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
 from contextvars import copy_context
 from functools import partial
 from typing import Any
 
 from strands_cli.errors import ToolFailed
 from strands_cli.settings import DEFAULT_THREADS
-from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.context import CallContext, ToolContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.outcome import Raised, run_inline, value_of
@@ -47,7 +47,7 @@ async def run_body(
 async def _wait(
     start: Callable[[Settle], Abandon], context: ToolContext, given: CallContext, seconds: float
 ) -> Any:
-    """The outcome of what `start` starts, or what comes first: the deadline, or the wish to stop.
+    """The outcome of what `start` starts, or what comes first: the deadline, or a cancellation.
 
     The answer comes at the deadline even if the body swallows its cancellation: it is left to itself then.
     """
@@ -56,22 +56,14 @@ async def _wait(
     settle = partial(_settle, answer)
     abandon = start(settle)
     timer = loop.call_later(seconds, settle, _EXPIRED)
-    forget = (
-        _heed(given.cancel, partial(loop.call_soon_threadsafe, settle, _CANCELLED)) if given.cancel else None
-    )
+    cancelled = given.cancel.on_set_in_loop(settle, _CANCELLED) if given.cancel else nullcontext()
     try:
-        return await answer
+        with cancelled:
+            return await answer
     finally:
         timer.cancel()
-        if forget is not None:
-            forget()
         context.stop()
         abandon()
-
-
-def _heed(cancel: Cancellation, stop: Callable[[], object]) -> Callable[[], None]:
-    cancel.add_callback(stop)
-    return partial(cancel.remove_callback, stop)
 
 
 def _settle(answer: "asyncio.Future[Any]", outcome: Any) -> None:
