@@ -16,9 +16,10 @@ from typing import Any
 import msgspec
 
 from strands_cli.documents.files import Draft, locate
+from strands_cli.documents.problems import shorten
+from strands_cli.documents.refusal import Refusal
 from strands_cli.errors import ArtifactError
 from strands_cli.events import ArtifactWritten, Listener
-from strands_cli.schema.problems import shorten
 from strands_cli.secrets import NOTHING_SECRET, Redactor
 from strands_cli.templates import TemplateError, names, render
 from strands_cli.types import Spec
@@ -33,14 +34,6 @@ _REMEDIES = {
     errno.EPERM: "Change its permissions, or choose another directory with --out.",
     errno.EROFS: "Choose another directory with --out.",
 }
-
-
-class _Refused(Exception):
-    """Why a file cannot be written, and what to do; its place is added where it is known."""
-
-    def __init__(self, reason: str, remedy: str = _ELSEWHERE) -> None:
-        super().__init__(reason)
-        self.reason, self.remedy = reason, remedy
 
 
 class _Target(msgspec.Struct, frozen=True):
@@ -125,9 +118,9 @@ def _resolved(spec: Spec, directory: Path) -> Path:
         root = directory.resolve()
         existing = next(part for part in (root, *root.parents) if part.exists())
         if not existing.is_dir():
-            raise _Refused(f"{existing} is no directory", "Choose another directory with --out.")
+            raise Refusal(f"{existing} is no directory", "Choose another directory with --out.")
         if not os.access(existing, os.W_OK | os.X_OK):
-            raise _Refused("Permission denied", _REMEDIES[errno.EACCES])
+            raise Refusal("Permission denied", _REMEDIES[errno.EACCES])
         return root
 
 
@@ -137,7 +130,7 @@ def _target(spec: Spec, pointer: str, path: str, root: Path, content: str = "") 
     with _placed(spec, pointer, shown):
         problem = _path_problem(path)
         if problem:
-            raise _Refused(problem, "Name a file inside the output directory, such as result.txt.")
+            raise Refusal(problem, "Name a file inside the output directory, such as result.txt.")
         return _Target(pointer, shown, root / PurePath(path), content.encode("utf-8", "replace"))
 
 
@@ -172,10 +165,10 @@ def _check_others(target: _Target, taken: Mapping[Path, _Target]) -> None:
     own = _folded(target.file)
     for path, other in taken.items():
         if path == own:
-            raise _Refused(f"{other.pointer} has the same path", "Give each artifact a path of its own.")
+            raise Refusal(f"{other.pointer} has the same path", "Give each artifact a path of its own.")
         if path in own.parents or own in path.parents:
             reason = f"{other.pointer} is {other.shown}, and a file cannot be a directory too"
-            raise _Refused(reason, "Give each artifact a path of its own.")
+            raise Refusal(reason, "Give each artifact a path of its own.")
 
 
 def _folded(file: Path) -> Path:
@@ -202,9 +195,9 @@ def _is_folder(folder: Path) -> bool:
     if mode is None:
         return False
     if stat.S_ISLNK(mode):
-        raise _Refused(f"{folder.name!r} is a symbolic link, which may lead out of the output directory")
+        raise Refusal(f"{folder.name!r} is a symbolic link, which may lead out of the output directory")
     if not stat.S_ISDIR(mode):
-        raise _Refused(f"{folder.name!r} is a file, not a directory")
+        raise Refusal(f"{folder.name!r} is a file, not a directory")
     return True
 
 
@@ -213,15 +206,15 @@ def _check_file(file: Path, force: bool) -> None:
     if mode is None:
         return
     if stat.S_ISLNK(mode):
-        raise _Refused("there is a symbolic link of that name", "Remove it, or choose another path.")
+        raise Refusal("there is a symbolic link of that name", "Remove it, or choose another path.")
     if stat.S_ISDIR(mode):
-        raise _Refused("there is a directory of that name")
+        raise Refusal("there is a directory of that name")
     if not stat.S_ISREG(mode):
-        raise _Refused("there is something of that name that is no file")
+        raise Refusal("there is something of that name that is no file")
     if not force:
-        raise _Refused("the file exists", "Remove it, choose another --out, or use --force to replace it.")
+        raise Refusal("the file exists", "Remove it, choose another --out, or use --force to replace it.")
     if not os.access(file, os.W_OK):  # to put another file in its place would not need this permission
-        raise _Refused("the file is read-only", _REMEDIES[errno.EACCES])
+        raise Refusal("the file is read-only", _REMEDIES[errno.EACCES])
 
 
 def _mode(path: Path) -> int | None:
@@ -276,8 +269,8 @@ def _placed(spec: Spec, target: _Target | str | None, shown: str = "") -> Iterat
     try:
         yield
         return
-    except _Refused as refused:
-        reason, remedy = refused.reason, refused.remedy
+    except Refusal as refused:
+        reason, remedy = refused.reason, refused.remedy or _ELSEWHERE
     except OSError as error:
         reason = error.strerror or str(error)
         remedy = _REMEDIES.get(error.errno or 0, _ELSEWHERE)

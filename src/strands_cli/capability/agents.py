@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from strands_cli.capability.places import places
+from strands_cli.documents.problems import pointer
 from strands_cli.errors import Issue, did_you_mean
-from strands_cli.schema.problems import pointer
 from strands_cli.types import EvaluatorOptimizer, OrchestratorWorkers, Routing, Spec
 
 _VERDICT: dict[str, dict[str, Any]] = {

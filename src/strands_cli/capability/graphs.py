@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from strands_cli.capability.logic import is_certain, is_impossible, negation
 from strands_cli.capability.places import CONFIG
 from strands_cli.capability.scopes import edge_scope, predecessors, reachable, successors, unresolved
+from strands_cli.documents.problems import pointer
 from strands_cli.errors import Issue, did_you_mean
 from strands_cli.expressions import ConditionError, Expression, parse_condition, paths
-from strands_cli.schema.problems import pointer
 from strands_cli.types import Edge, Graph, Spec
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from strands_cli.documents.problems import pointer
 from strands_cli.errors import Issue
 from strands_cli.providers.choice import HOST_HINT, ModelChoice, model_of, problem_of_host
 from strands_cli.providers.table import PROVIDERS, UNSUPPORTED_INFERENCE, missing
-from strands_cli.schema.problems import pointer
 from strands_cli.types import Spec
 
 

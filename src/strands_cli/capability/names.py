@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from strands_cli.capability.places import places
 from strands_cli.capability.scopes import PATTERN_NAMES, Names, artifact_scope, header_scope, unresolved
+from strands_cli.documents.problems import pointer
 from strands_cli.errors import Issue
-from strands_cli.schema.problems import pointer
 from strands_cli.templates import Flaw, Name, names
 from strands_cli.types import Spec
 

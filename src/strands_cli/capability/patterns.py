@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from strands_cli.capability.places import CONFIG
+from strands_cli.documents.problems import pointer
 from strands_cli.errors import Issue, did_you_mean
-from strands_cli.schema.problems import pointer
 from strands_cli.types import Chain, Parallel, Routing, Spec, Workflow
 
 

@@ -18,7 +18,7 @@ from strands_cli.capability.scopes import (
     step_scope,
     task_scope,
 )
-from strands_cli.schema.problems import pointer
+from strands_cli.documents.problems import pointer
 from strands_cli.types import (
     Chain,
     EvaluatorOptimizer,

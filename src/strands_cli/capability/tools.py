@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 
 from strands_cli.capability.plugins import plugin_needs, plugin_tools
+from strands_cli.documents.problems import pointer
 from strands_cli.errors import Issue, ToolError, did_you_mean
-from strands_cli.schema.problems import pointer
 from strands_cli.toolkit.info import ToolInfo
 from strands_cli.toolkit.requirements import missing_requirements
 from strands_cli.types import Spec

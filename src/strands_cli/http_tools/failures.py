@@ -9,8 +9,8 @@ import ssl
 import httpcore  # noqa: TID253 - only the bodies of tools import this module
 import httpx  # noqa: TID253 - likewise
 
+from strands_cli.documents.problems import shorten
 from strands_cli.errors import ToolFailed
-from strands_cli.schema.problems import shorten
 
 EXPECTED = (
     httpcore.TimeoutException,

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
+from strands_cli.documents.problems import JsonPath, pointer
+from strands_cli.documents.refusal import Refusal
 from strands_cli.errors import Issue
-from strands_cli.schema.problems import JsonPath, pointer
 from strands_cli.types.spec import Position
 
 MOST_BYTES = 2_000_000
@@ -37,12 +38,12 @@ class Document(msgspec.Struct):
     issues: list[Issue]
 
 
-class Unreadable(Exception):
-    """The text cannot be read any further; what is wrong, and where."""
+class _Unreadable(Refusal):
+    """The text cannot be read any further; where that is."""
 
-    def __init__(self, reason: str, remediation: str, line: int = 0, column: int = 0) -> None:
-        super().__init__(reason)
-        self.reason, self.remediation, self.line, self.column = reason, remediation, line, column
+    def __init__(self, reason: str, remedy: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(reason, remedy)
+        self.line, self.column = line, column
 
 
 def read_document(text: str, file: str) -> Document:
@@ -50,14 +51,14 @@ def read_document(text: str, file: str) -> Document:
     reader = _Reader(file)
     try:
         value = reader.read(text)
-    except Unreadable as error:
+    except _Unreadable as error:
         reader.issues.append(
             Issue(
                 file=file,
                 line=error.line,
                 column=error.column,
                 reason=error.reason,
-                remediation=error.remediation,
+                remediation=error.remedy,
             )
         )
         value = None
@@ -85,9 +86,9 @@ class _Reader:
         except yaml.MarkedYAMLError as error:
             raise _syntax_error(error) from None
         except yaml.YAMLError as error:
-            raise Unreadable(f"This is not YAML: {error}", "Save the file as UTF-8 text.") from None
+            raise _Unreadable(f"This is not YAML: {error}", "Save the file as UTF-8 text.") from None
         except (ValueError, RecursionError) as error:
-            raise Unreadable(f"This is not YAML: {error}", "Correct the file.") from None
+            raise _Unreadable(f"This is not YAML: {error}", "Correct the file.") from None
 
     def _document(self, yaml: Any) -> Any:
         value: Any = None
@@ -209,12 +210,12 @@ def _plain(text: str) -> Any:
     return float(text) if _FLOAT.fullmatch(text) else text
 
 
-def _at(event: Any, reason: str, remediation: str) -> Unreadable:
+def _at(event: Any, reason: str, remediation: str) -> _Unreadable:
     mark = event.start_mark
-    return Unreadable(f"{reason}.", remediation, mark.line + 1, mark.column + 1)
+    return _Unreadable(f"{reason}.", remediation, mark.line + 1, mark.column + 1)
 
 
-def _syntax_error(error: Any) -> Unreadable:
+def _syntax_error(error: Any) -> _Unreadable:
     mark = error.problem_mark or error.context_mark
     problem = " ".join(part for part in (error.context, error.problem) if part)
     remedy = "Correct the line."
@@ -222,4 +223,4 @@ def _syntax_error(error: Any) -> Unreadable:
         remedy = "Indent with spaces."
     elif "expected ',' or '}'" in problem:
         remedy = "Quote text that holds { or }."
-    return Unreadable(f"This is not YAML: {problem}.", remedy, mark.line + 1, mark.column + 1)
+    return _Unreadable(f"This is not YAML: {problem}.", remedy, mark.line + 1, mark.column + 1)

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from strands_cli.documents.problems import describe
 from strands_cli.errors import Issue, SpecError, did_you_mean
-from strands_cli.schema.problems import describe
 from strands_cli.types.spec import Input, Spec
 
 _KINDS: dict[str, type | tuple[type, ...]] = {

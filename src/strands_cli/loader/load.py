@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
+from strands_cli.documents.problems import JsonPath, Problem, pointer
 from strands_cli.errors import Issue, SpecError
 from strands_cli.loader.document import MOST_BYTES, Document, read_document
 from strands_cli.loader.inputs import check_variables
 from strands_cli.loader.shape import shaped
 from strands_cli.loader.variables import expand_variables
-from strands_cli.schema.problems import JsonPath, Problem, pointer
 from strands_cli.schema.validator import Validator
 from strands_cli.types import Spec
 from strands_cli.types.spec import Input

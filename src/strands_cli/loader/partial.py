@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
+from strands_cli.documents.problems import JsonPath, Problem
+from strands_cli.documents.subschemas import composed_of
 from strands_cli.loader.shape import shaped
-from strands_cli.schema.problems import JsonPath, Problem
-from strands_cli.schema.references import composed_of
 from strands_cli.types import Spec
 
 # What is asked of a value beyond its type is asked by the schema alone: the types take it as it is.

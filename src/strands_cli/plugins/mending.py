@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from strands_cli.documents.problems import JsonPath, Problem
+from strands_cli.documents.subschemas import composed_of
 from strands_cli.plugins.manifest import Manifest, manifest_schema
-from strands_cli.schema.problems import JsonPath, Problem
-from strands_cli.schema.references import composed_of
 
 
 def mended_manifest(document: Any, problems: Sequence[Problem]) -> Manifest | None:

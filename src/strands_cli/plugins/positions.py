@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from strands_cli.documents.problems import JsonPath, pointer
 from strands_cli.errors import Issue
-from strands_cli.schema.problems import JsonPath, pointer
 
 DEEPEST = 50
 

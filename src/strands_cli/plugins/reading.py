@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from strands_cli.documents.problems import JsonPath, Problem
 from strands_cli.errors import Issue, ToolError
 from strands_cli.plugins.executable import executable_problem
 from strands_cli.plugins.manifest import (
@@ -22,7 +23,6 @@ from strands_cli.plugins.mending import described, mended_manifest, with_whole_n
 from strands_cli.plugins.places import MANIFEST_NAME, located
 from strands_cli.plugins.positions import Document, read_json
 from strands_cli.plugins.setting_values import value_problem
-from strands_cli.schema.problems import JsonPath, Problem
 from strands_cli.schema.validator import SchemaInvalid, Validator
 from strands_cli.toolkit.contract import Tool, closed_schema
 from strands_cli.toolkit.info import Requires, ToolInfo, name_problem

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 import jsonschema_rs
 
-from strands_cli.schema.problems import JsonPath, Problem, describe, explain, pointer
+from strands_cli.documents.problems import JsonPath, Problem, describe, explain, pointer
 
 
 class SchemaInvalid(ValueError):

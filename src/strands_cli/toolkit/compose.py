@@ -12,8 +12,8 @@ from math import ceil
 from typing import Any, TypedDict, Unpack
 from zlib import crc32
 
+from strands_cli.documents.problems import describe
 from strands_cli.errors import ToolFailed
-from strands_cli.schema.problems import describe
 from strands_cli.toolkit import schedule, unwrap
 from strands_cli.toolkit.call import call_tool, deeper
 from strands_cli.toolkit.composed_schemas import (

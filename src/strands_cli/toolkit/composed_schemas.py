@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from strands_cli.documents.problems import pointer
+from strands_cli.documents.subschemas import OPENING_KEYWORDS, composed_of, local_target
 from strands_cli.errors import ToolError
-from strands_cli.schema.problems import pointer
-from strands_cli.schema.references import OPENING_KEYWORDS, composed_of, local_target
 from strands_cli.toolkit.contract import Tool
 
 Schema = dict[str, Any]

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from strands_cli.documents.subschemas import OPENING_KEYWORDS
 from strands_cli.errors import Issue, ToolError, did_you_mean
-from strands_cli.schema.references import OPENING_KEYWORDS
 from strands_cli.schema.validator import SchemaInvalid, Validator
 from strands_cli.toolkit.arguments import Shape, shape_of
 from strands_cli.toolkit.context import ToolContext

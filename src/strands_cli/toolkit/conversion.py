@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from strands_cli.documents.problems import JsonPath, Problem, describe
 from strands_cli.errors import ToolFailed
-from strands_cli.schema.problems import JsonPath, Problem, describe
 
 Arguments = dict[str, Any]
 Convert = Callable[[Arguments], Arguments]

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from strands_cli.documents.problems import describe
+from strands_cli.documents.subschemas import OPENING_KEYWORDS, composed_of
 from strands_cli.errors import ToolError, did_you_mean
-from strands_cli.schema.problems import describe
-from strands_cli.schema.references import OPENING_KEYWORDS, composed_of
 from strands_cli.toolkit.info import bare_schema
 from strands_cli.toolkit.workspace import Workspace, current_directory
 

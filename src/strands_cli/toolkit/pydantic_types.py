@@ -11,7 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import ErrorDetails, to_json
 from typing_extensions import TypedDict
 
-from strands_cli.schema.problems import JsonPath, describe
+from strands_cli.documents.problems import JsonPath, describe
 from strands_cli.toolkit.conversion import Arguments, Complaint, leads_on, refused
 from strands_cli.toolkit.structures import Unreadable
 from strands_cli.toolkit.type_schemas import DATE_TIME, DECIMAL_TEXT, DURATION, TIME, Schema

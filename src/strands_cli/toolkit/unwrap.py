@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from strands_cli.documents.problems import JsonPath, pointer
 from strands_cli.errors import ToolFailed
-from strands_cli.schema.problems import JsonPath, pointer
 from strands_cli.schema.validator import Validator
 from strands_cli.toolkit.results import ToolResult, error_of
 from strands_cli.toolkit.values import plain_answer

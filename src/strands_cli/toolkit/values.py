@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from strands_cli.documents.problems import Problem, pointer
 from strands_cli.errors import ToolFailed
-from strands_cli.schema.problems import Problem, pointer
 from strands_cli.toolkit.results import ToolResult, sendable, success
 
 BINARY_KINDS = ("image", "document", "video")

@@ -7,8 +7,8 @@ import re
 import sys
 from typing import Any, NoReturn
 
+from strands_cli.documents.problems import shorten
 from strands_cli.errors import ToolFailed
-from strands_cli.schema.problems import shorten
 from strands_cli.toolkit.workspace import Workspace, refusal
 
 MOST_BYTES = 50_000_000

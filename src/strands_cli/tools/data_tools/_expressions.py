@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import msgspec
 
+from strands_cli.documents.problems import shorten
 from strands_cli.errors import ToolFailed, did_you_mean
-from strands_cli.schema.problems import shorten
 from strands_cli.tools.data_tools import _numbers as numbers
 from strands_cli.tools.data_tools._functions import CONSTANTS, FUNCTIONS
 from strands_cli.tools.data_tools._numbers import MOST_DIGITS, Number

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import msgspec
 
+from strands_cli.documents.problems import shorten
 from strands_cli.errors import ToolFailed
-from strands_cli.schema.problems import shorten
 from strands_cli.tools.data_tools._numbers import (
     MOST_BITS,
     TRUSTED_DIGITS,

@@ -4,8 +4,8 @@ import math
 from decimal import Context, Decimal, DecimalException, DivisionByZero, Inexact, InvalidOperation, Overflow
 from fractions import Fraction
 
+from strands_cli.documents.problems import shorten
 from strands_cli.errors import ToolFailed
-from strands_cli.schema.problems import shorten
 
 Number = Fraction | Decimal
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from strands_cli.documents.problems import describe, pointer, shorten
 from strands_cli.errors import ToolFailed, closest
-from strands_cli.schema.problems import describe, pointer, shorten
 
 Found = tuple[tuple[str | int, ...], Any]
 """Where a value stands in the document, and the value."""

@@ -3,8 +3,8 @@
 import re
 from datetime import UTC, datetime, tzinfo
 
+from strands_cli.documents.problems import shorten
 from strands_cli.errors import ToolFailed, closest
-from strands_cli.schema.problems import shorten
 from strands_cli.toolkit.decorator import tool
 
 TOOL_SPEC = {

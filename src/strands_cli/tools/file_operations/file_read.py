@@ -4,8 +4,8 @@ import io
 import os
 from typing import TextIO
 
+from strands_cli.documents.problems import shorten
 from strands_cli.errors import ToolFailed, closest
-from strands_cli.schema.problems import shorten
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
 from strands_cli.toolkit.workspace import refusal

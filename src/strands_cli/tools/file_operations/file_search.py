@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strands_cli.documents.files import NotRegular, Place, walk
+from strands_cli.documents.problems import shorten
 from strands_cli.errors import ToolFailed
-from strands_cli.schema.problems import shorten
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
 from strands_cli.tools.file_operations._walking import Parts, glob_filter, is_searched

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from strands_cli.documents.subschemas import composed_of
 from strands_cli.errors import closest
-from strands_cli.schema.references import composed_of
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
