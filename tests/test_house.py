@@ -44,7 +44,7 @@ LONG_FILES: dict[str, str] = {}
 MEANINGLESS = {"util", "helper", "common", "manager", "factory", "factorie", "handler"}
 REGISTRIES = ["pypi" + ".org", "files.python" + "hosted", "registry.npm" + "js", "deb." + "debian"]
 
-HEAVY = {"boto3", "httpcore", "httpx", "jinja2", "mcp", "opentelemetry", "pydantic", "rich", "strands"}
+HEAVY = {"boto3", "httpcore", "httpx", "jinja2", "mcp", "opentelemetry", "pydantic", "strands", "wcwidth"}
 LIGHT_COMMANDS = {
     ("--version",): HEAVY | {"asyncio", "click", "jsonschema_rs", "msgspec", "yaml"},
     ("--help",): HEAVY | {"asyncio"},

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strands_cli.cli.progress import open_progress
-from strands_cli.cli.progress.text import (
+from strands_cli.cli.text import (
     call_text,
     cells,
     clean,

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 import click
 
 from strands_cli.cli.consent import forget_typed
-from strands_cli.cli.progress.text import clean
+from strands_cli.cli.text import clean
 from strands_cli.errors import Interrupted
 from strands_cli.runtime.turns import AskConsent, PendingCall
 from strands_cli.settings import Settings

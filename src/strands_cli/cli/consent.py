@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from strands_cli.cli.progress.text import clean
+from strands_cli.cli.text import clean
 from strands_cli.errors import ToolFailed
 from strands_cli.settings import Settings
 from strands_cli.toolkit.context import Permit

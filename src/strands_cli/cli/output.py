@@ -59,7 +59,7 @@ def tool_output_aside() -> Iterator[None]:
 
 def _harmless(text: str) -> str:
     """What models, tools and files say, for a terminal."""
-    from strands_cli.cli.progress.text import clean
+    from strands_cli.cli.text import clean
 
     return clean(text)
 

@@ -7,7 +7,7 @@ from typing import TextIO
 
 from strands_cli.cli.output import count
 from strands_cli.cli.progress.look import look_of
-from strands_cli.cli.progress.text import call_text, clean, duration, failure_text, one_line, tokens
+from strands_cli.cli.text import call_text, clean, duration, failure_text, one_line, tokens
 from strands_cli.errors import StrandsError
 from strands_cli.events import (
     ContextCompacted,

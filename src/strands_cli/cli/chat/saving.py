@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from strands_cli.cli.progress.text import clean
+from strands_cli.cli.text import clean
 from strands_cli.errors import ArtifactError, UsageError
 
 Messages = Sequence[Mapping[str, Any]]

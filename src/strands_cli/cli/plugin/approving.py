@@ -9,7 +9,7 @@ import click
 from strands_cli.cli.consent import forget_typed
 from strands_cli.cli.output import count, print_note
 from strands_cli.cli.plugin.access import access_lines, accesses
-from strands_cli.cli.progress.text import clean, one_line
+from strands_cli.cli.text import clean, one_line
 from strands_cli.errors import ToolError
 from strands_cli.plugins.places import MANIFEST_NAME
 from strands_cli.plugins.reading import Plugin

@@ -18,7 +18,7 @@ from strands_cli.cli.plugin.inputs import (
     incomplete_inputs,
     other_inputs,
 )
-from strands_cli.cli.progress.text import cut, duration, one_line
+from strands_cli.cli.text import cut, duration, one_line
 from strands_cli.errors import ToolFailed
 from strands_cli.plugins.answers import OWN_CODES, parsed
 from strands_cli.plugins.manifest import CliTool

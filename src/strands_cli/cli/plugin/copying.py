@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from strands_cli.cli.progress.text import one_line
+from strands_cli.cli.text import one_line
 from strands_cli.errors import Issue, Severity
 from strands_cli.plugins.contents import digests
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from strands_cli.cli.plugin.sources import PROTOCOLS, Source
-from strands_cli.cli.progress.text import clean
+from strands_cli.cli.text import clean
 from strands_cli.errors import ToolError, UnsupportedError
 
 FETCH_SECONDS = 300.0

@@ -7,7 +7,7 @@ import click
 from strands_cli.cli.arguments import json_option
 from strands_cli.cli.output import count, issue_document, print_columns, print_issues, print_json, print_note
 from strands_cli.cli.plugin.access import access_document, accesses, limits
-from strands_cli.cli.progress.text import one_line
+from strands_cli.cli.text import one_line
 from strands_cli.plugins.finding import Found, find_plugins
 from strands_cli.plugins.manifest import CliTool
 from strands_cli.plugins.places import plugin_roots

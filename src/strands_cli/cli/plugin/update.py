@@ -9,7 +9,7 @@ from strands_cli.cli.plugin.arguments import PluginName, yes_option
 from strands_cli.cli.plugin.candidates import Candidate, fetched
 from strands_cli.cli.plugin.placing import approve_in_place, lock_of, put_plugin
 from strands_cli.cli.plugin.sources import source_in
-from strands_cli.cli.progress.text import one_line
+from strands_cli.cli.text import one_line
 from strands_cli.errors import SpecError, StrandsError, UsageError
 from strands_cli.plugins.contents import digests
 from strands_cli.plugins.finding import Approval, Found, find_plugin, find_plugins

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from strands_cli.cli.progress.text import value_text
+from strands_cli.cli.text import value_text
 from strands_cli.events import (
     Event,
     ModelFinished,

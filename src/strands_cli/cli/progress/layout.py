@@ -5,7 +5,7 @@ import msgspec
 from strands_cli.cli.progress.board import Board, Row
 from strands_cli.cli.progress.look import Look
 from strands_cli.cli.progress.telling import Line
-from strands_cli.cli.progress.text import cells, clock, cut, duration, fit, one_line, tail, tokens, wrapped
+from strands_cli.cli.text import cells, clock, cut, duration, fit, one_line, tail, tokens, wrapped
 
 _SPINNER_PER_SECOND = 8
 _GLIMPSE_SECONDS = 0.4

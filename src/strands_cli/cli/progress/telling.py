@@ -7,7 +7,7 @@ import msgspec
 
 from strands_cli.cli.output import count
 from strands_cli.cli.progress.board import Board, Row, is_call
-from strands_cli.cli.progress.text import call_text, clock, duration, failure_text, one_line, size, tokens
+from strands_cli.cli.text import call_text, clock, duration, failure_text, one_line, size, tokens
 from strands_cli.events import (
     ArtifactWritten,
     ContextCompacted,

@@ -43,20 +43,20 @@ def cells(text: str) -> int:
     """How many columns of a terminal the text takes."""
     if text.isascii():
         return len(text)
-    from rich.cells import cell_len
+    from wcwidth import width
 
-    return cell_len(text)
+    return width(text)
 
 
 def cut(text: str, room: int, dots: str = "…") -> str:
     """The text where it fits; else its beginning and the dots."""
     if cells(text) <= room:
         return text
-    from rich.cells import set_cell_size
+    from wcwidth import clip
 
     if room <= len(dots):
         return dots[: max(room, 0)]
-    return set_cell_size(text, room - len(dots)).rstrip() + dots
+    return clip(text, 0, room - len(dots)).rstrip() + dots
 
 
 def fit(text: str, room: int, dots: str = "…", *, right: bool = False) -> str:
@@ -69,13 +69,14 @@ def fit(text: str, room: int, dots: str = "…", *, right: bool = False) -> str:
 def tail(text: str, room: int) -> str:
     """The end of the text, as much as fits, from the beginning of a word where one is near."""
     text = text[-4 * room :] if room > 0 else ""  # room for zero-width characters, and no more work than that
-    start, taken = len(text), 0
-    while start > 0 and (taken := taken + cells(text[start - 1])) <= room:
-        start -= 1
-    if start == 0:
+    taken = cells(text)
+    if taken <= room:
         return text.lstrip()
-    word = text.find(" ", start - 1, start + room // 3)
-    return text[start if word < 0 else word + 1 :].lstrip()
+    from wcwidth import clip
+
+    shown = clip(text, taken - room, taken)
+    word = text.find(" ", len(text) - len(shown) - 1, len(text) - len(shown) + room // 3)
+    return (shown if word < 0 else text[word + 1 :]).lstrip()
 
 
 def wrapped(text: str, room: int) -> list[str]:
