@@ -1,12 +1,11 @@
 """How a conversation looks: answers on one stream, all else on the other."""
 
-import os
 import re
 from threading import Lock
 from typing import TextIO
 
 from strands_cli.cli.output import count
-from strands_cli.cli.progress.look import look_of
+from strands_cli.cli.terminal import Look, size_of
 from strands_cli.cli.text import call_text, clean, duration, failure_text, one_line, tokens
 from strands_cli.errors import StrandsError
 from strands_cli.events import (
@@ -64,8 +63,8 @@ class Screen:
     def __init__(self, out: TextIO, err: TextIO, *, live: bool) -> None:
         self.is_live = live
         self._out, self._err = out, err
-        self._look = look_of(err, coloured=live)
-        self._out_look = look_of(out, coloured=live)
+        self._look = Look(err, coloured=live)
+        self._out_look = Look(out, coloured=live)
         self._stream = Stream()
         self._lock = Lock()
         self._is_inside_line = False
@@ -78,10 +77,7 @@ class Screen:
     @property
     def width(self) -> int:
         """The columns of the terminal; a common number where there is none."""
-        try:
-            return os.get_terminal_size(self._err.fileno()).columns or _USUAL_WIDTH
-        except (OSError, ValueError):
-            return _USUAL_WIDTH
+        return size_of(self._err, otherwise=(_USUAL_WIDTH, 24))[0]
 
     # --- what an agent says and does ----------------------------------------------------------------------
 
