@@ -124,9 +124,8 @@ MODULES = {
         "ToolProgress",
         "ToolFinished",
     ),
-    "strands_cli.telemetry.spans": ("span_listener",),
-    "strands_cli.telemetry.exporting": ("open_telemetry", "Exporting", "missing_exporter"),
-    "strands_cli.telemetry.trace": ("Trace",),
+    "strands_cli.telemetry.recorders": ("span_listener", "Trace"),
+    "strands_cli.telemetry.collector": ("open_telemetry", "SpanExport", "missing_exporter"),
     "strands_cli.errors": (
         "StrandsError",
         "UsageError",

@@ -24,7 +24,7 @@ BROAD_EXCEPTS: dict[str, str] = {
     "sandbox/inside/interpreter.py:Interpreter._flush": "model-written code may have broken its streams",
     "sandbox/inside/interpreter.py:Interpreter._outcome": "whatever model-written code raises is its outcome",
     "sandbox/inside/interpreter.py:_text_by": "repr and str are model-written too",
-    "telemetry/listening.py:Recorder.__call__": "a run does not fail because it is watched",
+    "telemetry/recorders.py:Recorder.__call__": "a run does not fail because it is watched",
     "toolkit/call.py:_ask": "what cannot be asked is not allowed",
     "toolkit/call.py:_tell": "listeners are other people's code",
     "toolkit/decorator.py:_build": "whatever reading a function raises is told with its place",

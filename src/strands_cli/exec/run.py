@@ -19,8 +19,8 @@ from strands_cli.loader.inputs import resolve_inputs
 from strands_cli.loader.secrets import read_secrets
 from strands_cli.runtime.strands_adapter import provider_keys
 from strands_cli.secrets import Redactor
-from strands_cli.telemetry.exporting import open_telemetry
-from strands_cli.telemetry.trace import Trace
+from strands_cli.telemetry.collector import open_telemetry
+from strands_cli.telemetry.recorders import Trace
 from strands_cli.templates import TemplateError, render
 from strands_cli.toolkit.workspace import current_directory
 from strands_cli.types import RunResult, Spec

@@ -4,8 +4,8 @@ Neither holds anything of prompts and answers. Of tools they hold inputs and out
 `telemetry.redact` allows it, and secrets never.
 """
 
-from strands_cli.telemetry.exporting import Exporting as Exporting
-from strands_cli.telemetry.exporting import missing_exporter as missing_exporter
-from strands_cli.telemetry.exporting import open_telemetry as open_telemetry
-from strands_cli.telemetry.spans import span_listener as span_listener
-from strands_cli.telemetry.trace import Trace as Trace
+from strands_cli.telemetry.collector import SpanExport as SpanExport
+from strands_cli.telemetry.collector import missing_exporter as missing_exporter
+from strands_cli.telemetry.collector import open_telemetry as open_telemetry
+from strands_cli.telemetry.recorders import Trace as Trace
+from strands_cli.telemetry.recorders import span_listener as span_listener

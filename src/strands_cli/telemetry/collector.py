@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from strands_cli.errors import UnsupportedError
 from strands_cli.events import Listener
 from strands_cli.secrets import NOTHING_SECRET, Redactor
-from strands_cli.telemetry.showing import Shown
-from strands_cli.telemetry.spans import TRACER, Spans, span_listener
+from strands_cli.telemetry.recorders import TRACER, Spans, span_listener
 from strands_cli.types.spec import Telemetry
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ Warn = Callable[[str], None]
 
 _log = logging.getLogger("strands_cli.telemetry")
 
-_PACKAGE = "opentelemetry.exporter.otlp.proto.http"
 _PATH = "/v1/traces"
 _REQUEST_SECONDS = 2.0
 _LONGEST_CLOSE_SECONDS = 3.0
@@ -42,82 +40,44 @@ def open_telemetry(
     redactor: Redactor = NOTHING_SECRET,
     warn: Warn = _log.warning,
     environment: Mapping[str, str] = os.environ,
-) -> "Exporting":
+) -> "SpanExport":
     """Where the spans of one run go: to the workflow's collector, else to the provider that the program has
     set, else to the collector that the environment names, else nowhere.
 
     `warn` is told once, at the end, if spans were lost. UnsupportedError where the workflow names a collector
     and the package is missing.
     """
+    url = _collector_url(telemetry, environment)
     if telemetry.otlp_endpoint is None:
         redact = telemetry.redact
         listener = span_listener(
             inputs=not redact.tool_inputs, outputs=not redact.tool_outputs, redactor=redactor
         )
-        url = _environment_url(environment)
         if listener is not None or url is None:
-            return Exporting(listener)
-    else:
-        url = _traces_url(telemetry.otlp_endpoint)
+            return SpanExport(listener)
     for reason, remedy in missing_exporter(telemetry, environment):
         if telemetry.otlp_endpoint is not None:
             raise UnsupportedError(reason, hint=remedy)
         warn(f"{reason} {remedy}")  # the environment speaks to all programs, and does not stop this one
-        return Exporting(None)
-    return _to_collector(telemetry, url, redactor, warn, environment)
+        return SpanExport(None)
 
-
-def missing_exporter(
-    telemetry: Telemetry, environment: Mapping[str, str] = os.environ
-) -> Iterator[tuple[str, str]]:
-    """What is lacking here to send spans, with what helps; nothing where none are to be sent."""
-    if telemetry.otlp_endpoint is None and _environment_url(environment) is None:
-        return
-    if not _is_installed():
-        yield (
-            "Spans for a collector need the package opentelemetry-exporter-otlp-proto-http, "
-            "which is not installed.",
-            "Install it: pip install 'strands-cli[otel]'",
-        )
-
-
-def _is_installed() -> bool:
-    try:
-        return find_spec(f"{_PACKAGE}.trace_exporter") is not None
-    except ModuleNotFoundError:  # a parent of it is missing
-        return False
-
-
-def _traces_url(endpoint: str) -> str:
-    base = endpoint.rstrip("/")
-    return base if base.endswith(_PATH) else base + _PATH
-
-
-def _environment_url(environment: Mapping[str, str]) -> str | None:
-    """As OpenTelemetry defines it: the variable for traces is a whole URL, the general one is not."""
-    if whole := environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
-        return whole
-    base = environment.get("OTEL_EXPORTER_OTLP_ENDPOINT")
-    return base.rstrip("/") + _PATH if base else None
-
-
-def _to_collector(
-    telemetry: Telemetry, url: str, redactor: Redactor, warn: Warn, environment: Mapping[str, str]
-) -> "Exporting":
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
     from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 
     logging.getLogger("opentelemetry").addHandler(_QUIET)
+    service = telemetry.service_name
+    if service == Telemetry().service_name:  # left open by the workflow
+        service = environment.get("OTEL_SERVICE_NAME") or service
     # A provider of our own, never set as the global one: the agent engine makes spans through the global one,
     # and those may hold prompts and answers. Nor is it ended at exit, which would wait for the collector.
     provider = TracerProvider(
         sampler=ParentBased(TraceIdRatioBased(telemetry.sample_rate)),
-        resource=Resource.create({"service.name": _service_name(telemetry, environment)}),
+        resource=Resource.create({"service.name": service}),
         shutdown_on_exit=False,
     )
-    exporter = _Delivery(url, environment)
+    exporter = _Exporter(str(url), environment)
     provider.add_span_processor(
         BatchSpanProcessor(
             cast("SpanExporter", exporter),
@@ -125,33 +85,57 @@ def _to_collector(
             max_export_batch_size=_LARGEST_BATCH,
         )
     )
-    listener = Spans(provider.get_tracer(TRACER), Shown(telemetry.redact, redactor))
-    return Exporting(listener, provider, exporter, warn)
+    return SpanExport(
+        Spans(provider.get_tracer(TRACER), telemetry.redact, redactor), provider, exporter, warn
+    )
 
 
-def _service_name(telemetry: Telemetry, environment: Mapping[str, str]) -> str:
-    """The environment's name counts where the workflow has left it open."""
-    is_default = telemetry.service_name == Telemetry().service_name
-    return (environment.get("OTEL_SERVICE_NAME") if is_default else None) or telemetry.service_name
+def missing_exporter(
+    telemetry: Telemetry, environment: Mapping[str, str] = os.environ
+) -> Iterator[tuple[str, str]]:
+    """What is lacking here to send spans, with what helps; nothing where none are to be sent."""
+    if _collector_url(telemetry, environment) is None:
+        return
+    try:
+        is_installed = find_spec("opentelemetry.exporter.otlp.proto.http.trace_exporter") is not None
+    except ModuleNotFoundError:  # a parent of it is missing
+        is_installed = False
+    if not is_installed:
+        yield (
+            "Spans for a collector need the package opentelemetry-exporter-otlp-proto-http, "
+            "which is not installed.",
+            "Install it: pip install 'strands-cli[otel]'",
+        )
 
 
-class Exporting:
+def _collector_url(telemetry: Telemetry, environment: Mapping[str, str]) -> str | None:
+    """As OpenTelemetry defines it, the environment's variable for traces is a whole URL, the general one is
+    not. The workflow's may be either."""
+    if telemetry.otlp_endpoint is not None:
+        return telemetry.otlp_endpoint.rstrip("/").removesuffix(_PATH) + _PATH
+    if whole := environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
+        return whole
+    base = environment.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+    return base.rstrip("/") + _PATH if base else None
+
+
+class SpanExport:
     """Where spans go while it is open. Closing it blocks: for milliseconds, and three seconds at most."""
 
     def __init__(
         self,
         listener: Listener | None,
         provider: "TracerProvider | None" = None,
-        delivery: "_Delivery | None" = None,
+        exporter: "_Exporter | None" = None,
         warn: Warn | None = None,
     ) -> None:
         self.listener = listener
         """To be told of the run; None where nobody wants spans."""
         self._provider = provider
-        self._delivery = delivery
+        self._exporter = exporter
         self._warn = warn
 
-    def __enter__(self) -> "Exporting":
+    def __enter__(self) -> "SpanExport":
         return self
 
     def __exit__(
@@ -161,8 +145,8 @@ class Exporting:
 
     def close(self) -> None:
         """Sends what is left. The provider's own limit is not kept by all of its versions, so it is ours."""
-        provider, delivery, self._provider = self._provider, self._delivery, None
-        if provider is None or delivery is None or self._warn is None:
+        provider, exporter, self._provider = self._provider, self._exporter, None
+        if provider is None or exporter is None or self._warn is None:
             return
         flush = Thread(target=provider.shutdown, name="strands-telemetry", daemon=True)
         flush.start()
@@ -170,12 +154,12 @@ class Exporting:
             flush.join(_LONGEST_CLOSE_SECONDS)
         finally:
             is_late = flush.is_alive()
-            delivery.shutdown()
-        if is_late or delivery.lost:
-            self._warn(delivery.complaint(is_late))
+            exporter.shutdown()
+        if is_late or exporter.lost:
+            self._warn(exporter.warning(is_late))
 
 
-class _Delivery:
+class _Exporter:
     """The exporter, with what became of its batches. It has what a processor asks of a SpanExporter, but
     not that base class, whose import is too heavy for a module that every run imports."""
 
@@ -184,7 +168,7 @@ class _Delivery:
         from requests import Session
 
         session = Session()
-        session.hooks["response"].append(self._hear)
+        session.hooks["response"].append(self._keep_refusal)
         is_timed = any(environment.get(f"OTEL_EXPORTER_OTLP_{name}TIMEOUT") for name in ("", "TRACES_"))
         self._exporter = OTLPSpanExporter(
             endpoint=url, session=session, timeout=None if is_timed else cast(Any, _REQUEST_SECONDS)
@@ -194,7 +178,7 @@ class _Delivery:
         self._is_shut = False
         self.lost = 0
 
-    def _hear(self, response: Any, **_: Any) -> None:
+    def _keep_refusal(self, response: Any, **_: Any) -> None:
         """Its own words for the status are not repeated: they may hold anything."""
         from http.client import responses
 
@@ -216,18 +200,15 @@ class _Delivery:
             self._is_shut = True
             cast(Any, self._exporter).shutdown()
 
-    def complaint(self, is_late: bool) -> str:
+    def warning(self, is_late: bool) -> str:
         if self._refusal:
             what = f"refused {self.lost} spans: {self._refusal}"
         elif is_late:
             what = f"did not take the last spans within {_LONGEST_CLOSE_SECONDS:g} seconds"
         else:
             what = f"cannot be reached, {self.lost} spans are lost"
-        return f"The collector at {_shown_url(self._url)} {what}. The run itself is not affected."
-
-
-def _shown_url(url: str) -> str:
-    """Without what may be a password or a key."""
-    scheme, separator, rest = url.partition("?")[0].partition("://")
-    place, slash, path = rest.partition("/")
-    return f"{scheme}{separator}{place.rpartition('@')[2]}{slash}{path}"
+        # Without what may be a password or a key. Nothing has said yet that it is a URL.
+        scheme, separator, rest = self._url.partition("?")[0].partition("://")
+        place, slash, path = rest.partition("/")
+        shown = f"{scheme}{separator}{place.rpartition('@')[2]}{slash}{path}"
+        return f"The collector at {shown} {what}. The run itself is not affected."

@@ -10,7 +10,7 @@ from time import perf_counter
 import pytest
 
 from strands_cli.errors import UnsupportedError
-from strands_cli.telemetry import Exporting, missing_exporter, open_telemetry
+from strands_cli.telemetry import SpanExport, missing_exporter, open_telemetry
 from strands_cli.types.spec import Telemetry
 from tests.telemetry.collector import Collector, collecting
 from tests.telemetry.runs import ask, run
@@ -20,7 +20,7 @@ LONGEST_CLOSE = 5.0
 NOWHERE: Mapping[str, str] = {}
 
 
-def run_once(exporting: Exporting) -> None:
+def run_once(exporting: SpanExport) -> None:
     assert exporting.listener is not None
     asyncio.run(run(exporting.listener, "steps/0", body=ask))
 
