@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from strands_cli.cli.plugin.inputs import good_input
+from strands_cli.cli.plugin.conformance import good_input
 from strands_cli.schema.validator import Validator
 from tests.cli.test_commands import on_terminal
 from tests.plugins.makers import BASH, PYTHON, SH, need
@@ -240,7 +240,7 @@ def test_bad_arguments_are_refused_before_the_tool_runs(home: Project) -> None:
     source = SH + f'cat >> {trace}/inputs\necho "{{}}"\n'
     _, checks = checks_of(home, source, parameters=EXAMPLE, files={"write": [str(trace)]})
     assert checks["missing arguments"] == ("passed", "refused before it ran: text")
-    assert checks["wrong arguments"] == ("passed", "refused before it ran: text that is no JSON, text")
+    assert checks["wrong arguments"] == ("passed", "refused before it ran: text that is not JSON, text")
     seen = [json.loads(line)["text"][:2] for line in (trace / "inputs").read_text().splitlines()]
     assert {*seen} == {"hi", "xx"}
 
@@ -382,7 +382,7 @@ def test_a_plugin_that_is_there_already_is_not_added_again(home: Project) -> Non
     assert home.strands("plugin", "add", source, "--yes").exit_code == 0
     refused(home.strands("plugin", "add", source, "--yes"), 2, "already", "strands plugin update hello")
     home.write("plugins/other/notes.txt", "mine")
-    refused(home.strands("plugin", "add", str(origin(home, name="other")), "--yes"), 2, "is no plugin")
+    refused(home.strands("plugin", "add", str(origin(home, name="other")), "--yes"), 2, "is not a plugin")
 
 
 @pytest.mark.parametrize(("answer", "exit_code"), [(b"y\n", 0), (b"n\n", 10), (b"\x03", 130)])

@@ -34,7 +34,7 @@ COMMANDS = {
         "List every tool, its origin and whether it is available.",
     ),
     "tool": ("strands_cli.cli.tool:tool", "List, show, call, check and create tools."),
-    "plugin": ("strands_cli.cli.plugin.group:plugin", "List, create, check, test and add plugins."),
+    "plugin": ("strands_cli.cli.plugin:plugin", "List, create, check, test and add plugins."),
     "run": ("strands_cli.cli.run:run", "Run a workflow, and write its artifacts."),
     "chat": ("strands_cli.cli.chat.command:chat", "Talk to a model that has your tools."),
     "validate": ("strands_cli.cli.validate:validate", "Find every mistake in workflow files."),

@@ -1,49 +1,38 @@
-"""What a plugin asks for: in words for people who decide, and as JSON."""
+"""What a plugin asks for: in words, as JSON, and as a person sees it before approving it."""
 
-from collections.abc import Iterator
+import difflib
+import sys
+from pathlib import Path
 from typing import Any
 
-from strands_cli.plugins.manifest import CliTool, Manifest, Setting, variable_of
+import click
+
+from strands_cli.cli.consent import forget_typed
+from strands_cli.cli.output import count, print_note
+from strands_cli.cli.text import clean, one_line
+from strands_cli.errors import ToolError
+from strands_cli.plugins.manifest import CliTool, Manifest, variable_of
+from strands_cli.plugins.places import MANIFEST_NAME
+from strands_cli.plugins.reading import Plugin
+from strands_cli.plugins.state import Changes
+
+_MOST_LINES = 100
+_MOST_BYTES = 200_000
 
 
 def accesses(manifest: Manifest, tool: CliTool) -> list[str]:
     """What a tool may touch besides the workspace, which it may read, and its own directory."""
-    return [*_accesses(manifest, tool)] or ["nothing but reading the workspace"]
-
-
-def _accesses(manifest: Manifest, tool: CliTool) -> Iterator[str]:
-    if tool.network:
-        yield "network: opens connections"
-    for path in tool.files.read:
-        yield f"files: reads {path}"
-    for path in tool.files.write:
-        yield f"files: writes {path}"
-    for name in tool.env:
-        yield f"env: gets {name}"
+    lines = ["network: opens connections"] if tool.network else []
+    lines += [f"files: reads {path}" for path in tool.files.read]
+    lines += [f"files: writes {path}" for path in tool.files.write]
+    lines += [f"env: gets {name}" for name in tool.env]
     for name, setting in manifest.settings_of(tool).items():
-        yield f"config: gets {_setting_text(manifest, name, setting)}"
-
-
-def _setting_text(manifest: Manifest, name: str, setting: Setting) -> str:
-    kinds = [
-        word
-        for word, holds in (("secret", setting.sensitive), ("optional", not _is_needed(setting)))
-        if holds
-    ]
-    return ", ".join([f"{name} from {variable_of(manifest.name, name, setting)}", *kinds])
-
-
-def _is_needed(setting: Setting) -> bool:
-    return setting.required and setting.default is None
-
-
-def access_lines(manifest: Manifest) -> list[str]:
-    """One line for each thing that each tool may touch: what two versions of a plugin are compared by."""
-    return [
-        f"{manifest.tool_id(tool)}  {access}"
-        for tool in manifest.cli_tools
-        for access in accesses(manifest, tool)
-    ]
+        secret = ", secret" if setting.sensitive else ""
+        optional = "" if setting.is_needed else ", optional"
+        lines.append(
+            f"config: gets {name} from {variable_of(manifest.name, name, setting)}{secret}{optional}"
+        )
+    return lines or ["nothing but reading the workspace"]
 
 
 def access_document(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
@@ -55,16 +44,89 @@ def access_document(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
             name: {
                 "env": variable_of(manifest.name, name, setting),
                 "sensitive": setting.sensitive,
-                "required": _is_needed(setting),
+                "required": setting.is_needed,
             }
             for name, setting in manifest.settings_of(tool).items()
         },
     }
 
 
-def limits(tool: CliTool) -> str:
-    """Its limits in a few words."""
-    idle = f", silent for {tool.idle_timeout:g} s at most" if tool.idle_timeout else ""
-    retries = f", {tool.retries} retries" if tool.retries else ""
-    mode = "" if tool.mode == "call" else f", {tool.mode}"
-    return f"{tool.timeout:g} s{idle}, {tool.memory_bytes / 1024**2:.0f} MB{retries}{mode}"
+def ask(question: str, *, yes: bool) -> None:
+    """Returns when it is approved; ToolError (`consent_required`, `denied`) when it is not."""
+    if yes:
+        return
+    if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+        raise ToolError(
+            "Nobody can be asked here, so nothing was changed.",
+            code="consent_required",
+            hint="Look at what is shown above; --yes approves it.",
+        )
+    forget_typed()
+    if not click.confirm(question, default=False, err=True):
+        raise ToolError("You refused it; nothing was changed.", code="denied")
+
+
+def show_plugin(plugin: Plugin, files: dict[str, str], source: str) -> None:
+    """All that an approval would allow."""
+    manifest = plugin.manifest
+    origin = f" from {one_line(source)}" if source else ""
+    print_note(f"{manifest.name} {manifest.version}{origin}, {count(len(files), 'file')}")
+    if manifest.description:
+        print_note(f"  {one_line(manifest.description)}")
+    for tool in manifest.cli_tools:
+        about = f": {one_line(tool.description)}" if tool.description else ""
+        print_note(f"  {manifest.tool_id(tool)}  {one_line(tool.path)}{about}")
+        for access in accesses(manifest, tool):
+            print_note(f"    {one_line(access)}")
+
+
+def show_files(changes: Changes) -> None:
+    for what, names in (("new", changes.added), ("changed", changes.changed), ("gone", changes.removed)):
+        for name in names:
+            print_note(f"  {what:<7}  {one_line(name)}")
+
+
+def show_access(old: Plugin | None, new: Plugin) -> None:
+    """The access that is asked for and was not before, and the other way round."""
+    before, after = (
+        [
+            f"{plugin.manifest.tool_id(tool)}  {access}"
+            for tool in plugin.manifest.cli_tools
+            for access in accesses(plugin.manifest, tool)
+        ]
+        if plugin
+        else []
+        for plugin in (old, new)
+    )
+    lost = [f"- {line}" for line in before if line not in after]
+    won = [f"+ {line}" for line in after if line not in before]
+    print_note("  access:" if lost or won else "  access: as before")
+    for line in (*lost, *won):
+        print_note(f"    {one_line(line)}")
+
+
+def show_texts(changes: Changes, old: Path, new: Path, labels: tuple[str, str] = ("now", "new")) -> None:
+    """What changed inside the files, definitions first; the labels are what the two versions are called."""
+    for name in sorted((*changes.changed, *changes.added), key=lambda name: (name != MANIFEST_NAME, name)):
+        before = [] if name in changes.added else _lines(old / name)
+        after = _lines(new / name)
+        if before is None or after is None:
+            continue
+        one, other = (f"{label}/{name}" for label in labels)
+        lines = [*difflib.unified_diff(before, after, one, other, lineterm="")]
+        for line in lines[:_MOST_LINES]:
+            print_note(clean(line).replace("\n", " "))
+        if len(lines) > _MOST_LINES:
+            print_note(f"… {count(len(lines) - _MOST_LINES, 'line')} more")
+
+
+def _lines(file: Path) -> list[str] | None:
+    """The lines of a text; None where it is not text, or too long to be read here."""
+    if file.is_symlink() or not file.exists():
+        return []
+    try:
+        if file.stat().st_size > _MOST_BYTES:
+            return None
+        return file.read_text("utf-8").splitlines()
+    except UnicodeDecodeError:
+        return None

@@ -1,39 +1,40 @@
-"""The conformance run of one tool of a plugin: called in good and in bad ways, as a model would call it."""
+"""`strands plugin test`: each tool of a plugin called in good and in bad ways, as a model would call it."""
 
 import asyncio
 import os
 import re
+import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+import click
 import msgspec
 
-from strands_cli.cli.plugin.inputs import (
-    HUGE_CHARACTERS,
-    Example,
-    good_input,
-    huge_inputs,
-    incomplete_inputs,
-    other_inputs,
-)
+from strands_cli.cli.arguments import json_option
+from strands_cli.cli.loops import run_async
+from strands_cli.cli.output import count, print_columns, print_json, print_note, tool_output_aside
+from strands_cli.cli.plugin.fetch import plugin_directory
 from strands_cli.cli.text import cut, duration, one_line
-from strands_cli.errors import ToolFailed
+from strands_cli.documents.subschemas import local_target
+from strands_cli.errors import SpecError, ToolError, ToolFailed
 from strands_cli.plugins.answers import OWN_CODES, parsed
 from strands_cli.plugins.manifest import CliTool
-from strands_cli.plugins.reading import Plugin
+from strands_cli.plugins.reading import Plugin, read_plugin
 from strands_cli.plugins.tool import plugin_tool
-from strands_cli.settings import Settings
+from strands_cli.settings import Settings, load_settings
 from strands_cli.toolkit.call import call_tool, prepare
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.requirements import missing_requirements
 from strands_cli.toolkit.results import ToolResult, error_of
 from strands_cli.toolkit.workspace import Workspace
 
-MARK = "STRANDS_PLUGIN_TEST"
+_FIXTURES = "fixtures"
+_MARK = "STRANDS_PLUGIN_TEST"
 """A variable that every process of a trial has, so that it is found again if it is left behind."""
-
 _PARKING_SECONDS = 0.3
 _SLOWNESS_SECONDS = 0.05
 _SHORTEST_LIMIT_SECONDS = 0.01
@@ -41,8 +42,11 @@ _NEAR_SECONDS = 2.0
 """How long after its limit an answer may come on a busy machine."""
 _SURVIVAL_SECONDS = 3.0
 _LONGEST_REASON = 300
+_HUGE_CHARACTERS = 500_000
+"""More than a pipe holds, more than an argument may have, and less than an answer may have."""
 _HUGE = re.compile("x{40,}")
 """What is left of the huge input in an error."""
+_OTHER_THINGS = ({"unexpected": "object"}, ["unexpected", "list"], "unexpected text", 1.5, None)
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -50,7 +54,71 @@ class Check(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Reply(msgspec.Struct, frozen=True):
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@json_option
+def test(path: Path, as_json: bool) -> int:
+    """Call every tool of a plugin in good and bad ways, and say how it did.
+
+    Good input comes from the 'examples' of a tool's parameters, their defaults, or their types. The workspace
+    is a copy of the plugin's fixtures/ directory, or empty. The tools really run, with all the access that
+    they declare.
+    """
+    reading = read_plugin(plugin_directory(path))
+    plugin = reading.plugin
+    if plugin is None:
+        raise SpecError(f"The plugin at {path} is not in order.", issues=reading.issues)
+    checked: dict[str, dict[str, Check]] = {}
+    for declared in plugin.manifest.cli_tools:
+        tool_id = plugin.manifest.tool_id(declared)
+        checks = checked[tool_id] = _check_tool(plugin, declared)
+        if not as_json:
+            click.secho(tool_id, bold=True)
+            print_columns([(check.outcome, name, check.reason) for name, check in checks.items()])
+    outcomes = [check.outcome for checks in checked.values() for check in checks.values()]
+    totals = {outcome: outcomes.count(outcome) for outcome in ("passed", "failed", "skipped")}
+    if as_json:
+        tools = [
+            {
+                "tool": tool_id,
+                "checks": [{"check": name, **msgspec.to_builtins(check)} for name, check in checks.items()],
+            }
+            for tool_id, checks in checked.items()
+        ]
+        print_json({"plugin": plugin.name, **totals, "tools": tools})
+    else:
+        parts = ", ".join(f"{number} {outcome}" for outcome, number in totals.items() if number)
+        print_note(
+            f"{count(len(checked), 'tool')}, {count(len(outcomes), 'check')}: {parts or 'nothing to do'}."
+        )
+    return ToolError.exit_code if totals["failed"] else 0
+
+
+def _check_tool(plugin: Plugin, declared: CliTool) -> dict[str, Check]:
+    """Every check with its outcome, in the order of the table."""
+    if missing := missing_requirements(declared.needs):
+        unavailable = Check("skipped", f"the tool is unavailable here: {'; '.join(missing)}")
+        return dict.fromkeys((*_CHECKS, "survivors"), unavailable)
+    with TemporaryDirectory(prefix="strands-plugin-test-") as name, tool_output_aside():
+        workspace = Path(name).resolve() / "workspace"
+        fixtures = plugin.directory / _FIXTURES
+        if fixtures.is_dir():
+            shutil.copytree(fixtures, workspace, symlinks=True)
+        else:
+            workspace.mkdir()
+        trial = _Trial(plugin, declared, load_settings(), workspace)
+        checks = run_async(_all_checks(trial))
+        # After the loop has ended, and with it what was started ahead.
+        return {**checks, "survivors": _survivors(trial)}
+
+
+async def _all_checks(trial: "_Trial") -> dict[str, Check]:
+    return {name: await check(trial) for name, check in _CHECKS.items()}
+
+
+class _Attempt(msgspec.Struct, frozen=True):
+    """One call and its answer."""
+
     result: ToolResult
     seconds: float
 
@@ -68,34 +136,34 @@ class Reply(msgspec.Struct, frozen=True):
         if self.error is None:
             return f"answered in {duration(self.seconds)}"
         hint = f" {self.error['hint']}" if self.error.get("hint") else ""
-        said = _HUGE.sub("x…x", f"{self.error['code']}: {self.error['message']}{hint}")
-        return cut(one_line(said), _LONGEST_REASON)
+        line = _HUGE.sub("x…x", f"{self.error['code']}: {self.error['message']}{hint}")
+        return cut(one_line(line), _LONGEST_REASON)
 
 
-class Trial:
+class _Trial:
     """One tool, what it was called with, and what it said to the good input."""
 
     def __init__(self, plugin: Plugin, declared: CliTool, settings: Settings, workspace: Path) -> None:
-        declared = msgspec.structs.replace(declared, env=(*declared.env, MARK), retries=0)
+        declared = msgspec.structs.replace(declared, env=(*declared.env, _MARK), retries=0)
         self.declared = declared
         self.tool = plugin_tool(plugin, declared, settings)
         fresh = declared if declared.mode == "worker" else msgspec.structs.replace(declared, mode="fresh")
         self._fresh = plugin_tool(plugin, fresh, settings)
-        self.mark = os.environ[MARK] = f"{os.getpid()}-{time.monotonic_ns()}"
+        self.mark = os.environ[_MARK] = f"{os.getpid()}-{time.monotonic_ns()}"
         self._context = CallContext(
             permit=_grant, settings=settings, workspace=Workspace((workspace,), workspace), max_output=0
         )
         self.schema = self.tool.input_schema
-        self.good: Example | None = None
-        self.first: Reply | None = None
+        self.good: dict[str, Any] = {}
+        self.first: _Attempt | None = None
 
-    async def call(self, given: object, *, timeout: float | None = None, ahead: bool = True) -> Reply:
+    async def call(self, given: object, *, timeout: float | None = None, ahead: bool = True) -> _Attempt:
         """`ahead`: a process may be used that was started before."""
         tool = self.tool if ahead else self._fresh
         context = msgspec.structs.replace(self._context, timeout=timeout)
         started = time.monotonic()
         result = await call_tool(tool, {"toolUseId": "test", "name": tool.id, "input": given}, context)
-        return Reply(result, time.monotonic() - started)
+        return _Attempt(result, time.monotonic() - started)
 
     def is_refused(self, given: object) -> bool:
         """Whether the contract refuses an input before anything runs."""
@@ -105,141 +173,126 @@ class Trial:
             return True
         return False
 
-    def survivors(self) -> list[int]:
-        from strands_cli.sandbox import tree
-
-        proc = tree.open_proc()
-        try:
-            return tree.bearers(f"{MARK}={self.mark}", proc)
-        finally:
-            os.close(proc)
-
 
 async def _grant(tool: Tool, arguments: dict[str, Any]) -> None:
     """Whoever tests a plugin wants its tools to run."""
 
 
-def passed(reason: str) -> Check:
-    return Check("passed", reason)
+# --- The checks --------------------------------------------------------------------------------------------
+
+_NO_ANSWER = Check("skipped", "there was no good answer to begin with")
 
 
-def failed(reason: str) -> Check:
-    return Check("failed", reason)
-
-
-def skipped(reason: str) -> Check:
-    return Check("skipped", reason)
-
-
-# --- The checks -------------------------------------------------------------------------------------------
-
-
-async def _good_input(trial: Trial) -> Check:
+async def _good_input(trial: _Trial) -> Check:
     example = good_input(trial.schema)
     if not isinstance(example.value, dict) or trial.is_refused(example.value):
-        return skipped("no input could be made from 'parameters': give them 'examples'")
-    trial.good = example
-    reply = await trial.call(example.value)
-    if reply.error is None:
-        trial.first = reply
-        return passed(reply.text)
-    if example.is_invented and reply.code in OWN_CODES:
-        trial.first = reply
-        return skipped(f"made-up input was answered with an error; give 'examples' ({reply.text})")
-    return failed(reply.text)
+        return Check("skipped", "no input could be made from 'parameters': give them 'examples'")
+    trial.good = example.value
+    attempt = await trial.call(example.value)
+    if attempt.error is None:
+        trial.first = attempt
+        return Check("passed", attempt.text)
+    if example.is_invented and attempt.code in OWN_CODES:
+        trial.first = attempt
+        return Check("skipped", f"made-up input was answered with an error; give 'examples' ({attempt.text})")
+    return Check("failed", attempt.text)
 
 
-async def _second_call(trial: Trial) -> Check:
-    if not trial.good or not trial.first:
-        return _nothing_good()
+async def _second_call(trial: _Trial) -> Check:
+    if trial.first is None:
+        return _NO_ANSWER
     await asyncio.sleep(_PARKING_SECONDS)  # the next process, where one is started ahead
-    return _like_the_first(trial.first, await trial.call(trial.good.value))
+    return _like_the_first(trial.first, await trial.call(trial.good))
 
 
-async def _missing_arguments(trial: Trial) -> Check:
-    inputs = [*incomplete_inputs(_good_value(trial), trial.schema)]
+async def _missing_arguments(trial: _Trial) -> Check:
+    inputs = [
+        (name, {key: value for key, value in trial.good.items() if key != name})
+        for name in trial.schema.get("required", ())
+    ]
     if not inputs:
-        return skipped("no argument is required")
+        return Check("skipped", "no argument is required")
     return await _all_refused(trial, inputs)
 
 
-async def _wrong_arguments(trial: Trial) -> Check:
-    good = _good_value(trial)
-    inputs: list[tuple[str, Any]] = [("text that is no JSON", "no JSON")]
+async def _wrong_arguments(trial: _Trial) -> Check:
+    inputs: list[tuple[str, Any]] = [("text that is not JSON", "no JSON")]
     anything: list[str] = []
-    for name, others in other_inputs(good, trial.schema):
+    for name in trial.schema.get("properties", {}):
+        others = [{**trial.good, name: other} for other in _OTHER_THINGS]
         refused = [other for other in others if trial.is_refused(other)]
         inputs += [(name, refused[0])] if refused else []
         anything += [] if refused else [name]
     check = await _all_refused(trial, inputs)
     if anything and check.outcome == "passed":
-        return passed(f"{check.reason}; anything is taken for {', '.join(anything)}: give it a type")
+        return Check("passed", f"{check.reason}; anything is taken for {', '.join(anything)}: give it a type")
     return check
 
 
-async def _all_refused(trial: Trial, inputs: list[tuple[str, Any]]) -> Check:
+async def _all_refused(trial: _Trial, inputs: list[tuple[str, Any]]) -> Check:
     for name, given in inputs:
-        reply = await trial.call(given)
-        if reply.code not in ("input_invalid", "input_malformed"):
-            return failed(f"{name}: {reply.text}")
-    return passed(f"refused before it ran: {', '.join(name for name, _ in inputs)}")
+        attempt = await trial.call(given)
+        if attempt.code not in ("input_invalid", "input_malformed"):
+            return Check("failed", f"{name}: {attempt.text}")
+    return Check("passed", f"refused before it ran: {', '.join(name for name, _ in inputs)}")
 
 
-async def _empty_input(trial: Trial) -> Check:
-    reply = await trial.call({})
-    if reply.code == "input_invalid":
-        return passed("refused before it ran")
-    return _answered(reply)
+async def _empty_input(trial: _Trial) -> Check:
+    attempt = await trial.call({})
+    if attempt.code == "input_invalid":
+        return Check("passed", "refused before it ran")
+    return _answered(attempt)
 
 
-async def _huge_input(trial: Trial) -> Check:
-    for name, given in huge_inputs(_good_value(trial), trial.schema):
+async def _huge_input(trial: _Trial) -> Check:
+    for name in trial.schema.get("properties", {}) or ("text",):
+        given = {**trial.good, name: "x" * _HUGE_CHARACTERS}
         if not trial.is_refused(given):
             check = _answered(await trial.call(given))
-            return Check(check.outcome, f"{HUGE_CHARACTERS:,} characters in {name}: {check.reason}")
-    return skipped("no argument takes a long text")
+            return Check(check.outcome, f"{_HUGE_CHARACTERS:,} characters in {name}: {check.reason}")
+    return Check("skipped", "no argument takes a long text")
 
 
-async def _slow_drain(trial: Trial) -> Check:
+async def _slow_drain(trial: _Trial) -> Check:
     """Its output is read with pauses, so that it waits for its reader."""
-    if not trial.good or not trial.first:
-        return _nothing_good()
-    calling = asyncio.ensure_future(trial.call(trial.good.value))
+    if trial.first is None:
+        return _NO_ANSWER
+    calling = asyncio.ensure_future(trial.call(trial.good))
     while not calling.done():
         time.sleep(_SLOWNESS_SECONDS)  # noqa: ASYNC251 - the loop is the reader that is to be slow
         await asyncio.sleep(0)
     return _like_the_first(trial.first, await calling)
 
 
-async def _timeout(trial: Trial) -> Check:
+async def _timeout(trial: _Trial) -> Check:
     """With half of the time that it needs, or hardly any, it is answered for and ended."""
-    if not trial.good or not trial.first:
-        return _nothing_good()
+    if trial.first is None:
+        return _NO_ANSWER
     half = min(trial.first.seconds / 2, trial.declared.timeout)
     for limit in (max(half, _SHORTEST_LIMIT_SECONDS), _SHORTEST_LIMIT_SECONDS):
-        reply = await trial.call(trial.good.value, timeout=limit, ahead=False)
-        told = f"limit {duration(limit)}, answered after {duration(reply.seconds)}"
-        if reply.seconds > limit + _NEAR_SECONDS:
-            return failed(told)
-        if reply.code == "timeout":
-            return passed(told)
-        if reply.code != trial.first.code:
-            return failed(f"{told}: {reply.text}")
-    return skipped("it answers too fast to be timed")
+        attempt = await trial.call(trial.good, timeout=limit, ahead=False)
+        times = f"limit {duration(limit)}, answered after {duration(attempt.seconds)}"
+        if attempt.seconds > limit + _NEAR_SECONDS:
+            return Check("failed", times)
+        if attempt.code == "timeout":
+            return Check("passed", times)
+        if attempt.code != trial.first.code:
+            return Check("failed", f"{times}: {attempt.text}")
+    return Check("skipped", "it answers too fast to be timed")
 
 
-async def _noise(trial: Trial) -> Check:
-    if not trial.first or trial.first.error:
-        return _nothing_good()
+async def _noise(trial: _Trial) -> Check:
+    if trial.first is None or trial.first.error:
+        return _NO_ANSWER
     remarks = [block["text"] for block in trial.first.result["content"][1:] if "text" in block]
     if remarks:
-        return failed(one_line(f"{remarks[0]} Standard output is for the answer alone."))
+        return Check("failed", one_line(f"{remarks[0]} Standard output is for the answer alone."))
     answer = trial.first.result["content"][0]
     if "json" in answer:
-        return passed("one JSON value")
+        return Check("passed", "one JSON value")
     if _has_json_inside(str(answer.get("text", ""))):
-        return failed("JSON with other lines around it: standard output is for the answer alone.")
-    return passed("one text")
+        return Check("failed", "JSON with other lines around it: standard output is for the answer alone.")
+    return Check("passed", "one text")
 
 
 def _has_json_inside(text: str) -> bool:
@@ -260,38 +313,36 @@ def _is_json(text: str) -> bool:
         return False
 
 
-def _like_the_first(first: Reply, reply: Reply) -> Check:
-    if reply.code != first.code:
-        return failed(reply.text)
-    return passed(reply.text if reply.error is None else f"the same error as before ({reply.code})")
+def _like_the_first(first: _Attempt, attempt: _Attempt) -> Check:
+    if attempt.code != first.code:
+        return Check("failed", attempt.text)
+    same = f"the same error as before ({attempt.code})"
+    return Check("passed", same if attempt.error else attempt.text)
 
 
-def _answered(reply: Reply) -> Check:
+def _answered(attempt: _Attempt) -> Check:
     """An error of the tool's own is an answer too."""
-    if reply.error is None:
-        return passed(reply.text)
-    return passed(f"the tool refused it ({reply.code})") if reply.code in OWN_CODES else failed(reply.text)
+    if attempt.error and attempt.code in OWN_CODES:
+        return Check("passed", f"the tool refused it ({attempt.code})")
+    return Check("failed" if attempt.error else "passed", attempt.text)
 
 
-def _nothing_good() -> Check:
-    return skipped("there was no good answer to begin with")
+def _survivors(trial: _Trial) -> Check:
+    from strands_cli.sandbox import tree
 
-
-def _good_value(trial: Trial) -> dict[str, Any]:
-    return trial.good.value if trial.good else {}
-
-
-def _survivors(trial: Trial) -> Check:
-    """After its loop has ended, and with it what was started ahead."""
     deadline = time.monotonic() + _SURVIVAL_SECONDS
-    left = trial.survivors()
-    while left and time.monotonic() < deadline:
-        time.sleep(0.02)
-        left = trial.survivors()
-    return failed(f"still running: {', '.join(map(str, left))}") if left else passed("nothing is left")
+    proc = tree.open_proc()
+    try:
+        while (left := tree.bearers(f"{_MARK}={trial.mark}", proc)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+    finally:
+        os.close(proc)
+    if left:
+        return Check("failed", f"still running: {', '.join(map(str, left))}")
+    return Check("passed", "nothing is left")
 
 
-CHECKS: dict[str, Callable[[Trial], Awaitable[Check]]] = {
+_CHECKS: dict[str, Callable[[_Trial], Awaitable[Check]]] = {
     "good input": _good_input,
     "second call": _second_call,
     "missing arguments": _missing_arguments,
@@ -302,21 +353,119 @@ CHECKS: dict[str, Callable[[Trial], Awaitable[Check]]] = {
     "timeout": _timeout,
     "noise on stdout": _noise,
 }
-SURVIVORS = "survivors"
 
 
-def run_checks(trial: Trial) -> Iterator[tuple[str, Check]]:
-    """Every check with its outcome, in the order of the table."""
-    from strands_cli.cli.loops import run_async
-    from strands_cli.toolkit.requirements import missing_requirements
+# --- Inputs made from a schema -----------------------------------------------------------------------------
 
-    if missing := missing_requirements(trial.declared.needs):
-        for name in (*CHECKS, SURVIVORS):
-            yield name, skipped(f"the tool is unavailable here: {'; '.join(missing)}")
-        return
-    yield from run_async(_all_checks(trial))
-    yield SURVIVORS, _survivors(trial)
+_DEEPEST = 8
+_FORMATS = {
+    "date": "2024-02-29",
+    "date-time": "2024-02-29T12:00:00Z",
+    "time": "12:00:00Z",
+    "email": "ada@example.com",
+    "uri": "https://example.com/",
+    "uuid": "12345678-1234-4234-8234-123456789abc",
+    "ipv4": "192.0.2.1",
+    "hostname": "example.com",
+}
 
 
-async def _all_checks(trial: Trial) -> list[tuple[str, Check]]:
-    return [(name, await check(trial)) for name, check in CHECKS.items()]
+class Example(msgspec.Struct, frozen=True):
+    value: Any
+    is_invented: bool
+    """Whether some of it is made from a type alone, and so may mean nothing to the tool."""
+
+
+def good_input(schema: dict[str, Any]) -> Example:
+    """An input from `examples`, defaults and enums, and only then from types."""
+    return _example(schema, schema, 0)
+
+
+def _example(schema: Any, root: dict[str, Any], depth: int) -> Example:
+    schema = _resolved(schema, root)
+    for key in ("examples", "enum"):
+        if isinstance(schema.get(key), list) and schema[key]:
+            return Example(schema[key][0], False)
+    for key in ("const", "default"):
+        if key in schema:
+            return Example(schema[key], False)
+    for key in ("oneOf", "anyOf"):
+        if schema.get(key) and depth < _DEEPEST:
+            rest = {name: value for name, value in schema.items() if name != key}
+            return _example(_merged(rest, _resolved(schema[key][0], root)), root, depth + 1)
+    if schema.get("allOf") and depth < _DEEPEST:
+        whole = {name: value for name, value in schema.items() if name != "allOf"}
+        for part in schema["allOf"]:
+            whole = _merged(whole, _resolved(part, root))
+        return _example(whole, root, depth + 1)
+    return _invented(schema, root, depth)
+
+
+def _invented(schema: dict[str, Any], root: dict[str, Any], depth: int) -> Example:
+    kinds = schema.get("type", "object" if "properties" in schema else "string")
+    kind = kinds[0] if isinstance(kinds, list) and kinds else kinds
+    if kind == "object":
+        return _object(schema, root, depth)
+    if kind == "array":
+        count = schema.get("minItems", 1) if depth < _DEEPEST else 0
+        item = _example(schema.get("items", {}), root, depth + 1) if count else Example(None, False)
+        return Example([item.value] * count, item.is_invented)
+    if kind in ("integer", "number"):
+        return Example(_number(schema), True)
+    if kind == "boolean":
+        return Example(False, False)
+    return Example(None, False) if kind == "null" else Example(_text(schema), True)
+
+
+def _object(schema: dict[str, Any], root: dict[str, Any], depth: int) -> Example:
+    """What is required, and what has examples of its own."""
+    value: dict[str, Any] = {}
+    is_invented = False
+    properties = schema.get("properties", {})
+    names = [name for name in properties if name in schema.get("required", ())]
+    names += [
+        name
+        for name, part in properties.items()
+        if name not in names and isinstance(part, dict) and part.get("examples")
+    ]
+    for name in names if depth < _DEEPEST else ():
+        made = _example(properties[name], root, depth + 1)
+        value[name] = made.value
+        is_invented |= made.is_invented
+    return Example(value, is_invented)
+
+
+def _number(schema: dict[str, Any]) -> Any:
+    step = schema.get("multipleOf", 1)
+    if "exclusiveMinimum" in schema:
+        return schema["exclusiveMinimum"] + step
+    for key in ("minimum", "maximum"):
+        if key in schema:
+            return schema[key]
+    return schema["exclusiveMaximum"] - step if "exclusiveMaximum" in schema else step
+
+
+def _text(schema: dict[str, Any]) -> str:
+    text = _FORMATS.get(schema.get("format", ""), "text")
+    text = text.ljust(schema.get("minLength", 0), "x")
+    return text[: schema["maxLength"]] if "maxLength" in schema else text
+
+
+def _resolved(schema: Any, root: dict[str, Any]) -> dict[str, Any]:
+    """The schema that a local `$ref` means; of any other, what stands beside it."""
+    for _ in range(_DEEPEST):
+        if not isinstance(schema, dict):
+            return {}
+        target = local_target(schema.get("$ref"), root)
+        if not isinstance(target, dict):
+            return schema
+        schema = _merged({name: value for name, value in schema.items() if name != "$ref"}, target)
+    return {}
+
+
+def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    merged = {**one, **other}
+    if "properties" in merged:
+        merged["properties"] = {**one.get("properties", {}), **other.get("properties", {})}
+        merged["required"] = [*one.get("required", ()), *other.get("required", ())]
+    return merged

@@ -1,8 +1,27 @@
-"""What a new plugin consists of, in each language: one tool that greets."""
+"""`strands plugin new`: what a new plugin consists of, in each language, and how it is written."""
 
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import click
 import msgspec
 
-TOOL = "greet"
+from strands_cli.cli.output import print_note, print_warning
+from strands_cli.cli.plugin.installation import staging
+from strands_cli.errors import SpecError, UnsupportedError, UsageError
+from strands_cli.plugins.contents import digests
+from strands_cli.plugins.manifest import manifest_schema
+from strands_cli.plugins.places import MANIFEST_NAME, plugin_roots
+from strands_cli.plugins.reading import read_plugin
+from strands_cli.settings import load_settings
+from strands_cli.toolkit.info import name_problem
+from strands_cli.toolkit.requirements import missing_requirements
+
+_TOOL = "greet"
 
 _BASH = r"""#!/bin/bash
 # JSON comes on standard input, JSON goes to standard output, and everything else to standard error.
@@ -106,7 +125,7 @@ class Starter(msgspec.Struct, frozen=True, kw_only=True):
     """A command that makes the executable, in the plugin's directory."""
 
 
-STARTERS = {
+_STARTERS = {
     "python": Starter(
         path="cli-tools/greet.py", files={"cli-tools/greet.py": _PYTHON}, binaries=("python3",)
     ),
@@ -120,7 +139,7 @@ STARTERS = {
 }
 
 
-def manifest_of(name: str, starter: Starter) -> dict[str, object]:
+def _manifest_of(name: str, starter: Starter) -> dict[str, object]:
     """The `plugin.json` of a new plugin."""
     requires = {"requires": {"binaries": list(starter.binaries)}} if starter.binaries else {}
     return {
@@ -129,7 +148,7 @@ def manifest_of(name: str, starter: Starter) -> dict[str, object]:
         "description": "Says hello.",
         "cli_tools": [
             {
-                "name": TOOL,
+                "name": _TOOL,
                 "path": starter.path,
                 "description": "Greet somebody by name. Say here what the tool does: the model reads it.",
                 "parameters": {
@@ -151,16 +170,87 @@ def manifest_of(name: str, starter: Starter) -> dict[str, object]:
     }
 
 
-def readme_of(name: str, starter: Starter) -> str:
+def _readme_of(name: str, starter: Starter) -> str:
     build = "\n`make` builds it again after a change of its source.\n" if starter.build else ""
     return f"""# {name}
 
-A plugin with one tool, `{name}__{TOOL}`. `plugin.json` says what it takes, answers and may touch.
+A plugin with one tool, `{name}__{_TOOL}`. `plugin.json` says what it takes, answers and may touch.
 {build}
     strands plugin validate .
     strands plugin test .
-    strands tool call {name}__{TOOL} name=Ada
+    strands tool call {name}__{_TOOL} name=Ada
 
 `strands plugin test` calls each tool with the `examples` of its parameters, in a copy of `fixtures/` if there
 is such a directory here: put files there that the tool reads.
 """
+
+
+# --- The command -------------------------------------------------------------------------------------------
+
+_BUILD_SECONDS = 60
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--language", type=click.Choice([*_STARTERS]), default="python", show_default=True, help="Of its tool."
+)
+def new(name: str, language: str) -> None:
+    """Create a plugin in this project's plugins/, with a tool that works."""
+    pattern = manifest_schema()["properties"]["name"]["pattern"]
+    if not re.search(pattern, name) or name_problem(f"{name}__{_TOOL}"):
+        raise UsageError(
+            f"{name!r} cannot be the name of a plugin.",
+            hint="Use letters, digits, '-' and '_', with a letter or digit first, and at most 57 of them.",
+        )
+    settings, starter = load_settings(), _STARTERS[language]
+    place = plugin_roots(settings)["project"] / name
+    if os.path.lexists(place):
+        raise UsageError(f"{place} is there already; nothing was written.", hint="Choose another name.")
+    with staging(place.parent) as stage:
+        made = stage / name
+        _write(made, name, starter)
+        reading = read_plugin(made)
+        if reading.plugin is None:
+            raise SpecError("The new plugin is not in order.", issues=reading.issues)
+        made.rename(place)
+    for path in digests(place):
+        click.echo(str((place / path).relative_to(settings.project)))
+    if missing := missing_requirements({"binaries": list(starter.binaries)}):
+        print_warning(f"It cannot be called here: {'; '.join(missing)}.")
+    print_note(f"Try it: strands tool call {name}__{_TOOL} name=Ada")
+
+
+def _write(place: Path, name: str, starter: Starter) -> None:
+    manifest = json.dumps(_manifest_of(name, starter), indent=2) + "\n"
+    files = {MANIFEST_NAME: manifest, "README.md": _readme_of(name, starter), **starter.files}
+    for path, text in files.items():
+        file = place / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+        if path == starter.path:
+            file.chmod(0o755)
+    if not starter.build:
+        return
+    compiler = shutil.which(starter.build[0])
+    if compiler is None:
+        raise UnsupportedError(
+            f"There is no {starter.build[0]!r} on the PATH, so nothing was written.",
+            hint="Install a C compiler, or choose another --language.",
+        )
+    (place / starter.path).parent.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [compiler, *starter.build[1:]],
+        cwd=place,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=_BUILD_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise UnsupportedError(
+            f"{compiler} failed, so nothing was written: {done.stderr.strip()}",
+            hint="Repair the compiler, or choose another --language.",
+        )

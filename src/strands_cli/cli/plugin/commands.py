@@ -1,0 +1,216 @@
+"""`strands plugin list`, `validate`, `enable` and `disable`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from strands_cli.cli.arguments import json_option
+from strands_cli.cli.output import count, issue_document, print_columns, print_issues, print_json, print_note
+from strands_cli.cli.plugin.access import access_document, accesses
+from strands_cli.cli.plugin.fetch import plugin_directory, unportable
+from strands_cli.cli.text import one_line
+from strands_cli.errors import SpecError, StrandsError
+from strands_cli.plugins.finding import Found, find_plugin, find_plugins
+from strands_cli.plugins.manifest import CliTool
+from strands_cli.plugins.places import plugin_roots
+from strands_cli.plugins.reading import Plugin, read_plugin, undeclared_executables
+from strands_cli.plugins.state import State, read_state, write_state
+from strands_cli.settings import load_settings
+from strands_cli.toolkit.requirements import missing_requirements
+
+
+class PluginName(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases only
+    """A plugin of this project or of the user; the shell completes names."""
+
+    name = "plugin"
+
+    def shell_complete(
+        self,
+        ctx: click.Context,
+        param: click.Parameter,
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        try:
+            found = find_plugins(load_settings())
+        except (StrandsError, OSError):  # the shell is no place to say what is wrong
+            return []
+        return [
+            CompletionItem(
+                one.name, help=one.reading.plugin.manifest.description if one.reading.plugin else ""
+            )
+            for one in found
+            if one.name.startswith(incomplete)
+        ]
+
+
+# --- list --------------------------------------------------------------------------------------------------
+
+
+@click.command("list")
+@click.option("--verbose", "-v", is_flag=True, help="Show tools with their files, limits and access.")
+@json_option
+def list_plugins(verbose: bool, as_json: bool) -> None:
+    """List every plugin, its tools and its state. Nothing of a plugin is run."""
+    settings = load_settings()
+    found = find_plugins(settings)
+    if as_json:
+        print_json({"plugins": [_plugin_document(one) for one in found]})
+        return
+    if not found:
+        places = " or ".join(str(root) for root in plugin_roots(settings).values())
+        print_note(f"There are no plugins in {places}. 'strands plugin new NAME' makes one.")
+    if verbose:
+        for one in found:
+            _print_whole(one)
+    else:
+        print_columns([_row(one) for one in found], indent="")
+    for one in found:
+        print_issues(one.reading.issues, err=True)
+
+
+def _approval_state(found: Found) -> str:
+    """`approved`, `changed`, or `unlocked` where no lock names the plugin and it is trusted as it is."""
+    if found.approval is None:
+        return "unlocked"
+    return "changed" if found.approval.changes else "approved"
+
+
+def _row(found: Found) -> tuple[str, ...]:
+    plugin = found.reading.plugin
+    last = count(len(found.reading.issues), "problem")
+    if plugin:
+        tools = ", ".join(tool.name for tool in plugin.manifest.cli_tools)
+        last = f"{count(len(plugin.manifest.cli_tools), 'tool')}: {tools}" if tools else "no tools"
+    version = plugin.manifest.version if plugin else "-"
+    switch = "enabled" if found.is_enabled else "disabled"
+    return (one_line(found.name), version, found.owner, switch, _approval_state(found), last)
+
+
+def _print_whole(found: Found) -> None:
+    plugin, approval = found.reading.plugin, found.approval
+    version = f" {plugin.manifest.version}" if plugin else ""
+    switch = "enabled" if found.is_enabled else "disabled"
+    click.secho(f"{one_line(found.name)}{version}", bold=True, nl=False)
+    click.echo(f"  {found.owner}, {switch}, {_approval_state(found)}  {found.place}")
+    if plugin and plugin.manifest.description:
+        click.echo(f"  {one_line(plugin.manifest.description)}")
+    if approval and approval.approved.source:
+        approved = approval.approved
+        click.echo(f"  from {' '.join(filter(None, (approved.source, approved.ref, approved.commit[:12])))}")
+    if approval and approval.changes:
+        click.echo(f"  changed since it was approved, so it does not run: {one_line(str(approval.changes))}")
+        click.echo(f"  'strands plugin update {one_line(found.name)}' shows and approves it.")
+    if not plugin:
+        click.echo(f"  {count(len(found.reading.issues), 'problem')}")
+        return
+    for tool in plugin.manifest.cli_tools:
+        missing = missing_requirements(tool.needs)
+        remark = f"  [unavailable: {'; '.join(missing)}]" if missing else ""
+        click.echo(f"  {plugin.manifest.tool_id(tool)}  {one_line(tool.path)}  {_limits(tool)}{remark}")
+        for access in accesses(plugin.manifest, tool):
+            click.echo(f"    {one_line(access)}")
+    for path in undeclared_executables(plugin):
+        click.echo(f"  undeclared executable, no tool: {one_line(path)}")
+
+
+def _limits(tool: CliTool) -> str:
+    idle = f", silent for {tool.idle_timeout:g} s at most" if tool.idle_timeout else ""
+    retries = f", {tool.retries} retries" if tool.retries else ""
+    mode = "" if tool.mode == "call" else f", {tool.mode}"
+    return f"{tool.timeout:g} s{idle}, {tool.memory_bytes / 1024**2:.0f} MB{retries}{mode}"
+
+
+def _plugin_document(found: Found) -> dict[str, Any]:
+    plugin, approval = found.reading.plugin, found.approval
+    return {
+        "name": found.name,
+        "version": plugin.manifest.version if plugin else None,
+        "description": plugin.manifest.description if plugin else "",
+        "owner": found.owner,
+        "place": str(found.place),
+        "enabled": found.is_enabled,
+        "approval": _approval_state(found),
+        "changes": {name: getattr(approval.changes, name) for name in ("added", "changed", "removed")}
+        if approval
+        else None,
+        **{
+            name: getattr(approval.approved, name) if approval else "" for name in ("source", "ref", "commit")
+        },
+        "tools": [_tool_document(plugin, tool) for tool in plugin.manifest.cli_tools] if plugin else [],
+        "undeclared": undeclared_executables(plugin) if plugin else [],
+        "problems": [issue_document(issue) for issue in found.reading.issues],
+    }
+
+
+def _tool_document(plugin: Plugin, tool: CliTool) -> dict[str, Any]:
+    return {
+        "id": plugin.manifest.tool_id(tool),
+        "path": tool.path,
+        "description": tool.description,
+        "mode": tool.mode,
+        "timeout": tool.timeout,
+        "idle_timeout": tool.idle_timeout,
+        "memory": tool.memory_bytes,
+        "access": access_document(plugin.manifest, tool),
+        "unavailable": missing_requirements(tool.needs),
+    }
+
+
+# --- validate ----------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@json_option
+def validate(path: Path, as_json: bool) -> int:
+    """Find every mistake in a plugin, with file, line and pointer.
+
+    PATH is the plugin's directory, or its plugin.json. Nothing of the plugin is run.
+    """
+    place = plugin_directory(path)
+    reading = read_plugin(place)
+    issues = [*reading.issues, *unportable(place, severity="warning")]
+    plugin = reading.plugin
+    if as_json:
+        tools = [plugin.manifest.tool_id(tool) for tool in plugin.manifest.cli_tools] if plugin else []
+        name = plugin.name if plugin else None
+        print_json({"plugin": name, "tools": tools, "issues": [issue_document(issue) for issue in issues]})
+    else:
+        print_issues(issues, err=False)
+        about = f"{plugin.name}: {count(len(plugin.manifest.cli_tools), 'tool')}" if plugin else str(place)
+        print_note(f"{about}, {count(len(issues), 'issue')}.")
+    return SpecError.exit_code if any(issue.severity == "error" for issue in issues) else 0
+
+
+# --- enable and disable ------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("name", type=PluginName())
+def enable(name: str) -> None:
+    """Switch a plugin on again."""
+    found = find_plugin(name, load_settings())
+    if found.is_enabled:
+        click.echo(f"{found.name} is enabled already.")
+        return
+    forget_switch(str(found.place.resolve()))
+    click.echo(f"{found.name} is enabled.")
+
+
+@click.command()
+@click.argument("name", type=PluginName())
+def disable(name: str) -> None:
+    """Switch a plugin off: its tools are gone for every command and workflow, its files stay."""
+    found = find_plugin(name, load_settings())
+    if not found.is_enabled:
+        click.echo(f"{found.name} is disabled already.")
+        return
+    write_state(State(disabled=(*read_state().disabled, str(found.place.resolve()))))
+    click.echo(f"{found.name} is disabled; 'strands plugin enable {found.name}' switches it on again.")
+
+
+def forget_switch(directory: str) -> None:
+    """Takes the resolved directory of a plugin out of those that are switched off."""
+    write_state(State(disabled=tuple(one for one in read_state().disabled if one != directory)))

@@ -1,0 +1,298 @@
+"""A plugin fetched from its source, a directory or a Git repository, into a directory of our own.
+
+So what is shown is what is taken. Nothing of it is executed.
+"""
+
+import logging
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import urlsplit
+
+import msgspec
+
+from strands_cli.cli.text import clean, one_line
+from strands_cli.errors import Issue, Severity, SpecError, ToolError, UnsupportedError, UsageError
+from strands_cli.plugins.contents import digests
+from strands_cli.plugins.places import MANIFEST_NAME
+from strands_cli.plugins.reading import Plugin, read_plugin
+from strands_cli.plugins.state import Approved
+
+_log = logging.getLogger("strands_cli.plugins.git")
+
+# --- Where it comes from -----------------------------------------------------------------------------------
+
+_PROTOCOLS = ("https", "ssh", "git", "file")
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
+_SHORT_SSH = re.compile(r"[\w.-]+@[\w.-]+:(?!/?/)")
+"""`git@host:owner/repository.git`"""
+_REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+@=-]*")
+_FORMS = "Write URL, URL@REF, or URL@REF#DIRECTORY."
+
+
+class PluginSource(msgspec.Struct, frozen=True, kw_only=True):
+    place: str
+    """A directory, absolute, or the URL of a repository."""
+    is_repository: bool = False
+    ref: str = ""
+    """A branch, a tag or a commit; the repository's own choice where it is empty."""
+    directory: str = ""
+    """Where the plugin lies in the repository."""
+
+    def __str__(self) -> str:
+        ref = f"@{self.ref}" if self.ref else ""
+        directory = f"#{self.directory}" if self.directory else ""
+        return f"{self.place}{ref}{directory}"
+
+    def approved(self, files: dict[str, str], commit: str, lock: Path, owner: str) -> Approved:
+        """The entry of a lock. A project's lock goes to other machines, so paths in it are relative."""
+        place = self.place
+        if not self.is_repository and owner == "project":
+            place = os.path.relpath(place, lock.parent.resolve())
+        source = f"{place}#{self.directory}" if self.directory else place
+        return Approved(files=files, source=source, ref=self.ref, commit=commit)
+
+
+def source_from(text: str) -> PluginSource:
+    """What a person wrote: a directory, or a URL."""
+    if not _URL.match(text) and (not _SHORT_SSH.match(text) or Path(text).exists()):
+        return PluginSource(place=str(Path(text).expanduser().resolve()))
+    address, _, directory = text.partition("#")
+    return _repository(*_split_ref(address), directory)
+
+
+def source_in(approved: Approved, lock: Path) -> PluginSource:
+    """What a lock says."""
+    text = approved.source
+    if _URL.match(text) or _SHORT_SSH.match(text):
+        place, _, directory = text.partition("#")
+        return _repository(place, approved.ref, directory)
+    return PluginSource(place=str((lock.parent / text).resolve()))
+
+
+def _split_ref(address: str) -> tuple[str, str]:
+    """The URL and the ref. An `@` before the path belongs to the host, one in a path that exists to it."""
+    scheme = _URL.match(address)
+    if scheme and scheme["scheme"] == "file" and Path(urlsplit(address).path).exists():
+        return address, ""
+    start = address.find("/", scheme.end()) if scheme else address.find(":")
+    place, mark, ref = address[max(start, 0) :].rpartition("@")
+    if start < 0 or not mark:
+        return address, ""
+    if not ref:
+        raise UsageError(f"There is no ref after the '@' of {address}.", hint=_FORMS)
+    return address[:start] + place, ref
+
+
+def _repository(place: str, ref: str, directory: str) -> PluginSource:
+    url = _URL.match(place)
+    scheme = url["scheme"] if url else "ssh"
+    if scheme not in _PROTOCOLS:
+        hint = f"Use one of {', '.join(_PROTOCOLS)}, or a directory."
+        raise UsageError(f"Plugins do not come by {scheme}.", hint=hint)
+    parts = urlsplit(place) if url else None
+    if parts and (parts.password or (parts.username and scheme != "ssh")):
+        raise UsageError(
+            "The URL contains a credential, which would end up in the lock.",
+            hint="Leave it out, and let a credential helper of Git or SSH give it.",
+        )
+    if ref and not _REF.fullmatch(ref):
+        raise UsageError(f"{ref!r} is not a branch, tag or commit.", hint=_FORMS)
+    inside = Path(directory)
+    if inside.is_absolute() or {"..", ".git"} & {*inside.parts}:
+        raise UsageError(f"{directory} is not a directory inside the repository.", hint=_FORMS)
+    return PluginSource(
+        place=place, is_repository=True, ref=ref, directory=inside.as_posix() if directory else ""
+    )
+
+
+# --- Fetched -----------------------------------------------------------------------------------------------
+
+_SHOWN_PLACES = 3
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A plugin as its source has it now."""
+
+    source: PluginSource
+    plugin: Plugin
+    files: dict[str, str]
+    """Its hashes."""
+    commit: str = ""
+
+    @property
+    def directory(self) -> Path:
+        return self.plugin.directory
+
+
+@contextmanager
+def fetched(source: PluginSource) -> Iterator[Candidate]:
+    """The plugin of a source, gone afterwards; SpecError with all its problems where it is not in order."""
+    with TemporaryDirectory(prefix="strands-plugin-") as name:
+        root = Path(name).resolve() / "fetched"
+        if source.is_repository:
+            commit, place, shown = _check_out(source, root), root / source.directory, Path(source.directory)
+            is_inside = place.resolve().is_relative_to(root)  # it may be a link of the repository's
+            if not is_inside or not (place / MANIFEST_NAME).exists():
+                raise _no_plugin(source, root)
+        else:
+            commit, place, shown = "", root, plugin_directory(Path(source.place))
+            _refuse(unportable(shown), source)  # before a pipe is read
+            copy_plugin(shown, root)
+        reading = read_plugin(place)
+        _refuse([_moved(issue, place, shown) for issue in (*unportable(place), *reading.issues)], source)
+        assert reading.plugin is not None
+        yield Candidate(source=source, plugin=reading.plugin, files=digests(place), commit=commit)
+
+
+def plugin_directory(path: Path) -> Path:
+    """The directory that a person means: itself, or that of the manifest."""
+    if path.name == MANIFEST_NAME and path.is_file():
+        return path.parent
+    if not path.is_dir():
+        what = "is not a directory" if path.exists() else "is not there"
+        raise UsageError(f"{path} {what}.", hint=f"Give a directory with a {MANIFEST_NAME}.")
+    return path
+
+
+def _refuse(issues: list[Issue], source: PluginSource) -> None:
+    if issues:
+        raise SpecError(f"The plugin of {source} is not in order.", issues=issues)
+
+
+def _moved(issue: Issue, place: Path, shown: Path) -> Issue:
+    """The same issue, about the source and not about our copy."""
+    file = Path(issue.file)
+    inside = file.relative_to(place) if file.is_relative_to(place) else file
+    return msgspec.structs.replace(issue, file=str(shown / inside))
+
+
+def _no_plugin(source: PluginSource, root: Path) -> SpecError:
+    found = sorted(file.parent.relative_to(root).as_posix() for file in root.glob(f"**/{MANIFEST_NAME}"))
+    where = source.directory or "its root"
+    if found:
+        named = ", ".join(f"#{place}" for place in found[:_SHOWN_PLACES] if place != ".") or "no directory"
+        hint = f"Plugins lie elsewhere in it: add {named} to the URL."
+    else:
+        hint = f"A plugin is a directory with a {MANIFEST_NAME}."
+    return SpecError(f"{source} has no {MANIFEST_NAME} in {where}.", hint=hint)
+
+
+# --- Copies ------------------------------------------------------------------------------------------------
+
+_LINK, _SPECIAL = "link:", "special"
+
+
+def copy_plugin(origin: Path, target: Path) -> None:
+    """What the hashes of a plugin stand for: no repository, no caches, no empty directories."""
+    target.mkdir()
+    for name, digest in digests(origin).items():
+        copied = target / name
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        if digest.startswith(_LINK):
+            copied.symlink_to(digest.removeprefix(_LINK))
+        else:
+            shutil.copyfile(origin / name, copied)
+            is_executable = (origin / name).stat().st_mode & 0o111
+            copied.chmod(0o755 if is_executable else 0o644)
+
+
+def unportable(directory: Path, *, severity: Severity = "error") -> list[Issue]:
+    """What in a plugin would be something else in another place."""
+    root = directory.resolve()
+    remedy = "Take it out, or put a copy of the file in its place: it is refused where it is added."
+    issues: list[Issue] = []
+    for name, digest in digests(root).items():
+        target = digest.removeprefix(_LINK)
+        if digest == _SPECIAL:
+            reason = "This is neither a file nor a link."
+        elif target != digest and not _stays_inside(root, name, target):
+            reason = f"This link leads out of the plugin, to {one_line(target)}."
+        else:
+            continue
+        file = one_line(str(directory / name))
+        issues.append(Issue(file=file, reason=reason, remediation=remedy, severity=severity))
+    return issues
+
+
+def _stays_inside(root: Path, name: str, target: str) -> bool:
+    try:
+        return not Path(target).is_absolute() and (root / name).resolve().is_relative_to(root)
+    except (OSError, RuntimeError):  # a circle of links
+        return False
+
+
+# --- Git, as a program -------------------------------------------------------------------------------------
+
+_FETCH_SECONDS = 300.0
+_SAFE = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.autocrlf=false",  # the same commit has the same hashes everywhere
+    "submodule.recurse=false",
+    "advice.detachedHead=false",
+)
+_OF_ANOTHER_REPOSITORY = frozenset(
+    {
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_COUNT",
+        "GIT_CONFIG_PARAMETERS", "GIT_DIR", "GIT_INDEX_FILE", "GIT_NAMESPACE", "GIT_OBJECT_DIRECTORY",
+        "GIT_PREFIX", "GIT_SHALLOW_FILE", "GIT_TEMPLATE_DIR", "GIT_WORK_TREE",
+    }
+)  # fmt: skip
+"""What Git's own hooks find in their environment, and what would lead us to their repository."""
+
+
+def _check_out(source: PluginSource, directory: Path) -> str:
+    """The files of a source in a new directory; the answer is the commit."""
+    _git(source, "init", "--quiet", "--template=", str(directory))
+    depth = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules")
+    _git(source, "-C", str(directory), "fetch", *depth, "--", source.place, source.ref or "HEAD")
+    _git(source, "-C", str(directory), "checkout", "--quiet", "--detach", "FETCH_HEAD")
+    return _git(source, "-C", str(directory), "rev-parse", "HEAD").strip()
+
+
+def _git(source: PluginSource, *arguments: str) -> str:
+    argv = ["git", *(part for setting in _SAFE for part in ("-c", setting)), *arguments]
+    _log.debug("runs %s", argv)
+    kept = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY}
+    ours = {"GIT_ALLOW_PROTOCOL": ":".join(_PROTOCOLS), "GIT_TERMINAL_PROMPT": "0"}
+    try:
+        # In a session of its own it has no terminal to ask for a password.
+        process = subprocess.Popen(
+            argv,
+            env={**kept, **ours, "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        raise UnsupportedError(
+            "There is no 'git' on the PATH.", hint="Install Git, or add the plugin from a directory."
+        ) from None
+    with process, ExitStack() as undo:
+        undo.callback(_end_group, process.pid)
+        try:
+            out, err = process.communicate(timeout=_FETCH_SECONDS)
+        except subprocess.TimeoutExpired:
+            reason = f"{source} was not fetched within {_FETCH_SECONDS:.0f} s."
+            raise ToolError(reason, code="network", hint="Try it again later.") from None
+        undo.pop_all()
+    if process.returncode != 0:
+        reason = clean(err.decode("utf-8", "replace")).strip() or f"exit code {process.returncode}"
+        hint = "Look at the URL, and whether 'git ls-remote' reaches it."
+        if source.ref and ("find remote ref" in reason or "not our ref" in reason):
+            hint = f"The repository has no branch, tag or whole commit {source.ref!r}."
+        raise ToolError(f"{source} cannot be fetched: {reason}", code="network", hint=hint)
+    return out.decode("utf-8", "replace")
+
+
+def _end_group(leader: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)

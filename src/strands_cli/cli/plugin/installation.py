@@ -1,0 +1,321 @@
+"""`strands plugin add`, `update` and `remove`: plugins put into place, replaced and taken away.
+
+Each is one step, together with the plugin's entry in the lock. The lock is written first. Whoever is ended
+between the two leaves a plugin that differs from its lock, which is refused until it is approved, never one
+that nobody approved.
+"""
+
+import ctypes
+import errno
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+
+import click
+import msgspec
+
+from strands_cli.cli.output import exit_code_of, print_error, print_note, print_warning
+from strands_cli.cli.plugin.access import ask, show_access, show_files, show_plugin, show_texts
+from strands_cli.cli.plugin.commands import PluginName, forget_switch
+from strands_cli.cli.plugin.fetch import Candidate, copy_plugin, fetched, source_from, source_in
+from strands_cli.cli.text import one_line
+from strands_cli.errors import SpecError, StrandsError, UsageError
+from strands_cli.plugins.contents import digests
+from strands_cli.plugins.finding import Approval, Found, find_plugin, find_plugins
+from strands_cli.plugins.places import plugin_roots
+from strands_cli.plugins.state import (
+    Approved,
+    Changes,
+    Lock,
+    changes_since,
+    lock_files,
+    lock_key,
+    read_lock,
+    write_lock,
+)
+from strands_cli.settings import Settings, load_settings
+
+_yes_option = click.option("--yes", "-y", is_flag=True, help="Approve without being asked.")
+
+
+@click.command()
+@click.argument("source", metavar="PATH|URL[@REF][#DIRECTORY]")
+@click.option("--user", is_flag=True, help="Add it for you in every project, not for this project.")
+@_yes_option
+def add(source: str, user: bool, yes: bool) -> None:
+    """Add a plugin from a directory or a Git repository.
+
+    What it contains and what it asks for is shown first. What you approve is copied, and its hashes are
+    written to strands-plugins.lock: if a file changes, its tools do not run until you approve that too.
+    """
+    settings = load_settings()
+    owner = "user" if user else "project"
+    if owner not in plugin_roots(settings):
+        raise UsageError("There is no home directory for a user's plugins.", hint="Set XDG_CONFIG_HOME.")
+    with fetched(source_from(source)) as candidate:
+        name = candidate.plugin.name
+        place = plugin_roots(settings)[owner] / name
+        _refuse_known(name, place, owner, settings)
+        show_plugin(candidate.plugin, candidate.files, str(candidate.source))
+        ask(f"Add {name}, and let its tools run with this access?", yes=yes)
+        lock = _lock_of(owner, settings)
+        approved = candidate.source.approved(candidate.files, candidate.commit, lock, owner)
+        _put_plugin(candidate.directory, place, lock, approved)
+    click.echo(f"Added {name} {candidate.plugin.manifest.version}: {place}")
+
+
+def _refuse_known(name: str, place: Path, owner: str, settings: Settings) -> None:
+    for found in find_plugins(settings):
+        if name not in (found.name, found.place.name):
+            continue
+        if found.owner == owner:
+            hint = f"'strands plugin update {name}' shows what is new in its source, and takes it."
+            raise UsageError(f"There is a plugin {name} already: {found.place}.", hint=hint)
+        first = "this one" if owner == "project" else f"{found.place}"
+        print_warning(
+            f"There is a plugin {name} of the {found.owner} too; where both have a tool, {first} counts."
+        )
+    if os.path.lexists(place):
+        raise UsageError(f"{place} is there already, and is not a plugin.", hint="Move it away.")
+
+
+@click.command()
+@click.argument("name", type=PluginName(), required=False)
+@click.option("--restore", is_flag=True, help="Give up changes that were made here: take the source's files.")
+@_yes_option
+def update(name: str | None, restore: bool, yes: bool) -> int:
+    """Show what has changed in a plugin, and approve it; without NAME, in every plugin that was added.
+
+    A plugin is fetched again from where it was added from. One that was changed here since it was approved
+    is approved as it is now, or with --restore made again what its source has.
+    """
+    settings = load_settings()
+    if name is not None:
+        _update(find_plugin(name, settings), settings, restore=restore, yes=yes)
+        return 0
+    locked = [found for found in find_plugins(settings) if found.approval]
+    if not locked:
+        print_note("No plugin is locked: 'strands plugin add' locks what it adds.")
+    status = 0
+    for found in locked:
+        try:
+            _update(found, settings, restore=restore, yes=yes)
+        except StrandsError as error:  # the others are not its fault
+            print_error(error, as_json=False)
+            status = exit_code_of(error)
+    return status
+
+
+def _update(found: Found, settings: Settings, *, restore: bool, yes: bool) -> None:
+    approval = found.approval
+    if approval is None or (approval.changes and not restore):
+        _approve(found, settings, yes=yes)
+    elif approval.approved.source:
+        with fetched(source_in(approval.approved, approval.lock)) as candidate:
+            _replace(found, approval, candidate, yes=yes)
+    elif approval.changes:
+        raise UsageError(
+            f"Nobody knows where {found.name} came from.", hint="Leave --restore out to approve it as it is."
+        )
+    else:
+        click.echo(f"{found.name} is as it was approved.")
+
+
+def _approve(found: Found, settings: Settings, *, yes: bool) -> None:
+    """Approves a plugin as it lies there."""
+    plugin, approval = found.reading.plugin, found.approval
+    if plugin is None:
+        raise SpecError(f"The plugin {found.name} is not in order.", issues=found.reading.issues)
+    files = digests(plugin.directory)
+    lock, approved = _lock_of(found.owner, settings), Approved(files=files)
+    if approval:
+        print_note(f"{found.name} was changed here since it was approved:")
+        show_files(approval.changes)
+        _show_changes(found, approval)
+        # It is no longer what a commit has.
+        lock, approved = approval.lock, msgspec.structs.replace(approval.approved, files=files, commit="")
+    show_plugin(plugin, files, "")
+    ask(f"Approve {found.name} as it is now?", yes=yes)
+    with _entry(found.place, lock, approved):
+        pass  # the files stay where they are
+    click.echo(f"Approved {found.name} {plugin.manifest.version}.")
+
+
+def _show_changes(found: Found, approval: Approval) -> None:
+    """What changed inside the files since they were approved, as far as the source still has those."""
+    changes, approved = approval.changes, approval.approved
+    if not approved.source:
+        print_note("  The lines are not shown: nobody knows where it came from.")
+        return
+    try:
+        with fetched(source_in(approved, approval.lock)) as candidate:
+            same = tuple(
+                name for name in changes.changed if candidate.files.get(name) == approved.files[name]
+            )
+            comparable = Changes(added=changes.added, changed=same, removed=())
+            show_texts(comparable, candidate.directory, found.place, ("approved", "now"))
+    except StrandsError as error:  # it can be approved without its source
+        print_note(f"  The lines are not shown, since the source is not there: {one_line(error.message)}")
+
+
+def _replace(found: Found, approval: Approval, candidate: Candidate, *, yes: bool) -> None:
+    """Puts what the source has now in the place of a plugin."""
+    old, new = found.reading.plugin, candidate.plugin
+    if new.name != found.name:
+        raise UsageError(
+            f"{candidate.source} is now called {new.name}, not {found.name}.",
+            hint="Remove the one and add the other.",
+        )
+    changes = changes_since(Approved(files=digests(found.place.resolve())), candidate.directory)
+    if not changes:
+        click.echo(f"{found.name} is up to date.")
+        return
+    commits = ""
+    if candidate.commit:
+        commits = f" ({approval.approved.commit[:12] or '?'} → {candidate.commit[:12]})"
+    versions = f"{old.manifest.version if old else '?'} → {new.manifest.version}"
+    print_note(f"{found.name} {versions}, from {one_line(str(candidate.source))}{commits}")
+    show_files(changes)
+    show_access(old, new)
+    show_texts(changes, found.place, candidate.directory)
+    ask(f"Replace {found.name}, and let its tools run with this access?", yes=yes)
+    approved = msgspec.structs.replace(approval.approved, files=candidate.files, commit=candidate.commit)
+    _put_plugin(candidate.directory, found.place, approval.lock, approved)
+    click.echo(f"Updated {found.name} to {new.manifest.version}.")
+
+
+@click.command()
+@click.argument("name", type=PluginName())
+@_yes_option
+def remove(name: str, yes: bool) -> None:
+    """Remove a plugin: its directory, and what the lock says about it. Of a link, the link alone."""
+    settings = load_settings()
+    found = find_plugin(name, settings)
+    print_note(f"{found.place}  ({found.owner}'s)")
+    ask(f"Remove {found.name}?", yes=yes)
+    directory = str(found.place.resolve())
+    lock = found.approval.lock if found.approval else _lock_of(found.owner, settings)
+    with staging(found.place.parent) as stage, ExitStack() as undo:
+        gone = found.place.rename(stage / found.place.name)
+        undo.callback(gone.rename, found.place)
+        with _entry(found.place, lock, None):
+            undo.pop_all()
+    if not found.is_enabled:
+        forget_switch(directory)
+    click.echo(f"Removed {found.name}.")
+
+
+# --- In one step -------------------------------------------------------------------------------------------
+
+_STAGE = ".staging-"
+"""Beside the plugins, so that a rename is enough; names that begin with a dot are nobody's plugin."""
+_STALE_SECONDS = 3600.0
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+def _lock_of(owner: str, settings: Settings) -> Path:
+    """The lock for the plugins of the project, or of the user."""
+    return dict(zip(("project", "user"), lock_files(settings.project), strict=False))[owner]
+
+
+def _put_plugin(directory: Path, place: Path, lock: Path, approved: Approved) -> None:
+    """A copy of a plugin at its place, approved; what was there before is replaced."""
+    with staging(place.parent) as stage:
+        copy = stage / place.name
+        copy_plugin(directory, copy)
+        if digests(copy) != approved.files:
+            raise StrandsError(f"{directory} was changed while it was copied.", hint="Try it again.")
+        with _entry(place, lock, approved):
+            if os.path.lexists(place):
+                _exchange(copy, place)
+            else:
+                copy.rename(place)
+
+
+@contextmanager
+def staging(root: Path) -> Iterator[Path]:
+    """A directory beside the plugins of a root for what is not yet, or no longer, one; gone afterwards."""
+    is_new = not root.exists()
+    root.mkdir(parents=True, exist_ok=True)
+    _sweep(root)
+    stage = Path(mkdtemp(prefix=_STAGE, dir=root))
+    try:
+        yield stage
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+        if is_new and not any(root.iterdir()):
+            root.rmdir()
+
+
+def _sweep(root: Path) -> None:
+    """What commands left behind that were killed."""
+    for stage in root.glob(f"{_STAGE}*"):
+        try:
+            is_stale = stage.lstat().st_mtime < time.time() - _STALE_SECONDS
+        except FileNotFoundError:  # its own command has ended meanwhile
+            continue
+        if is_stale:
+            shutil.rmtree(stage, ignore_errors=True)
+
+
+@contextmanager
+def _entry(place: Path, file: Path, approved: Approved | None) -> Iterator[None]:
+    """Writes what the lock says of a plugin, and takes it back if the rest fails."""
+    key = lock_key(place, file)
+    if key is None:
+        raise UsageError(
+            f"{place} lies outside {file.parent}, so {file.name} cannot name it.",
+            hint="'plugins' must be a directory there, not a link.",
+        )
+    with _alone(file.parent), ExitStack() as undo:
+        before = read_lock(file)
+        if file.exists():
+            undo.callback(write_lock, file, before)
+        else:
+            undo.callback(file.unlink, missing_ok=True)
+        others = {name: entry for name, entry in before.plugins.items() if name != key}
+        if approved is not None or key in before.plugins:
+            write_lock(file, Lock(plugins={**others, **({key: approved} if approved else {})}))
+        yield
+        undo.pop_all()
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """One command at a time changes a lock; the directory itself is what they wait for."""
+    directory.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Each gets the other's name, in one step where the system has one for it."""
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:
+        return _exchange_in_steps(one, other)
+    if renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return None
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        return _exchange_in_steps(one, other)
+    raise OSError(code, os.strerror(code), str(other))
+
+
+def _exchange_in_steps(one: Path, other: Path) -> None:
+    aside = one.with_name(f"{one.name}.old")
+    with ExitStack() as undo:
+        other.rename(aside)
+        undo.callback(aside.rename, other)
+        one.rename(other)
+        undo.pop_all()
