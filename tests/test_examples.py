@@ -12,8 +12,8 @@ from strands_cli.capability import check_capability
 from strands_cli.exec.run import run_sync
 from strands_cli.exec.state import RunOptions
 from strands_cli.loader import load_spec
-from strands_cli.loader.load import workflow_schema
 from strands_cli.providers.table import PROVIDERS
+from strands_cli.schema.validator import published_schema
 from strands_cli.types import HumanStep
 from tests.fakes import ScriptedModel
 from tests.plugins.makers import need
@@ -189,7 +189,7 @@ def used_agents(example: Path) -> set[str]:
 
 def test_every_pattern_has_two_examples() -> None:
     found = Counter(yaml.safe_load(file.read_text("utf-8"))["pattern"]["type"] for file in EXAMPLES)
-    patterns = workflow_schema().schema["$defs"]["pattern"]["properties"]["type"]["enum"]
+    patterns = published_schema("workflow").schema["$defs"]["pattern"]["properties"]["type"]["enum"]
     assert {pattern: found[pattern] for pattern in patterns if found[pattern] < 2} == {}
 
 

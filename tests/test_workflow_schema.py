@@ -11,7 +11,7 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from strands_cli.loader.load import schema_text, workflow_schema
+from strands_cli.schema.validator import published_schema, schema_text
 from strands_cli.types import (
     Branch,
     Chain,
@@ -32,7 +32,7 @@ from strands_cli.types import (
 )
 from strands_cli.types import spec as nouns
 
-SCHEMA: dict[str, Any] = json.loads(schema_text())
+SCHEMA: dict[str, Any] = json.loads(schema_text("workflow"))
 DEFINITIONS: dict[str, Any] = SCHEMA["$defs"]
 
 # Where the types have it otherwise than the file: the whole list.
@@ -391,7 +391,7 @@ SMALLEST: dict[str, Any] = {
 
 
 def pointers(document: dict[str, Any]) -> list[str]:
-    return [problem.pointer for problem in workflow_schema().problems(document)]
+    return [problem.pointer for problem in published_schema("workflow").problems(document)]
 
 
 def test_the_smallest_workflow_is_accepted() -> None:

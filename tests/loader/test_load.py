@@ -9,7 +9,7 @@ import pytest
 
 from strands_cli.errors import Issue, SpecError
 from strands_cli.loader import examine, load_spec
-from strands_cli.loader.inputs import resolve_inputs
+from strands_cli.loader.run_values import resolve_inputs
 from strands_cli.types import Chain, Edge, Graph, HumanStep, Spec
 
 GOOD: dict[str, Any] = {

@@ -19,8 +19,7 @@ from strands_cli.cli.workflow.plan import show_plan
 from strands_cli.cli.workflow.source import file_argument, load_given
 from strands_cli.errors import ProviderError, UsageError
 from strands_cli.loader import load_spec
-from strands_cli.loader.inputs import resolve_inputs
-from strands_cli.loader.secrets import read_secrets
+from strands_cli.loader.run_values import read_secrets, resolve_inputs
 from strands_cli.providers.choice import model_of, with_choice
 from strands_cli.providers.table import PROVIDERS, missing
 from strands_cli.secrets import Redactor

@@ -6,6 +6,6 @@ import click
 @click.command()
 def schema() -> None:
     """Print the JSON Schema of workflow files, for editors."""
-    from strands_cli.loader.load import schema_text
+    from strands_cli.schema.validator import schema_text
 
-    click.echo(schema_text().rstrip("\n"))
+    click.echo(schema_text("workflow").rstrip("\n"))

@@ -111,7 +111,7 @@ def _are_a_workflows(keys: Container[str]) -> bool:
 
 def _is_broken(content: bytes) -> bool:
     """Whether a text that should be YAML is none."""
-    from strands_cli.loader.document import read_document
+    from strands_cli.documents.reader import read_document
 
     document = read_document(content.decode("utf-8", "replace"), "")
     return document.value is None and bool(document.issues)

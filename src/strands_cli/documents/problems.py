@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from strands_cli.documents.subschemas import composed_of
+from strands_cli.documents.subschemas import schemas_at
 from strands_cli.errors import closest
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ def _problems(error: "ValidationError", schema: dict[str, Any]) -> Iterator[Prob
 def _unexpected(
     error: "ValidationError", path: JsonPath, names: Sequence[str], schema: dict[str, Any]
 ) -> Iterator[Problem]:
-    known = _known_names(schema, path)
+    declared = [part.get("properties", {}) for part in schemas_at(schema, *path)]
+    known = list(dict.fromkeys(name for names in declared for name in names))
     for name in names:
         match = closest(name, known)
         listed = f"Known: {', '.join(sorted(known))}." if known else "It takes none."
@@ -149,24 +150,6 @@ def _alternatives(
 
 def _is_wrong_type(problem: Problem, path: JsonPath) -> bool:
     return problem.path == path and problem.keyword == "type"
-
-
-def _known_names(schema: dict[str, Any], path: JsonPath) -> list[str]:
-    """The names that the schema declares at a place of the instance, as far as it says so plainly."""
-    parts = [schema]
-    for step in path:
-        branches = [branch for part in parts for branch in composed_of(part, schema)]
-        parts = [part for branch in branches for part in _members(branch, step)]
-    named = [branch.get("properties", {}) for part in parts for branch in composed_of(part, schema)]
-    return list(dict.fromkeys(name for names in named for name in names))
-
-
-def _members(branch: dict[str, Any], step: str | int) -> list[Any]:
-    """What a schema says of one member of an object or an array."""
-    if isinstance(step, int):
-        return [branch["items"]] if "items" in branch else []
-    named = branch.get("properties", {})
-    return [named[step]] if step in named else [branch.get("additionalProperties")]
 
 
 # What each keyword asks for. A keyword that is missing here is told in the validator's own words.

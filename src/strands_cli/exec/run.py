@@ -15,8 +15,7 @@ from strands_cli.events import Event, Listener, RunNoticed
 from strands_cli.exec.patterns import PATTERNS
 from strands_cli.exec.state import DEFAULTS, RunOptions
 from strands_cli.loader import load_spec
-from strands_cli.loader.inputs import resolve_inputs
-from strands_cli.loader.secrets import read_secrets
+from strands_cli.loader.run_values import read_secrets, resolve_inputs
 from strands_cli.runtime.strands_adapter import provider_keys
 from strands_cli.secrets import Redactor
 from strands_cli.telemetry.collector import open_telemetry

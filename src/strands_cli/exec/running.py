@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from strands_cli.errors import BudgetExceeded, Interrupted, SpecError, StrandsError, UsageError
 from strands_cli.events import RunFinished, RunOutcome, RunStarted
 from strands_cli.exec.state import Run, RunOptions
-from strands_cli.loader.inputs import resolve_inputs
+from strands_cli.loader.run_values import resolve_inputs
 from strands_cli.runtime.strands_adapter import Surroundings
 from strands_cli.toolkit.workspace import current_directory
 from strands_cli.types import Chain, RunResult, Spec, StepResult

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from strands_cli.documents.problems import JsonPath, Problem
-from strands_cli.documents.subschemas import composed_of
+from strands_cli.documents.subschemas import members, schemas_at
 from strands_cli.loader.shape import shaped
 from strands_cli.types import Spec
 
@@ -49,22 +49,22 @@ def partial_spec(
     document: dict[str, Any], problems: Sequence[Problem], schema: dict[str, Any]
 ) -> Spec | None:
     """The workflow that is left of a document; None where that is too little."""
-    mended = copy.deepcopy(document)
+    repaired = copy.deepcopy(document)
     for problem in problems:
         if problem.keyword not in _HARMLESS:
-            _mend(mended, problem, schema)
-    return _converted(mended) or _converted({**mended, "pattern": _NO_PATTERN})
+            _repair(repaired, problem, schema)
+    return _converted(repaired) or _converted({**repaired, "pattern": _NO_PATTERN})
 
 
 def _converted(document: dict[str, Any]) -> Spec | None:
     try:
         return msgspec.convert(shaped(document), Spec)
     except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
-        # Not every combination of problems can be mended; there is a Spec or there is none.
+        # Not every combination of problems can be repaired; there is a Spec or there is none.
         return None
 
 
-def _mend(document: dict[str, Any], problem: Problem, schema: dict[str, Any]) -> None:
+def _repair(document: dict[str, Any], problem: Problem, schema: dict[str, Any]) -> None:
     *way, last = problem.path or ("",)
     holder: Any = document
     for step in way:
@@ -72,7 +72,7 @@ def _mend(document: dict[str, Any], problem: Problem, schema: dict[str, Any]) ->
     if isinstance(holder, dict) and ("name" in problem.facts or _may_be_absent(schema, tuple(way), last)):
         holder.pop(last, None)
     elif isinstance(holder, dict | list):
-        holder[last] = _stand_in(_schemas_at(schema, problem.path), schema)  # type: ignore[index]
+        holder[last] = _stand_in(schemas_at(schema, *problem.path), schema)  # type: ignore[index]
 
 
 def _inside(holder: Any, step: str | int) -> Any:
@@ -83,25 +83,9 @@ def _inside(holder: Any, step: str | int) -> Any:
 
 def _may_be_absent(schema: dict[str, Any], holder: JsonPath, key: str | int) -> bool:
     """Whether a key is one that the schema names and does not require."""
-    parts = _schemas_at(schema, holder)
+    parts = schemas_at(schema, *holder)
     is_named = any(key in part.get("properties", {}) for part in parts)
     return is_named and not any(key in part.get("required", ()) for part in parts)
-
-
-def _schemas_at(schema: dict[str, Any], path: JsonPath) -> list[dict[str, Any]]:
-    """What the schema says of a place of the document, composed parts and alternatives included."""
-    parts = composed_of(schema, schema)
-    for step in path:
-        inner = [_member(part, step) for part in parts]
-        parts = [found for part in inner for found in composed_of(part, schema)]
-    return parts
-
-
-def _member(part: dict[str, Any], step: str | int) -> Any:
-    if isinstance(step, int):
-        return part.get("items")
-    named = part.get("properties", {})
-    return named[step] if step in named else part.get("additionalProperties")
 
 
 def _stand_in(parts: list[dict[str, Any]], schema: dict[str, Any], depth: int = 0) -> Any:
@@ -112,18 +96,9 @@ def _stand_in(parts: list[dict[str, Any]], schema: dict[str, Any], depth: int = 
         if "enum" in part:
             return part["enum"][0]
         if part.get("type") == "object" and depth < _DEEPEST:
-            return _object(parts, schema, depth + 1)
+            # What any of the parts requires: a key too many does no harm here.
+            required = [name for part in parts for name in part.get("required", ())]
+            return {name: _stand_in(members(parts, name, schema), schema, depth + 1) for name in required}
         if part.get("type") in _EMPTY:
             return copy.deepcopy(_EMPTY[part["type"]])
     return None
-
-
-def _object(parts: list[dict[str, Any]], schema: dict[str, Any], depth: int) -> dict[str, Any]:
-    """What any of the parts requires: a key too many does no harm here."""
-    required = [name for part in parts for name in part.get("required", ())]
-    return {
-        name: _stand_in(
-            [found for part in parts for found in composed_of(_member(part, name), schema)], schema, depth
-        )
-        for name in required
-    }

@@ -1,11 +1,27 @@
-"""A JSON Schema compiled once and asked many times."""
+"""JSON Schemas, compiled once and asked many times: those that are published here, and anybody's."""
 
+from functools import cache
 from itertools import islice
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any, Literal, NoReturn
 
 import jsonschema_rs
+import msgspec
 
 from strands_cli.documents.problems import JsonPath, Problem, describe, explain, pointer
+
+Published = Literal["workflow", "plugin"]
+
+
+def schema_text(name: Published) -> str:
+    """The JSON Schema of a file that people write, for editors."""
+    # importlib.resources would cost as much as reading the file does ten times over.
+    return (Path(__file__).parent / f"strands-{name}.schema.json").read_text("utf-8")
+
+
+@cache
+def published_schema(name: Published) -> "Validator":
+    return Validator(msgspec.json.decode(schema_text(name)))
 
 
 class SchemaInvalid(ValueError):

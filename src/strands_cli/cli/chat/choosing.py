@@ -9,7 +9,7 @@ import msgspec
 from strands_cli.cli.output import print_warning
 from strands_cli.cli.workflow.source import load_given
 from strands_cli.errors import Issue, ProviderError, UnsupportedError, UsageError, did_you_mean
-from strands_cli.loader.inputs import resolve_inputs
+from strands_cli.loader.run_values import resolve_inputs
 from strands_cli.providers.choice import model_of, with_choice
 from strands_cli.providers.table import missing
 from strands_cli.templates import TemplateError, render

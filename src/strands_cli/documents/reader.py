@@ -1,0 +1,349 @@
+"""YAML and JSON text to plain values, with the place of each.
+
+What is JSON is read as JSON, since YAML refuses some of it (an escaped emoji, a colon on the next line). Both
+are taken in events, so that depth, size and aliases are bounded before anything is made of them, and
+duplicate keys are seen. YAML's scalars follow YAML 1.2: `yes`, `12:30` and `2026-01-01` are text.
+"""
+
+import json
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, NoReturn
+
+import msgspec
+
+from strands_cli.documents.problems import JsonPath, Problem, pointer
+from strands_cli.documents.refusal import Refusal
+from strands_cli.errors import Issue
+
+MOST_BYTES = 2_000_000
+MOST_VALUES = 20_000
+"""Of a YAML text, which may repeat a value by its name; one of JSON is as large as it looks."""
+DEEPEST = 50
+LONGEST_POINTER = 2000
+
+Position = tuple[str, int, int]
+"""File, line and column, which count from 1."""
+
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_PLAIN_TAGS = frozenset(
+    f"tag:yaml.org,2002:{name}" for name in ("str", "map", "seq", "int", "float", "bool", "null")
+)
+_JSON_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]|[^\s,:\[\]{}"]+')
+
+_Kind = Literal["scalar", "mapping", "list", "end", "alias"]
+_KINDS: dict[str, _Kind] = {
+    "ScalarEvent": "scalar",
+    "MappingStartEvent": "mapping",
+    "SequenceStartEvent": "list",
+    "MappingEndEvent": "end",
+    "SequenceEndEvent": "end",
+    "AliasEvent": "alias",
+}
+_JSON_KINDS: dict[str, _Kind] = {"{": "mapping", "[": "list", "}": "end", "]": "end"}
+
+
+class Document(msgspec.Struct):
+    """The value of a text, as far as it has one, and what is wrong with it."""
+
+    file: str
+    value: Any = None
+    positions: dict[str, Position] = {}
+    """The place of each value by its pointer: that of its key, where it has one."""
+    issues: list[Issue] = []
+
+    def issue(self, path: JsonPath, reason: str, remedy: str) -> Issue:
+        """Something wrong at a place; told with the position of the nearest one around it that is there."""
+        place = path
+        while place and pointer(place) not in self.positions:
+            place = place[:-1]
+        file, line, column = self.positions.get(pointer(place), (self.file, 1, 1))
+        return Issue(
+            pointer=pointer(path), reason=reason, remediation=remedy, file=file, line=line, column=column
+        )
+
+    def schema_issue(self, problem: Problem, whole: str, remedy: str) -> Issue:
+        """What a schema refuses; `whole` names the document, `remedy` is for a problem without a hint."""
+        name = problem.path[-1] if problem.path else whole
+        if problem.keyword == "required":
+            reason = f"The key {name!r} is missing."
+        elif "name" in problem.facts:
+            reason = f"There is no key {name!r} here."
+        else:
+            reason = f"{name!r} must be {problem.expected}, and is {problem.got}."
+        return self.issue(problem.path, reason, problem.hint or remedy)
+
+
+def read_file(path: Path, remedy: str, *, is_json: bool = False, most_bytes: int = MOST_BYTES) -> Document:
+    """The document in a regular file; `remedy` is for one that cannot be read."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # a device has no end, and a pipe may never begin
+            reason = "This is not a file."
+        elif found.st_size > most_bytes:
+            reason = f"The file has {found.st_size} bytes; {most_bytes} are taken at most."
+        else:
+            return read_document(path.read_text("utf-8-sig"), str(path), is_json=is_json)
+    except OSError as error:
+        reason = f"The file cannot be read: {error.strerror}."
+    except UnicodeDecodeError as error:
+        reason = f"The file is not UTF-8 text: byte {error.start} is {error.object[error.start]:#x}."
+    except ValueError as error:
+        reason = f"The file cannot be read: {error}."
+    return Document(str(path), issues=[Issue(file=str(path), reason=reason, remediation=remedy)])
+
+
+def read_document(text: str, file: str, *, is_json: bool = False) -> Document:
+    """The values of a YAML or JSON text, or with `is_json` of nothing but JSON."""
+    document = Document(file)
+    try:
+        events = _events(text, is_json=is_json)
+        builder = _Builder(document, events, most_values=len(text) if is_json else MOST_VALUES)
+        document.value = builder.build()
+    except _Unreadable as error:
+        document.issues.append(
+            Issue(
+                file=file,
+                line=error.line,
+                column=error.column,
+                reason=error.reason,
+                remediation=error.remedy,
+            )
+        )
+    return document
+
+
+def with_whole_numbers(value: Any) -> Any:
+    """To a schema 4.0 is an integer; to the types it is not."""
+    if isinstance(value, dict):
+        return {key: with_whole_numbers(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [with_whole_numbers(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+# --- Events -----------------------------------------------------------------------------------------------
+
+
+class _Event(NamedTuple):
+    kind: _Kind
+    line: int
+    column: int
+    value: Any = None
+    """Of a scalar."""
+    text: str = ""
+    """A scalar as it is written, without quotes: what it is as a key."""
+    anchor: str = ""
+    is_quoted: bool = True
+
+
+class _Unreadable(Refusal):
+    """The text cannot be read any further; where that is."""
+
+    def __init__(self, reason: str, remedy: str, line: int = 1, column: int = 1) -> None:
+        super().__init__(reason, remedy)
+        self.line, self.column = line, column
+
+
+def _events(text: str, *, is_json: bool) -> Iterator[_Event]:
+    if not is_json and text.lstrip()[:1] not in ("{", "["):
+        return _yaml_events(text)
+    problem = _json_problem(text)
+    if problem is None:
+        return _json_events(text)
+    if is_json:
+        raise problem
+    return _yaml_events(text)
+
+
+def _json_problem(text: str) -> _Unreadable | None:
+    remedy = "Correct the file."
+    try:
+        json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        return _Unreadable(f"This is not JSON: {error.msg}.", remedy, error.lineno, error.colno)
+    except ValueError as error:
+        return _Unreadable(f"This is not JSON: {error}.", remedy)
+    except RecursionError:
+        return _Unreadable(f"The file is nested more than {DEEPEST} levels deep.", "Flatten it.")
+    return None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"JSON has no {name}")
+
+
+def _json_events(text: str) -> Iterator[_Event]:
+    """Of a text that is known to be JSON."""
+    at, line, begin = 0, 1, 0
+    for token in _JSON_TOKEN.finditer(text):
+        start, written = token.start(), token[0]
+        if lines := text.count("\n", at, start):
+            line, begin = line + lines, text.rindex("\n", at, start) + 1
+        at = start
+        if kind := _JSON_KINDS.get(written):
+            yield _Event(kind, line, start - begin + 1)
+        else:
+            value = json.loads(written)
+            yield _Event("scalar", line, start - begin + 1, value, str(value))
+
+
+def _yaml_events(text: str) -> Iterator[_Event]:
+    import yaml
+
+    documents = 0
+    try:
+        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            name, line, column = type(event).__name__, event.start_mark.line + 1, event.start_mark.column + 1
+            documents += name == "DocumentStartEvent"
+            if documents > 1:
+                reason = "The file holds more than one document."
+                raise _Unreadable(reason, "Keep one workflow in each file.", line, column)
+            if name == "ScalarEvent":
+                yield _yaml_scalar(event, line, column)
+            elif name in _KINDS:
+                yield _Event(_KINDS[name], line, column, anchor=getattr(event, "anchor", None) or "")
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(error) from None
+    except yaml.YAMLError as error:
+        raise _Unreadable(f"This is not YAML: {error}", "Save the file as UTF-8 text.", 0, 0) from None
+    except (ValueError, RecursionError) as error:
+        raise _Unreadable(f"This is not YAML: {error}", "Correct the file.", 0, 0) from None
+
+
+def _yaml_scalar(event: Any, line: int, column: int) -> _Event:
+    if event.tag and event.tag not in _PLAIN_TAGS:
+        raise _Unreadable(f"The tag {event.tag} has no meaning here.", "Leave it out.", line, column)
+    is_quoted = bool(event.style)
+    is_text = is_quoted or (event.tag or "").endswith(":str")
+    value = event.value if is_text else _plain(event.value)
+    return _Event("scalar", line, column, value, event.value, event.anchor or "", is_quoted)
+
+
+def _plain(text: str) -> Any:
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def _syntax_error(error: Any) -> _Unreadable:
+    mark = error.problem_mark or error.context_mark
+    problem = " ".join(part for part in (error.context, error.problem) if part)
+    remedy = "Correct the line."
+    if "cannot start any token" in problem:
+        remedy = "Indent with spaces."
+    elif "expected ',' or '}'" in problem:
+        remedy = "Quote text that holds { or }."
+    return _Unreadable(f"This is not YAML: {problem}.", remedy, mark.line + 1, mark.column + 1)
+
+
+# --- Values -----------------------------------------------------------------------------------------------
+
+
+class _Builder:
+    """Makes the value of a document from its events, and notes where each part of it stands."""
+
+    def __init__(self, document: Document, events: Iterator[_Event], most_values: int) -> None:
+        self._document = document
+        self._positions = document.positions
+        self._events = events
+        self._most_values = most_values
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._made = 0
+
+    def build(self) -> Any:
+        value: Any = None
+        for event in self._events:
+            value = self._value(event, "", 0)
+        return value
+
+    def _value(self, event: _Event, place: str, depth: int) -> Any:
+        self._count(event, 1)
+        if depth > DEEPEST:
+            raise _at(event, f"The file is nested more than {DEEPEST} levels deep.", "Flatten it.")
+        if len(place) > LONGEST_POINTER:
+            raise _at(event, "The keys around this are too long.", "Use shorter keys.")
+        self._positions.setdefault(place, (self._document.file, event.line, event.column))
+        if event.kind == "alias":
+            return self._alias(event)
+        before = self._made
+        value = event.value
+        if event.kind == "mapping":
+            value = self._mapping(place, depth)
+        elif event.kind == "list":
+            value = []
+            for inner in self._events:
+                if inner.kind == "end":
+                    break
+                value.append(self._value(inner, f"{place}/{len(value)}", depth + 1))
+        if event.anchor:
+            self._anchors[event.anchor] = (value, self._made - before + 1)
+        return value
+
+    def _count(self, event: _Event, number: int) -> None:
+        self._made += number
+        if self._made > self._most_values:
+            reason = f"The file holds more than {self._most_values} values."
+            raise _at(event, reason, "Split it, or use fewer aliases.")
+
+    def _alias(self, event: _Event) -> Any:
+        if event.anchor not in self._anchors:
+            reason = f"There is no anchor &{event.anchor} before this alias."
+            raise _at(event, reason, "Put the anchor first.")
+        value, size = self._anchors[event.anchor]
+        self._count(event, size)
+        return value
+
+    def _mapping(self, place: str, depth: int) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        for event in self._events:
+            if event.kind == "end":
+                break
+            if event.kind != "scalar":
+                raise _at(event, "A key must be a single word.", "Write the key as text.")
+            self._count(event, 1)
+            key = event.text
+            at = place + pointer((key,))
+            if key == "<<" and not event.is_quoted:
+                merged |= _merged(event, self._value(next(self._events), at, depth + 1))
+                continue
+            if key in made:
+                self._duplicate(event, at)
+            self._positions[at] = (self._document.file, event.line, event.column)
+            made[key] = self._value(next(self._events), at, depth + 1)
+        return {**merged, **made}
+
+    def _duplicate(self, event: _Event, place: str) -> None:
+        _, first, _ = self._positions[place]
+        self._document.issues.append(
+            Issue(
+                file=self._document.file,
+                line=event.line,
+                column=event.column,
+                pointer=place,
+                reason=f"The key {event.text!r} stands here a second time; the first is in line {first}.",
+                remediation="Keep one of the two.",
+            )
+        )
+
+
+def _merged(event: _Event, value: Any) -> dict[str, Any]:
+    parts = value if isinstance(value, list) else [value]
+    if not all(isinstance(part, dict) for part in parts):
+        raise _at(event, "'<<' takes an alias of a mapping, or a list of them.", "Write <<: *name.")
+    return {key: inner for part in reversed(parts) for key, inner in part.items()}
+
+
+def _at(event: _Event, reason: str, remedy: str) -> _Unreadable:
+    return _Unreadable(reason, remedy, event.line, event.column)
