@@ -11,16 +11,16 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import ErrorDetails, to_json
 from typing_extensions import TypedDict
 
-from strands_cli.documents.problems import JsonPath, describe
-from strands_cli.toolkit.conversion import Arguments, Complaint, leads_on, refused
-from strands_cli.toolkit.structures import Unreadable
+from strands_cli.documents.problems import Problem, describe
+from strands_cli.documents.refusal import Refusal
+from strands_cli.errors import ToolFailed
+from strands_cli.toolkit.conversion import NOT_JSON, Arguments, follow, refused
 from strands_cli.toolkit.type_schemas import DATE_TIME, DECIMAL_TEXT, DURATION, TIME, Schema
 
 _ORDINARY_TYPES = "Use JSON types, enums, dataclasses, TypedDicts or pydantic models."
 _REMEDIES = {"typed-dict-version": "Import TypedDict from typing_extensions."}
 _REFERENCE = "#/$defs/{model}"
 _OWN_WORDS = ("Value error, ", "Assertion failed, ")
-_EXPECTS = "Input should be "
 
 
 class PydanticTypes:
@@ -52,13 +52,18 @@ class PydanticTypes:
             made: Arguments = self._adapter.validate_json(to_json(sent))
         except ValidationError as error:
             errors = error.errors(include_url=False, include_context=False, include_input=False)
-            raise refused([_complaint(item, sent) for item in _worth_telling(errors)]) from None
+            raise refused([_problem(item, sent) for item in _worth_telling(errors)]) from None
         return arguments | made
 
-    def encode(self, name: str, default: Any) -> Any:
-        """A default as JSON; ValueError where it has no such form."""
+    def default_as_json(self, name: str, default: Any) -> Any:
+        """A parameter's default in JSON, if it comes back from there as it was; NOT_JSON otherwise."""
         dump = self._adapter.dump_python
-        return dump({name: default}, mode="json", by_alias=True, exclude_unset=True, warnings="none")[name]
+        try:
+            value = dump({name: default}, mode="json", by_alias=True, exclude_unset=True, warnings="none")
+            back = self.convert(value)
+        except (ToolFailed, ValueError, TypeError, AttributeError):
+            return NOT_JSON
+        return value[name] if back[name] == default else NOT_JSON
 
 
 def pydantic_output(annotation: Any) -> Schema:
@@ -75,7 +80,7 @@ def _told_plainly() -> Iterator[None]:
     except (PydanticUserError, PydanticUndefinedAnnotation) as error:
         reason = error.message.partition("\n")[0].partition(". ")[0].rstrip(".")
         remedy = _REMEDIES.get(error.code or "", _ORDINARY_TYPES)
-        raise Unreadable(f"is of a type that has no JSON Schema ({reason})", remedy) from None
+        raise Refusal(f"is of a type that has no JSON Schema ({reason})", remedy) from None
 
 
 def _worth_telling(errors: list[ErrorDetails]) -> list[ErrorDetails]:
@@ -87,21 +92,12 @@ def _is_about_shape(kind: str) -> bool:
     return kind.endswith("_type") or kind in ("missing", "extra_forbidden", "unexpected_keyword_argument")
 
 
-def _complaint(error: ErrorDetails, sent: Arguments) -> Complaint:
-    path: JsonPath = ()
-    value: Any = sent
-    for step in error["loc"]:  # which also names the alternatives of unions, and those lead nowhere
-        if leads_on(value, step):
-            path, value = (*path, step), value[step]
-    said = error["msg"]
-    if error["type"] == "missing":
-        path = (*path, error["loc"][-1])
-        return Complaint(path, "a value (required)", "nothing", is_expectation=True, keyword="required")
-    if said.startswith(_EXPECTS):
-        return Complaint(path, said.removeprefix(_EXPECTS), describe(value), is_expectation=True)
-    for words in _OWN_WORDS:
-        said = said.removeprefix(words)
-    return Complaint(path, said, describe(value))
+def _problem(error: ErrorDetails, sent: Arguments) -> Problem:
+    path, value = follow(sent, error["loc"])  # which also names the alternatives of unions
+    words = error["msg"]
+    for prefix in _OWN_WORDS:
+        words = words.removeprefix(prefix)
+    return Problem(path=path, keyword="type", expected=words, got=describe(value))
 
 
 def _schema_of(adapter: TypeAdapter[Any], *, reference: str = _REFERENCE, output: bool = False) -> Schema:

@@ -1,24 +1,68 @@
-"""What a function says of itself as a tool, by its annotations and its docstring."""
+"""What a function says of itself as a tool, by its annotations and its docstring.
+
+`Declaration` finds the parameters and those that the platform fills; `Inputs` makes a schema of the rest, and
+the way from JSON to what they are in Python: what is the same in both stays as it is, msgspec makes most of
+the others, and pydantic what only it can make.
+"""
 
 import inspect
+import re
 from collections import abc
-from typing import Annotated, Any, Never, NoReturn, get_args, get_origin
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from copy import deepcopy
+from functools import partial
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NamedTuple,
+    Never,
+    NoReturn,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 
-from strands_cli.toolkit.conversion import Convert
-from strands_cli.toolkit.declaration import Declaration, Function, is_union
+from strands_cli.documents.refusal import Refusal
+from strands_cli.errors import Issue, ToolError
+from strands_cli.toolkit.conversion import (
+    NOT_JSON,
+    Arguments,
+    Convert,
+    converter,
+    default_as_json,
+    msgspec_takes,
+)
 from strands_cli.toolkit.docstring import read_docstring
-from strands_cli.toolkit.inputs import Inputs
-from strands_cli.toolkit.structures import NeedsPydantic, Unknown, Unreadable, is_typed_dict
-from strands_cli.toolkit.type_schemas import Schema, SchemaReader
+from strands_cli.toolkit.type_schemas import (
+    MAPPINGS,
+    UNRESOLVED,
+    NeedsPydantic,
+    Schema,
+    SchemaReader,
+    Unknown,
+    annotated,
+    is_typed_dict,
+    unresolved,
+)
 
-# A body that promises no more than these may return anything, a whole ToolResult too.
-_PROMISES_NOTHING = (Any, object, None, type(None), NoReturn, Never, dict, list, abc.Mapping, abc.Sequence)
-# At the top of a result these become an image, not text.
+if TYPE_CHECKING:
+    from strands_cli.toolkit.pydantic_types import PydanticTypes
+
+Function = Callable[..., Any]
+
+_NO_DEFAULT: Any = inspect.Parameter.empty
+_CHANGEABLE = (list, dict, set, bytearray)
+_OF_STRUCTURES = ("__dataclass_fields__", "__pydantic_fields__", "__struct_fields__")
+# A body that promises no more than these may return anything, a whole ToolResult too; and bytes at the top of
+# a result become an image, not text.
+_ANYTHING = (Any, object, None, type(None), NoReturn, Never, dict, list, abc.Mapping, abc.Sequence)
 _BYTES = (bytes, bytearray)
-_MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
-_AWAITABLES = (abc.Awaitable, abc.Coroutine)
 
 
 class Signature(msgspec.Struct, frozen=True):
@@ -48,35 +92,294 @@ def read_signature(function: Function, *, context: bool | str = False) -> Signat
     )
 
 
+# --- the function as it is declared -----------------------------------------------------------------------
+
+
+class Parameter(NamedTuple):
+    name: str
+    type: Any
+    default: Any = _NO_DEFAULT
+    field: Any = None
+    """pydantic's `Field(…)` that stands in the place of a default, as in models."""
+
+
+class Declaration:
+    """A function's parameters with their types. ToolError, with its place, where it cannot be a tool."""
+
+    def __init__(self, function: Function, context: bool | str) -> None:
+        self.plain = _innermost(function)
+        self.name = getattr(self.plain, "__name__", type(function).__name__)
+        self.hints, self._unresolved = _hints(self.plain)
+        self.takes_others = False
+        """Whether there is a `**kwargs`, so that arguments without a parameter are welcome."""
+        self.context_parameter: str | None = None
+        self.agent_parameter: str | None = None
+        self.parameters = list(self._read(function, context))
+        if isinstance(context, str) and self.context_parameter != context:
+            raise self.refused(
+                f"it has no parameter {context!r} for its context", f"Add {context}: ToolContext."
+            )
+
+    def refused(self, reason: str, remedy: str) -> ToolError:
+        code = getattr(self.plain, "__code__", None)
+        file, line = (code.co_filename, code.co_firstlineno) if code else ("", 0)
+        issue = Issue(reason=reason, remediation=remedy, file=file, line=line)
+        return ToolError(
+            f"{self.name} cannot be a tool: {reason}", code="unavailable", hint=remedy, issue=issue
+        )
+
+    def refused_parameter(self, name: str, annotation: Any, why: Refusal) -> ToolError:
+        written = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+        return self.refused(f"its parameter '{name}: {written}' {why.reason}", why.remedy)
+
+    def _read(self, function: Function, context: bool | str) -> Iterator[Parameter]:
+        for index, parameter in enumerate(inspect.signature(function).parameters.values()):
+            name = parameter.name
+            is_self = index == 0 and name in ("self", "cls") and not inspect.ismethod(function)
+            if is_self or self._is_filled_by_platform(parameter, context):
+                continue
+            # Arguments come by name, so a parameter that only takes a position gets none.
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                reason = f"its *{name} takes arguments that have no name"
+                raise self.refused(reason, f"Take a list: {name}: list[…].")
+            if parameter.kind is parameter.POSITIONAL_ONLY:
+                reason = f"its parameter {name!r} is positional-only, and arguments come by name"
+                raise self.refused(reason, "Take the '/' out of the signature.")
+            if parameter.kind is parameter.VAR_KEYWORD:
+                self.takes_others = True
+            elif name in self._unresolved:
+                why = unresolved(self._unresolved[name], "names")
+                raise self.refused_parameter(name, parameter.annotation, why)
+            else:
+                yield _parameter(name, self.hints.get(name, Any), parameter.default)
+
+    def _is_filled_by_platform(self, parameter: inspect.Parameter, context: bool | str) -> bool:
+        if parameter.name == ("tool_context" if context is True else context) or self._is_of_class(
+            parameter, "ToolContext"
+        ):
+            if self.context_parameter is not None:
+                both = f"{self.context_parameter!r} and {parameter.name!r}"
+                raise self.refused(f"it has two parameters for its context, {both}", "Keep one of them.")
+            self.context_parameter = parameter.name
+            return True
+        is_untyped = parameter.annotation is parameter.empty
+        if parameter.name == "agent" and (is_untyped or self._is_of_class(parameter, "Agent")):
+            self.agent_parameter = parameter.name
+            return True
+        return False
+
+    def _is_of_class(self, parameter: inspect.Parameter, name: str) -> bool:
+        """Whether it is annotated with a class of ours or of the SDK, which is not imported to find out."""
+        if parameter.name in self._unresolved:  # imported for type checkers only, most likely
+            return re.search(rf"\b{name}\b", str(parameter.annotation)) is not None
+        annotation: Any = self.hints.get(parameter.name)
+        if get_origin(annotation) is Annotated:
+            annotation = annotation.__origin__
+        return any(
+            part.__name__ == name and part.__module__.partition(".")[0] in ("strands", "strands_cli")
+            for part in (get_args(annotation) if _is_union(annotation) else (annotation,))
+            if isinstance(part, type)
+        )
+
+
+def _innermost(function: Any) -> Any:
+    """The function that somebody wrote, under partials, bindings and wrappers."""
+    while True:
+        if isinstance(function, partial):
+            function = function.func
+        elif isinstance(function, staticmethod | classmethod) or inspect.ismethod(function):
+            function = function.__func__
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            break
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
+def _hints(function: Any) -> tuple[dict[str, Any], dict[str, Exception]]:
+    """The types of the parameters, and why some cannot be told: each is resolved by itself."""
+    enclosed: dict[str, Any] = {}
+    names = function.__code__.co_freevars if hasattr(function, "__code__") else ()
+    for variable, cell in zip(names, getattr(function, "__closure__", None) or (), strict=False):
+        with suppress(ValueError):  # not filled yet
+            enclosed[variable] = cell.cell_contents
+
+    def alone() -> None: ...
+
+    hints: dict[str, Any] = {}
+    errors: dict[str, Exception] = {}
+    for name, annotation in getattr(function, "__annotations__", {}).items():
+        alone.__annotations__ = {name: annotation}
+        try:
+            resolved = get_type_hints(
+                alone, getattr(function, "__globals__", {}), enclosed, include_extras=True
+            )
+        except UNRESOLVED as error:
+            errors[name] = error
+        else:
+            hints[name] = resolved[name]
+    return hints, errors
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
+    """With what `= None`, `= Field(…)` and `Iterable` mean for the type written out."""
+    if annotation is abc.Iterable or get_origin(annotation) is abc.Iterable:
+        annotation = list[get_args(annotation) or Any]  # type: ignore[misc]
+    kind = type(default)
+    if kind.__name__ == "FieldInfo" and kind.__module__.partition(".")[0] == "pydantic":
+        value = default.default if default.default_factory is None else default.default_factory
+        value = _NO_DEFAULT if default.is_required() else value
+        return Parameter(name, Annotated[annotation, default], value, default)
+    return Parameter(name, _optional(annotation) if default is None else annotation, default)
+
+
+def _optional(annotation: Any) -> Any:
+    if get_origin(annotation) is not Annotated:
+        return Union[annotation, None]  # noqa: UP007 - not every annotation knows the operator
+    # What is said of the parameter goes on being said of the whole of it.
+    return Annotated[(_optional(annotation.__origin__), *annotation.__metadata__)]
+
+
+def _is_union(annotation: Any) -> bool:
+    return get_origin(annotation) in (Union, UnionType)
+
+
+# --- what a caller fills ----------------------------------------------------------------------------------
+
+
+class Inputs:
+    """The schema of the parameters that a caller fills, and how their arguments are converted."""
+
+    def __init__(self, declared: Declaration, documented: dict[str, str]) -> None:
+        self._declared = declared
+        self._reader = SchemaReader()
+        self._properties: dict[str, Schema] = {}
+        self._pydantic: PydanticTypes | None = None
+        self._by_pydantic: dict[str, Any] = {}
+        convert = self._read_types()
+        for name, schema in self._properties.items():
+            if documented.get(name):
+                schema.setdefault("description", documented[name])
+        self.convert = _supplying(self._add_defaults(), convert)
+
+    @property
+    def schema(self) -> Schema:
+        parameters = self._declared.parameters
+        required = [parameter.name for parameter in parameters if parameter.default is _NO_DEFAULT]
+        made: Schema = {"type": "object", "properties": self._properties, "required": required}
+        if self._declared.takes_others:
+            made["additionalProperties"] = True
+        if self._reader.definitions:
+            made["$defs"] = self._reader.definitions
+        return made
+
+    def _read_types(self) -> Convert | None:
+        by_msgspec: dict[str, Any] = {}
+        unread: dict[str, Any] = {}
+        for name, annotation, *_ in self._declared.parameters:
+            self._properties[name] = {}  # so that the order is the function's
+            try:
+                self._properties[name], converts = self._reader.read_parameter(annotation)
+            except NeedsPydantic:
+                unread[name] = self._by_pydantic[name] = annotation
+            except Refusal as why:
+                raise self._declared.refused_parameter(name, annotation, why) from None
+            else:
+                if converts:
+                    (by_msgspec if msgspec_takes(annotation) else self._by_pydantic)[name] = annotation
+        first = converter(by_msgspec) if by_msgspec else None
+        if not self._by_pydantic:
+            return first
+        self._pydantic = self._pydantic_types(self._by_pydantic)
+        if unread:
+            # Types that only pydantic can convert, but that were read here, keep the schema they have.
+            whole = self._pydantic if unread == self._by_pydantic else self._pydantic_types(unread)
+            properties, definitions = whole.schemas(self._reader.definitions)
+            for name, annotation in unread.items():
+                self._properties[name] = annotated(properties[name], annotation)
+            self._reader.definitions |= definitions
+        second = self._pydantic.convert
+        return (lambda arguments: second(first(arguments))) if first else second
+
+    def _pydantic_types(self, types: dict[str, Any]) -> "PydanticTypes":
+        from strands_cli.toolkit.pydantic_types import PydanticTypes
+
+        try:
+            return PydanticTypes(types)
+        except Refusal as why:
+            if len(types) > 1:  # one after the other, to find out which of them it is
+                for name, annotation in types.items():
+                    self._pydantic_types({name: annotation})
+            raise self._declared.refused_parameter(*next(iter(types.items())), why) from None
+
+    def _add_defaults(self) -> dict[str, Callable[[], Any]]:
+        """Puts defaults into the schema; returns those that have to be made anew for each call."""
+        supply: dict[str, Callable[[], Any]] = {}
+        for name, annotation, default, field in self._declared.parameters:
+            if default is _NO_DEFAULT:
+                continue
+            if default is None:
+                value = None  # such a parameter takes null, whatever its annotation says
+            elif self._pydantic is not None and name in self._by_pydantic:
+                value = self._pydantic.default_as_json(name, default)
+            else:
+                value = default_as_json(default, annotation)
+            if value is not NOT_JSON:
+                self._properties[name]["default"] = value
+            elif field is not None:
+                supply[name] = partial(field.get_default, call_default_factory=True)
+            elif _can_change(default):
+                supply[name] = partial(deepcopy, default)
+        return supply
+
+
+def _can_change(default: Any) -> bool:
+    """Whether calls could see each other's changes of a default; one that cannot be copied stays as it is."""
+    is_structure = any(hasattr(type(default), name) for name in _OF_STRUCTURES)
+    if not is_structure and not isinstance(default, _CHANGEABLE):
+        return False
+    try:
+        return deepcopy(default) is not default
+    except TypeError:
+        return False
+
+
+def _supplying(supply: dict[str, Callable[[], Any]], convert: Convert | None) -> Convert | None:
+    """Converts, and gives what was omitted and could not be told in the schema."""
+    if not supply:
+        return convert
+
+    def completed(arguments: Arguments) -> Arguments:
+        made = convert(arguments) if convert else arguments
+        return {name: make() for name, make in supply.items() if name not in made} | made
+
+    return completed
+
+
+# --- what the body returns --------------------------------------------------------------------------------
+
+
 def _output_schema(declared: Declaration) -> Schema | None:
-    annotation = declared.result_type
-    if get_origin(annotation) in _AWAITABLES:
+    annotation = declared.hints.get("return", Any)
+    if get_origin(annotation) in (abc.Awaitable, abc.Coroutine):
         annotation = get_args(annotation)[-1]
-    if _is_generator(declared.plain) or not _promises(annotation):
+    is_generator = inspect.isgeneratorfunction(declared.plain) or inspect.isasyncgenfunction(declared.plain)
+    if is_generator or not _promises(annotation):
         return None
     reader = SchemaReader(output=True)
     try:
         schema = reader.read(annotation)
-    except (Unknown, Unreadable):  # a class of somebody's own, which is for the body to encode
+    except (Unknown, Refusal):  # a class of somebody's own, which is for the body to encode
         return None
     except NeedsPydantic:
-        return _pydantic_output(annotation)
+        from strands_cli.toolkit.pydantic_types import pydantic_output
+
+        with suppress(Refusal):
+            return pydantic_output(annotation)
+        return None
     if not schema:
         return None
     return schema | {"$defs": reader.definitions} if reader.definitions else schema
-
-
-def _pydantic_output(annotation: Any) -> Schema | None:
-    from strands_cli.toolkit.pydantic_types import pydantic_output
-
-    try:
-        return pydantic_output(annotation)
-    except Unreadable:
-        return None
-
-
-def _is_generator(function: Any) -> bool:
-    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
 def _promises(annotation: Any) -> bool:
@@ -84,15 +387,12 @@ def _promises(annotation: Any) -> bool:
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _promises(parts[0])
-    if is_union(annotation):
+    if _is_union(annotation):
         return all(part is type(None) or _promises(part) for part in parts)
-    if origin in _MAPPINGS:
+    if origin in MAPPINGS:
         return bool(parts) and parts[1] not in (Any, object)
     if origin is not None:
         return bool(parts)
-    is_result = isinstance(annotation, type) and is_typed_dict(annotation) and _has_result_keys(annotation)
-    return annotation not in _PROMISES_NOTHING and annotation not in _BYTES and not is_result
-
-
-def _has_result_keys(cls: Any) -> bool:
-    return {"status", "content"}.issubset(cls.__annotations__)
+    if isinstance(annotation, type) and is_typed_dict(annotation):  # a ToolResult is one too
+        return not {"status", "content"}.issubset(annotation.__annotations__)
+    return annotation not in (*_ANYTHING, *_BYTES)
