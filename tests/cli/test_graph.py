@@ -165,10 +165,17 @@ def test_a_picture_has_a_title_a_description_and_every_box(inside: Project) -> N
     picture = ElementTree.fromstring(drawing(inside, PATTERNS["parallel"], "svg"))
     assert picture.findtext(f"{SVG}title") == "demo"
     assert picture.findtext(f"{SVG}desc") == "Shows a pattern"
-    keys = [group.get("data-key") for group in picture.iter(f"{SVG}g")]
+    keys = [group.get("data-step") for group in picture.iter(f"{SVG}g")]
     assert keys[0] == "start"
     assert {"branches/0/steps/0", "branches/2/steps/1", "reduce", "end"} <= {*keys}
     assert "prefers-color-scheme: dark" in (picture.findtext(f"{SVG}style") or "")
+
+
+def test_a_picture_has_its_colours_without_a_style_sheet(inside: Project) -> None:
+    picture = ElementTree.fromstring(drawing(inside, PATTERNS["graph"], "svg"))
+    for one in picture.iter():
+        if one.tag in (f"{SVG}rect", f"{SVG}polygon", f"{SVG}path", f"{SVG}text"):
+            assert re.fullmatch("#[0-9a-f]{6}|none", one.get("fill", "")), one.attrib
 
 
 def test_hostile_texts_stay_text_in_a_picture(inside: Project) -> None:

@@ -77,3 +77,11 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def stages(self) -> int:
         return max((box.stage for box in self.boxes), default=0)
+
+
+def tool_name(reference: str) -> str:
+    """The part of a reference by which people know the tool: `native:echo` is `echo`."""
+    if reference.endswith(".py"):
+        return reference.rpartition("/")[2].removesuffix(".py")
+    name, at, version = reference.rpartition(":")[2].partition("@")
+    return name.rpartition(".")[2] + at + version

@@ -11,8 +11,8 @@ from strands_cli.cli.workflow.outline import outline_of, tools_of
 from strands_cli.cli.workflow.reach import leaving, tool_sentences, touching
 from strands_cli.cli.workflow.source import asked_model, file_argument, load_given, note_problems
 from strands_cli.cli.workflow.story import in_words, story, times
-from strands_cli.cli.workflow.texts import first_line, printable, tool_name
-from strands_cli.patterns.outline import Outline
+from strands_cli.cli.workflow.texts import first_line, printable
+from strands_cli.patterns.outline import Outline, tool_name
 from strands_cli.types import Spec
 
 _WIDEST = 100

@@ -7,6 +7,8 @@ import click
 from strands_cli.cli.output import print_note
 from strands_cli.cli.workflow.outline import outline_of
 from strands_cli.cli.workflow.source import file_argument, note_problems
+from strands_cli.drawing.svg import as_svg
+from strands_cli.drawing.text_formats import as_dot, as_mermaid
 from strands_cli.errors import UsageError
 from strands_cli.loader import load_spec
 from strands_cli.types import Spec
@@ -49,13 +51,5 @@ def graph(file: Path, wanted: str | None, out: Path | None) -> None:
 def drawn(spec: Spec, wanted: str) -> str:
     outline = outline_of(spec)
     if wanted == "svg":
-        from strands_cli.cli.workflow.svg import as_svg
-
         return as_svg(outline, spec.name, spec.description)
-    if wanted == "dot":
-        from strands_cli.cli.workflow.dot import as_dot
-
-        return as_dot(outline, spec.name)
-    from strands_cli.cli.workflow.mermaid import as_mermaid
-
-    return as_mermaid(outline, spec.name)
+    return as_dot(outline, spec.name) if wanted == "dot" else as_mermaid(outline, spec.name)

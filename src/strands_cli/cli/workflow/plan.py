@@ -13,8 +13,8 @@ from strands_cli.cli.variables import var_option
 from strands_cli.cli.workflow.limits import budget_texts, pattern_name
 from strands_cli.cli.workflow.outline import outline_of
 from strands_cli.cli.workflow.source import asked_model, file_argument, load_given, note_problems, problems_of
-from strands_cli.cli.workflow.texts import first_line, printable, tool_name
-from strands_cli.patterns.outline import Box, Outline
+from strands_cli.cli.workflow.texts import first_line, printable
+from strands_cli.patterns.outline import Box, Outline, tool_name
 from strands_cli.types import Spec
 
 

@@ -7,8 +7,8 @@ from strands_cli.cli.plugin.access import accesses
 from strands_cli.cli.tool_list import first_sentence, remarks
 from strands_cli.cli.tool_show import plugin_access
 from strands_cli.cli.workflow.source import asked_model
-from strands_cli.cli.workflow.texts import first_line, tool_name
-from strands_cli.patterns.outline import Outline
+from strands_cli.cli.workflow.texts import first_line
+from strands_cli.patterns.outline import Outline, tool_name
 from strands_cli.plugins.manifest import variable_of
 from strands_cli.toolkit.info import ToolCategory, ToolInfo
 from strands_cli.types import Spec
