@@ -1,6 +1,5 @@
 """Evaluate an arithmetic expression."""
 
-from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.decorator import tool
 
 TOOL_SPEC = {
@@ -11,7 +10,8 @@ TOOL_SPEC = {
         "Functions: sqrt, cbrt, abs, round, floor, ceil, trunc, min, max, sum, exp, log(x) or log(x, base), "
         "ln, log2, log10, sin, cos, tan, asin, acos, atan, atan2, sinh, cosh, tanh, degrees, radians, "
         "factorial, gcd, lcm, comb, perm, hypot, pow, mod. Constants: pi, e, tau. "
-        "Angles are in radians; halves are rounded away from zero."
+        "Angles are in radians; trigonometric and hyperbolic functions are right to 15 digits. "
+        "Halves are rounded away from zero."
     ),
     "inputSchema": {
         "json": {
@@ -46,21 +46,9 @@ TOOL_SPEC = {
     annotations={"readOnlyHint": True},
 )
 def calculator(expression: str, precision: int | None = None) -> str:
-    from decimal import DivisionByZero, InvalidOperation, Overflow, localcontext
+    from decimal import localcontext
 
-    from strands_cli.tools.data_tools._expressions import evaluate
-    from strands_cli.tools.data_tools._numbers import CONTEXT, number_text
+    from strands_cli.tools.data_tools._arithmetic import CONTEXT, evaluate, number_text
 
     with localcontext(CONTEXT):
-        try:
-            return number_text(evaluate(expression), precision)
-        except Overflow:
-            raise ToolFailed(
-                "A number in the calculation is too large to be represented",
-                hint="Use smaller numbers, or calculate with logarithms.",
-            ) from None
-        except (DivisionByZero, InvalidOperation):
-            raise ToolFailed(
-                "The expression has no value: it divides by zero or leaves the range of a function",
-                hint="Calculate its parts one by one to see which one has no value.",
-            ) from None
+        return number_text(evaluate(expression), precision)
