@@ -30,7 +30,7 @@ from strands_cli.errors import (
 # name -> (module:attribute, the line that --help shows): a command's module is imported when it is used.
 COMMANDS = {
     "list-tools": (
-        "strands_cli.cli.tool_list:list_tools",
+        "strands_cli.cli.tool:list_tools",
         "List every tool, its origin and whether it is available.",
     ),
     "tool": ("strands_cli.cli.tool:tool", "List, show, call, check and create tools."),
@@ -41,14 +41,14 @@ COMMANDS = {
     "plan": ("strands_cli.cli.workflow.plan:plan", "Say what a workflow would run, and in which order."),
     "explain": ("strands_cli.cli.workflow.explain:explain", "Tell a workflow in prose, for review."),
     "graph": ("strands_cli.cli.workflow.graph:graph", "Draw a workflow: Mermaid, Graphviz or SVG."),
-    "schema": ("strands_cli.cli.schema:schema", "Print the JSON Schema of workflow files."),
+    "schema": ("strands_cli.cli.app:schema", "Print the JSON Schema of workflow files."),
     "models": (
         "strands_cli.cli.models:models",
         "List, fetch and remove the models that run on this machine.",
     ),
     "doctor": ("strands_cli.cli.doctor:doctor", "Say what this machine and this project have and lack."),
-    "completion": ("strands_cli.cli.completion:completion", "Print the completion script for a shell."),
-    "version": ("strands_cli.cli.version:version", "Print the version."),
+    "completion": ("strands_cli.cli.app:completion", "Print the completion script for a shell."),
+    "version": ("strands_cli.cli.app:version", "Print the version."),
 }
 
 
@@ -90,9 +90,7 @@ def unknown_command(ctx: click.Context, name: str, table: dict[str, tuple[str, s
 
 def _print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
     if asked:
-        from strands_cli import __version__
-
-        click.echo(f"strands {__version__}")
+        ctx.invoke(version)
         ctx.exit()
 
 
@@ -109,23 +107,45 @@ def _print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) 
 def strands(debug: bool) -> None:
     """Give LLM agents tools: find them, check them, call them."""
     if debug or os.environ.get("STRANDS_LOG"):
+        from strands_cli.cli.logs import configure_logging
+
         configure_logging("debug" if debug else os.environ["STRANDS_LOG"])
 
 
-def configure_logging(wanted: str) -> None:
-    """`debug`, or `tools=debug,plugins=info`: levels for all of strands_cli, or for rooms of it."""
-    import logging
+@click.command()
+def schema() -> None:
+    """Print the JSON Schema of workflow files, for editors."""
+    from strands_cli.schema.validator import schema_text
 
-    logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-    for part in filter(None, (item.strip() for item in wanted.split(","))):
-        room, _, level = part.rpartition("=")
-        known = logging.getLevelNamesMapping().get(level.upper())
-        if known is None:
-            levels = "debug, info, warning or error"
-            raise UsageError(
-                f"STRANDS_LOG: {level!r} is not a level", hint=f"Use {levels}, or room={levels}."
-            )
-        logging.getLogger(f"strands_cli.{room}" if room else "strands_cli").setLevel(known)
+    click.echo(schema_text("workflow").rstrip("\n"))
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script for a shell; tool ids are completed too.
+
+    \b
+    bash:  add  source <(strands completion bash)  to ~/.bashrc
+    zsh:   add  source <(strands completion zsh)  to ~/.zshrc
+    fish:  strands completion fish > ~/.config/fish/completions/strands.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    script = get_completion_class(shell)
+    if script is not None:
+        click.echo(script(strands, {}, "strands", "_STRANDS_COMPLETE").source())
+
+
+@click.command()
+def version() -> None:
+    """Print the version."""
+    from strands_cli import __version__
+
+    click.echo(f"strands {__version__}")
+
+
+# --- Running a command line -------------------------------------------------------------------------------
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from strands_cli import __version__
-from strands_cli.cli.arguments import json_option
+from strands_cli.cli.options import json_option
 from strands_cli.cli.output import count, print_columns, print_json
 from strands_cli.errors import SpecError
 from strands_cli.settings import Settings, cache_directory

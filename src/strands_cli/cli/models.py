@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from strands_cli.cli.arguments import json_option
+from strands_cli.cli.options import json_option
 from strands_cli.cli.output import print_columns, print_json, print_note
 from strands_cli.errors import ProviderError
 from strands_cli.providers.local import store

@@ -10,11 +10,10 @@ from typing import Any
 import click
 import msgspec
 
-from strands_cli.cli.arguments import json_option
 from strands_cli.cli.logs import prepare_logs
 from strands_cli.cli.loops import run_async
+from strands_cli.cli.options import json_option, var_option
 from strands_cli.cli.output import print_json, print_text, result_document, tool_output_aside
-from strands_cli.cli.variables import var_option
 from strands_cli.cli.workflow.plan import show_plan
 from strands_cli.cli.workflow.source import file_argument, load_given
 from strands_cli.errors import ProviderError, UsageError

@@ -1,21 +1,458 @@
-"""`strands tool`: the group, and the argument that its commands share."""
+"""`strands tool`, and `strands list-tools`, which is also `strands tool list`.
+
+What only `call` or `show` needs is imported there: a listing must be quick.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from keyword import iskeyword
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from strands_cli.cli.app import LazyGroup
+from strands_cli.cli.options import ToolReference, file_text, json_option
+from strands_cli.cli.output import (
+    count,
+    issue_document,
+    print_columns,
+    print_failure,
+    print_issues,
+    print_json,
+    print_note,
+    print_text,
+    print_warning,
+    tool_output_aside,
+)
+from strands_cli.errors import Issue, SpecError, ToolError, UsageError
+from strands_cli.toolkit.info import ToolCategory, ToolInfo
+from strands_cli.toolkit.requirements import missing_requirements
+from strands_cli.tools import get_registry
+
+if TYPE_CHECKING:
+    from strands_cli.plugins.manifest import CliTool, Manifest
+    from strands_cli.toolkit.results import ToolResult
 
 COMMANDS = {
     "list": (
-        "strands_cli.cli.tool_list:list_tools",
+        "strands_cli.cli.tool:list_tools",
         "List every tool, its origin and whether it is available.",
     ),
-    "show": ("strands_cli.cli.tool_show:show", "Show a tool: what it does, takes, returns and needs."),
-    "call": ("strands_cli.cli.tool_call:call", "Call a tool with validated input."),
-    "check": ("strands_cli.cli.tool_check:check", "Find everything that registration would refuse."),
-    "new": ("strands_cli.cli.tool_new:new", "Create a tool in this project, with a test that passes."),
+    "show": ("strands_cli.cli.tool:show", "Show a tool: what it does, takes, returns and needs."),
+    "call": ("strands_cli.cli.tool:call", "Call a tool with validated input."),
+    "check": ("strands_cli.cli.tool:check", "Find everything that registration would refuse."),
+    "new": ("strands_cli.cli.tool:new", "Create a tool in this project, with a test that passes."),
 }
+_UNGROUPED = "other"
+_GROUPS = [*(item.value for item in ToolCategory), _UNGROUPED]
 
 
 @click.group(cls=LazyGroup, table=COMMANDS)
 def tool() -> None:
     """List, show, call, check and create tools."""
+
+
+# --- list -------------------------------------------------------------------------------------------------
+
+
+@click.command("list-tools")
+@click.option("--category", type=click.Choice(_GROUPS), help="Only this category.")
+@click.option("--verbose", "-v", is_flag=True, help="Show every tool's file and what could not be read.")
+@json_option
+def list_tools(category: str | None, verbose: bool, as_json: bool) -> None:
+    """List every tool, its origin and whether it is available. No tool's code is run."""
+    registry = get_registry()
+    infos = [info for info in registry.list_all() if category in (None, _group_of(info))]
+    if as_json:
+        problems = [issue_document(issue) for issue in registry.problems]
+        print_json({"tools": [_info_document(info) for info in infos], "problems": problems})
+        return
+    for group in _GROUPS:
+        members = [info for info in infos if _group_of(info) == group]
+        if members:
+            click.secho(group, bold=True)
+            print_columns([_row(info, verbose) for info in sorted(members, key=lambda info: info.id)])
+    if verbose:
+        print_issues(registry.problems, err=True)
+    elif registry.problems:
+        hidden = count(len(registry.problems), "problem")
+        print_note(f"{hidden} not shown: 'strands list-tools --verbose' shows them.")
+
+
+def _group_of(info: ToolInfo) -> str:
+    return info.category.value if info.category else _UNGROUPED
+
+
+def _row(info: ToolInfo, verbose: bool) -> tuple[str, ...]:
+    place = f"{info.file}:{info.line}" if verbose and info.file else info.origin
+    return (info.id, info.version, place, " ".join([*remarks(info), first_sentence(info.description)]))
+
+
+def first_sentence(text: str) -> str:
+    return text.strip().split("\n")[0].partition(". ")[0].removesuffix(".")
+
+
+def remarks(info: ToolInfo) -> list[str]:
+    """What a user should know before calling a tool."""
+    notes = []
+    if reasons := missing_requirements(info.requires):
+        notes.append(f"[unavailable: {'; '.join(reasons)}]")
+    if info.unread:
+        notes.append(f"[unread: {info.unread}]")
+    if info.deprecated:
+        notes.append(f"[deprecated, use {info.replaced_by}]" if info.replaced_by else "[deprecated]")
+    return notes
+
+
+def _info_document(info: ToolInfo) -> dict[str, Any]:
+    """All that is known of a tool without loading it."""
+    document = {name: getattr(info, name) for name in ToolInfo.__struct_fields__}
+    document["category"] = info.category.value if info.category else None
+    document["import_path"] = info.import_path
+    document["unavailable"] = missing_requirements(info.requires)
+    return document
+
+
+# --- show -------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("reference", metavar="TOOL", type=ToolReference())
+@click.option("--load", is_flag=True, help="Import the tool, to show what only that can tell.")
+@json_option
+def show(reference: str, load: bool, as_json: bool) -> None:
+    """Show a tool: what it does, takes, returns and needs."""
+    registry = get_registry()
+    info = registry.require(reference)
+    if load:
+        loaded = registry.load(info)
+        info = msgspec.structs.replace(
+            info,
+            description=loaded.description,
+            input_schema=loaded.input_schema,
+            output_schema=loaded.output_schema,
+            unread="",
+        )
+    if as_json:
+        document = _info_document(info)
+        if declared := plugin_access(info):
+            from strands_cli.cli.plugin.access import access_document
+
+            document["access"] = access_document(*declared)
+        print_json(document)
+        return
+    click.secho(f"{info.id} {info.version}", bold=True)
+    click.echo(info.description.strip())
+    for remark in remarks(info):
+        click.echo(remark)
+    click.echo()
+    print_columns([*_facts(info)], indent="")
+    _print_arguments(info)
+
+
+def _facts(info: ToolInfo) -> Iterator[tuple[str, str]]:
+    from strands_cli.toolkit.contract import DEFAULT_TIMEOUT_SECONDS
+
+    place = f" ({info.file}:{info.line})" if info.file else ""
+    yield "origin", f"{info.origin}{place}"
+    yield "category", _group_of(info)
+    yield "family", info.family
+    seconds = info.timeout_ms / 1000 if info.timeout_ms else DEFAULT_TIMEOUT_SECONDS
+    yield "time limit", f"{seconds:g} s"
+    yield "consent", "asked before each call" if info.requires_consent else "not needed"
+    if info.requires:
+        yield "requires", json.dumps(info.requires)
+    if declared := plugin_access(info):
+        from strands_cli.cli.plugin.access import accesses
+
+        yield from (("access", text) for text in accesses(*declared))
+    if info.output_schema:
+        yield "returns", _kind(info.output_schema)
+
+
+def plugin_access(info: ToolInfo) -> "tuple[Manifest, CliTool] | None":
+    """What the plugin of a tool says of it, where it is one of a plugin: what it asks for is there."""
+    if info.source != "plugin":
+        return None
+    from strands_cli.plugins.finding import declaration_of
+
+    return declaration_of(info)
+
+
+def _print_arguments(info: ToolInfo) -> None:
+    click.echo()
+    if info.input_schema is None:
+        click.echo(f"Its arguments are known on load: 'strands tool show {info.id} --load' imports it.")
+        return
+    required = info.input_schema.get("required", [])
+    properties: dict[str, Any] = info.input_schema.get("properties", {})
+    click.secho("arguments", bold=True)
+    rows = []
+    for name, part in properties.items():
+        described = part if isinstance(part, dict) else {}
+        default = described.get("default")
+        need = f"default {json.dumps(default)}" if default is not None else "optional"
+        text = str(described.get("description", ""))
+        rows.append((name, _kind(part), "required" if name in required else need, text))
+    print_columns(rows)
+    example = {name: _example(part) for name, part in properties.items() if name in required}
+    click.echo(f"\nstrands tool call {info.id} '{json.dumps(example, ensure_ascii=False)}'")
+
+
+def _kind(part: Any) -> str:
+    if not isinstance(part, dict):
+        return "any"
+    if "enum" in part:
+        return "|".join(str(option) for option in part["enum"])
+    if "$ref" in part:
+        return str(part["$ref"]).rpartition("/")[2]
+    options = part.get("anyOf") or part.get("oneOf")
+    if options:
+        return "|".join(_kind(option) for option in options)
+    kind = part.get("type", "any")
+    return "|".join(kind) if isinstance(kind, list) else str(kind)
+
+
+_EXAMPLES = {"string": "…", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
+
+
+def _example(part: Any) -> object:
+    if not isinstance(part, dict):
+        return "…"
+    if part.get("enum"):
+        return part["enum"][0]
+    kind = part.get("type", "string")
+    return _EXAMPLES.get(kind[0] if isinstance(kind, list) else kind, "…")
+
+
+# --- call -------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("reference", metavar="TOOL", type=ToolReference())
+@click.argument("given", metavar="[JSON | - | @FILE | KEY=VALUE…]", nargs=-1)
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds that replace the tool's limit."
+)
+@click.option("--yes", "-y", is_flag=True, help="Give consent to whatever asks for it.")
+@json_option
+def call(reference: str, given: tuple[str, ...], timeout: float | None, yes: bool, as_json: bool) -> int:
+    """Call a tool with validated input.
+
+    The input is one JSON object, '-' to read it from standard input, '@FILE' to read it from a file, or
+    KEY=VALUE pairs, typed by the tool's schema. KEY=@FILE takes a value from a file; KEY=@@… is a text that
+    begins with '@'.
+    """
+    from strands_cli.cli.consent import permit_for
+    from strands_cli.cli.loops import run_async
+    from strands_cli.toolkit.call import call_tool
+    from strands_cli.toolkit.context import CallContext
+    from strands_cli.toolkit.workspace import Workspace, current_directory
+
+    if timeout is not None and isnan(timeout):
+        raise UsageError("--timeout is not a number.", hint="Give seconds, such as --timeout 5.")
+    registry = get_registry()
+    info = registry.require(reference)
+    if info.deprecated:
+        instead = f"; use {info.replaced_by}" if info.replaced_by else ""
+        print_warning(f"{info.id} {info.version} is deprecated{instead}.")
+    with tool_output_aside():
+        loaded = registry.load(info)
+    context = CallContext(
+        permit=permit_for(registry.settings, yes=yes),
+        timeout=timeout,
+        max_output=0,
+        settings=registry.settings,
+        workspace=Workspace(registry.settings.workspace, current_directory()),
+        resolve=registry.load,
+    )
+    sent = _input(given, loaded.input_schema)
+    with tool_output_aside():
+        result = run_async(
+            call_tool(loaded, {"toolUseId": "call-1", "name": loaded.id, "input": sent}, context)
+        )
+    return _print_result(result, as_json)
+
+
+def _input(given: tuple[str, ...], schema: dict[str, Any]) -> object:
+    """What the command line gives as input: pairs become an object, all else the contract judges."""
+    if not given:
+        return {}
+    first = given[0]
+    if len(given) > 1 or (first[:1] not in ("{", "[", "@") and "=" in first):
+        return dict(_pair(item, schema) for item in given)
+    if first == "-":
+        if sys.stdin is None:
+            raise UsageError("Standard input is closed.", hint="Pass the JSON as an argument, or @FILE.")
+        return sys.stdin.read()
+    return file_text(first[1:], hint="Give '@' and a JSON file.") if first.startswith("@") else first
+
+
+def _pair(item: str, schema: dict[str, Any]) -> tuple[str, object]:
+    """A value as its property asks for it; what does not parse stays text, for validation to refuse."""
+    key, separator, text = item.partition("=")
+    if not separator or not key:
+        raise UsageError(
+            f"{item!r} is not KEY=VALUE.", hint="Write pairs such as message=hi, or one JSON object."
+        )
+    if text.startswith("@@"):
+        text = text[1:]
+    elif text.startswith("@"):
+        hint = f"{key}=@FILE reads a file; {key}=@@… is a text that begins with '@'."
+        text = file_text(text[1:], hint=hint)
+    part = schema.get("properties", {}).get(key)
+    kinds = part.get("type") if isinstance(part, dict) else None
+    if kinds == "string" or (isinstance(kinds, list) and "string" in kinds):
+        return key, text
+    try:
+        return key, json.loads(text)
+    except ValueError:
+        return key, text
+
+
+def _print_result(result: "ToolResult", as_json: bool) -> int:
+    from strands_cli.toolkit.results import code_row, error_of
+
+    error = error_of(result)
+    if as_json:
+        print_json({"toolUseId": result["toolUseId"], "status": "error", "error": error} if error else result)
+    elif error:
+        print_failure(f"{error['message']} [{error['code']}]", error.get("hint", ""))
+    else:
+        for block in result["content"]:
+            print_text(_block_text(block))
+    return code_row(error["code"]).exit_code if error else 0
+
+
+def _block_text(block: dict[str, Any]) -> str:
+    if "text" in block:
+        return str(block["text"])
+    if "json" in block:
+        return json.dumps(block["json"], indent=2, ensure_ascii=False)
+    kind = next(iter(block), "block")
+    return f"[{kind}: shown with --json]"
+
+
+# --- check ------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("path", required=False, type=click.Path(path_type=Path))
+@click.option("--load", is_flag=True, help="Import the tools too, and make each of them.")
+@json_option
+def check(path: Path | None, load: bool, as_json: bool) -> int:
+    """Find everything that registration would refuse, with file and line.
+
+    PATH is a tool's file or a directory of tools; without it, everything that this project sees is checked.
+    """
+    from strands_cli.tools._discovery.checking import schema_issues
+    from strands_cli.tools._discovery.sources import read_path
+
+    if path is None:
+        registry = get_registry()
+        infos, issues = registry.list_all(), registry.problems
+    elif not path.exists():
+        raise UsageError(f"There is nothing at {path}.", hint="Give a tool's file or a directory of tools.")
+    else:
+        reading = read_path(path)
+        infos, issues = list(reading.infos), list(reading.issues)
+    issues += [issue for info in infos for issue in schema_issues(info)]
+    if load:
+        issues += [issue for info in infos for issue in _load_issues(info)]
+    if as_json:
+        documents = [issue_document(issue) for issue in issues]
+        print_json({"tools": [info.reference for info in infos], "issues": documents})
+    else:
+        print_issues(issues, err=False)
+        print_note(f"{count(len(infos), 'tool')} checked, {count(len(issues), 'issue')}.")
+    return SpecError.exit_code if any(issue.severity == "error" for issue in issues) else 0
+
+
+def _load_issues(info: ToolInfo) -> list[Issue]:
+    try:
+        get_registry().load(info)
+    except ToolError as error:
+        return [
+            error.issue or Issue(reason=error.message, remediation=error.hint, file=info.file, line=info.line)
+        ]
+    return []
+
+
+# --- new --------------------------------------------------------------------------------------------------
+
+_TOOL = '''"""The tool {name}."""
+
+from strands_cli import ToolFailed, tool
+
+
+@tool(version="0.1.0")
+def {name}(name: str) -> str:
+    """Greet somebody by name. Say here what the tool does: the model reads it.
+
+    Args:
+        name: Who to greet
+    """
+    if not name.strip():
+        raise ToolFailed("No name provided")
+    return f"Hello, {{name}}!"
+'''
+
+_TEST = '''"""Tests of the tool {name}. Run them from the project's root."""
+
+from strands_cli import get_registry
+
+
+def test_{name}_greets() -> None:
+    {name} = get_registry().load("{name}")
+    result = {name}({{"toolUseId": "t1", "input": {{"name": "Ada"}}}})
+    assert result["status"] == "success"
+    assert result["content"] == [{{"text": "Hello, Ada!"}}]
+
+
+def test_{name}_refuses_a_missing_name() -> None:
+    {name} = get_registry().load("{name}")
+    result = {name}({{"toolUseId": "t2", "input": {{}}}})
+    assert result["status"] == "error"
+'''
+
+
+@click.command()
+@click.argument("name")
+@click.option("--family", help="Put it into a family of tools: tools/FAMILY/NAME.py.")
+def new(name: str, family: str | None) -> None:
+    """Create a tool in this project, with a test that passes."""
+    for word in filter(None, (name, family)):
+        if not re.fullmatch("[A-Za-z][A-Za-z0-9_]{0,63}", word) or iskeyword(word):
+            raise UsageError(
+                f"{word!r} cannot be the name of a tool.",
+                hint="Use a Python name of at most 64 letters, digits and '_' that starts with a letter.",
+            )
+    registry = get_registry()
+    taken = registry.get(name)
+    if taken is not None:
+        raise UsageError(f"There is a tool {name!r} already ({taken.origin}).", hint="Choose another name.")
+    project = registry.settings.project
+    directory = project / "tools" / (family or "")
+    files = {
+        directory / f"{name}.py": _TOOL.format(name=name),
+        project / "tests" / f"test_{name}.py": _TEST.format(name=name),
+    }
+    package = directory / "__init__.py"
+    if family and not package.exists():
+        files = {package: f'"""The tools of the family {family}."""\n', **files}
+    for file in files:
+        if file.exists():
+            raise UsageError(
+                f"{file.relative_to(project)} exists already; nothing was written.", hint="Move it away."
+            )
+    for file, text in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+        click.echo(str(file.relative_to(project)))
+    print_note(f"Try it: strands tool call {name} name=Ada")

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from strands_cli.cli.arguments import json_option
+from strands_cli.cli.options import json_option, read_variables, var_option
 from strands_cli.cli.output import count, issue_document, print_issues, print_json, print_note
-from strands_cli.cli.variables import read_variables, var_option
 from strands_cli.errors import Issue, SpecError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:

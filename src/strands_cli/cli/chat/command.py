@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strands_cli.cli.arguments import ToolReference
 from strands_cli.cli.chat.choosing import DEFAULT_PROVIDER, Partner, Wanted, choose
 from strands_cli.cli.loops import run_async
+from strands_cli.cli.options import ToolReference, var_option
 from strands_cli.cli.output import count
 from strands_cli.cli.terminal import is_live
 from strands_cli.cli.text import wrapped
-from strands_cli.cli.variables import var_option
 from strands_cli.providers.table import PROVIDERS
 from strands_cli.settings import cache_directory
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from strands_cli.cli.chat.rendering import Screen
 from strands_cli.cli.chat.saving import as_text, file_of, is_file, write_whole
 from strands_cli.cli.output import count
-from strands_cli.cli.tool_list import first_sentence
+from strands_cli.cli.tool import first_sentence
 from strands_cli.errors import ArtifactError, UsageError, did_you_mean
 from strands_cli.secrets import Redactor
 

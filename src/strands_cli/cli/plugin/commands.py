@@ -6,7 +6,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from strands_cli.cli.arguments import json_option
+from strands_cli.cli.options import json_option
 from strands_cli.cli.output import count, issue_document, print_columns, print_issues, print_json, print_note
 from strands_cli.cli.plugin.access import access_document, accesses
 from strands_cli.cli.plugin.fetch import plugin_directory, unportable

@@ -13,8 +13,8 @@ from typing import Any, Literal
 import click
 import msgspec
 
-from strands_cli.cli.arguments import json_option
 from strands_cli.cli.loops import run_async
+from strands_cli.cli.options import json_option
 from strands_cli.cli.output import count, print_columns, print_json, print_note, tool_output_aside
 from strands_cli.cli.plugin.fetch import plugin_directory
 from strands_cli.cli.text import cut, duration, one_line

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from strands_cli.cli.variables import var_option
+from strands_cli.cli.options import var_option
 from strands_cli.cli.workflow.limits import budget_texts
 from strands_cli.cli.workflow.outline import outline_of, tools_of
 from strands_cli.cli.workflow.reach import leaving, tool_sentences, touching

@@ -7,9 +7,8 @@ from typing import Any
 import click
 import msgspec
 
-from strands_cli.cli.arguments import json_option
+from strands_cli.cli.options import json_option, var_option
 from strands_cli.cli.output import count, issue_document, print_columns, print_json
-from strands_cli.cli.variables import var_option
 from strands_cli.cli.workflow.limits import budget_texts, pattern_name
 from strands_cli.cli.workflow.outline import outline_of
 from strands_cli.cli.workflow.source import asked_model, file_argument, load_given, note_problems, problems_of

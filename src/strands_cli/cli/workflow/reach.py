@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from strands_cli.capability.tools import declared_tools, find_declared, resolve_reference
 from strands_cli.cli.plugin.access import accesses
-from strands_cli.cli.tool_list import first_sentence, remarks
-from strands_cli.cli.tool_show import plugin_access
+from strands_cli.cli.tool import first_sentence, plugin_access, remarks
 from strands_cli.cli.workflow.source import asked_model
 from strands_cli.cli.workflow.texts import first_line
 from strands_cli.patterns.outline import Outline, tool_name

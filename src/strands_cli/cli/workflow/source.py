@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from strands_cli.cli.arguments import Command
+from strands_cli.cli.options import Command, read_variables
 from strands_cli.cli.output import count, print_warning
-from strands_cli.cli.variables import read_variables
 from strands_cli.errors import Issue
 from strands_cli.loader import load_spec
 from strands_cli.providers.choice import ModelChoice, model_of
