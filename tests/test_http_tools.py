@@ -467,7 +467,7 @@ def refusal(*executors: HttpExecutor, **scope: Any) -> SpecError:
         ("https://user:pw@host.example", "has a user or a password in it"),
         ("https://host.example/#x", "has a fragment"),
         ("https://host.example:0/", "has a port"),
-        ("https://[::1", "is no URL"),
+        ("https://[::1", "is not a URL"),
     ],
 )
 def test_a_base_url_that_cannot_be_used_is_told_with_its_place(base_url: str, reason: str) -> None:

@@ -22,15 +22,13 @@ from hypothesis import strategies as st
 
 from strands_cli.errors import ToolFailed
 from strands_cli.http_tools.addresses import literal_address, parse_allowed, special_kind
-from strands_cli.http_tools.failures import EXPECTED, explain
+from strands_cli.http_tools.http_failures import EXPECTED, explain
 from strands_cli.http_tools.transport import GuardedTransport, look_up
 from strands_cli.settings import HttpSettings, Settings
 from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.results import error_of
-from strands_cli.tools.http_request import TOOL_SPEC, http_request
-from strands_cli.tools.http_request._exchange import exchange
-from strands_cli.tools.http_request._outgoing import Outgoing
+from strands_cli.tools.http_request import TOOL_SPEC, build_request, http_request, send
 from tests.sites import Answer, Request, Site, answer, endlessly, serving
 
 LOOPBACK = ("127.0.0.1",)
@@ -90,8 +88,8 @@ def call(url: str, *, allow: tuple[str, ...] = LOOPBACK, max_bytes: int = 10_000
 
 def past_the_schema(url: str) -> object:
     """What the body answers to a URL that the schema might have refused."""
-    outgoing = Outgoing(url=url, method="GET", headers={}, json_data=None, text=None)
-    return asyncio.run(exchange(outgoing, HttpSettings(), 5.0))
+    request = build_request(url, HttpSettings(), method="GET", headers={})
+    return asyncio.run(send(request, HttpSettings(), 5.0))
 
 
 def fetch(url: str, **arguments: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from strands_cli.http_tools.failures import request_failed
+from strands_cli.http_tools.http_failures import request_failed
 
 Address = IPv4Address | IPv6Address
 

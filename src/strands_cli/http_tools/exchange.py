@@ -1,13 +1,20 @@
-"""One exchange: a request, its redirects, and the answer, all within one time limit."""
+"""One exchange: a request that is checked, its redirects and the answer, all within one time limit.
+
+Never more than the limit of the answer is in memory, packed bodies included.
+"""
 
 import asyncio
-from collections.abc import Callable
+import codecs
+import re
+import zlib
+from base64 import b64encode
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx  # noqa: TID253 - only the bodies of tools import this module
 
-from strands_cli.http_tools.failures import EXPECTED, explain, timed_out, too_many_redirects
-from strands_cli.http_tools.incoming import read_result
+from strands_cli.errors import ToolFailed
+from strands_cli.http_tools.http_failures import EXPECTED, GO_DIRECTLY, explain, request_failed
 from strands_cli.http_tools.transport import GuardedTransport
 
 MOST_REDIRECTS = 10
@@ -44,22 +51,20 @@ async def exchange(
 ) -> dict[str, Any]:
     """The answer to a request; ToolFailed where there is none. `late` is the hint if it takes too long."""
     try:
-        async with asyncio.timeout(seconds), _client(transport) as client:
+        # trust_env off: a proxy of the environment would resolve names itself, and .netrc would add
+        # credentials. No time limits of its own: one limit holds for the whole.
+        client = httpx.AsyncClient(transport=transport, trust_env=False, timeout=None)
+        async with asyncio.timeout(seconds), client:
             return await _answer(client, request, check_url, max_bytes)
     except TimeoutError:
-        raise timed_out(seconds, late) from None
+        reason = f"there was no complete answer within {seconds * 1000:.0f} ms"
+        raise request_failed(reason, code="timeout", hint=late) from None
     except EXPECTED as error:
         raise explain(error) from error
 
 
 def without_userinfo(url: httpx.URL) -> httpx.URL:
     return url.copy_with(userinfo=b"") if url.userinfo else url
-
-
-def _client(transport: GuardedTransport) -> httpx.AsyncClient:
-    # trust_env off: a proxy of the environment would resolve names itself, and .netrc would add credentials.
-    # No time limits of its own: one limit holds for the whole.
-    return httpx.AsyncClient(transport=transport, trust_env=False, timeout=None)
 
 
 async def _answer(
@@ -71,7 +76,7 @@ async def _answer(
         following = response.next_request
         try:
             if following is None:
-                result = await read_result(response, max_bytes)
+                result = await _read_result(response, max_bytes)
                 return result | ({"url": str(request.url)} if hops else {})
         finally:
             await response.aclose()
@@ -79,10 +84,14 @@ async def _answer(
         following.url = without_userinfo(following.url)  # nobody's credentials but the caller's are sent
         if not _same_party(request.url, following.url):
             own_cookie = ""
-            _strip(following.headers)
-        _add_cookie(following.headers, own_cookie)
+            for name in [name for name in following.headers if name.lower() not in _HARMLESS]:
+                del following.headers[name]
+        # httpx keeps only the cookies that servers set; the caller's stay as long as the origin does.
+        cookies = [part for part in (own_cookie, following.headers.get("cookie", "")) if part]
+        if cookies:
+            following.headers["cookie"] = "; ".join(cookies)
         request = following
-    raise too_many_redirects(MOST_REDIRECTS)
+    raise request_failed(f"the server redirects more than {MOST_REDIRECTS} times", hint=GO_DIRECTLY)
 
 
 def _same_party(old: httpx.URL, new: httpx.URL) -> bool:
@@ -93,14 +102,196 @@ def _same_party(old: httpx.URL, new: httpx.URL) -> bool:
     return upgraded or (old.scheme, old.port) == (new.scheme, new.port)
 
 
-def _strip(headers: httpx.Headers) -> None:
-    for name in list(headers):
-        if name.lower() not in _HARMLESS:
-            del headers[name]
+# --- Headers of requests: those that we set ourselves, and what others may set ----------------------------
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e]*")
+
+# What describes the connection or the encoding of the body belongs to whoever makes the connection. A Host of
+# the caller's choice would also reach virtual hosts that the URL does not name.
+_OURS = frozenset(
+    {
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+DEFAULT_HEADERS = {"Accept": "*/*", "Accept-Encoding": "gzip", "User-Agent": "strands-cli"}
 
 
-def _add_cookie(headers: httpx.Headers, own: str) -> None:
-    """httpx keeps only the cookies that servers set; the caller's stay as long as the origin does."""
-    parts = [part for part in (own, headers.get("cookie", "")) if part]
-    if parts:
-        headers["cookie"] = "; ".join(parts)
+def header_problem(name: str, value: str) -> tuple[str, str] | None:
+    """Why a header cannot be sent as it is meant, and what to do; its value is never told."""
+    if not _TOKEN.fullmatch(name):
+        start = _TOKEN.match(name)
+        shown = f"the header name that begins with {start[0]!r}" if start else "a header name"
+        reason = f"{shown} has characters that header names cannot have"
+        return reason, 'Pass headers as {"Name": "value"}.'
+    if name.lower() in _OURS:
+        return f"the header {name} is set by the tool itself", "Leave it out."
+    if not _VALUE.fullmatch(value):
+        return (
+            f"the value of the header {name} has a line break or other characters that headers cannot have",
+            "Use printable ASCII characters only.",
+        )
+    return None
+
+
+def check_header(name: str, value: str) -> None:
+    problem = header_problem(name, value)
+    if problem is not None:
+        raise request_failed(problem[0], hint=problem[1])
+
+
+# --- Answers ----------------------------------------------------------------------------------------------
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_TEXTUAL = re.compile(r"text/|\S*\b(json|xml|javascript|yaml|csv|graphql|x-www-form-urlencoded)\b", re.I)
+
+# Codecs of Python that are not character sets of the web: slow on long input, or yielding half characters.
+_NO_CHARSETS = frozenset({"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape", "utf-7"})
+
+
+class _Gunzip:
+    """Unpacks a stream of gzip members, never yielding more than there is room for."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(31)
+        self._begun = False
+
+    def unpack(self, data: bytes, room: int) -> bytes:
+        self._begun = True
+        out = self._member.decompress(data, room)
+        while self._member.unused_data.startswith(_GZIP_MAGIC) and len(out) < room:
+            rest = self._member.unused_data
+            self._member = zlib.decompressobj(31)
+            out += self._member.decompress(rest, room - len(out))
+        return out
+
+    @property
+    def is_over(self) -> bool:
+        """Whether what follows the last member is not a further one; it would pile up unseen."""
+        return len(self._member.unused_data) >= len(_GZIP_MAGIC)
+
+    @property
+    def is_cut_short(self) -> bool:
+        return self._begun and not self._member.eof
+
+
+async def _read_result(response: httpx.Response, limit: int) -> dict[str, Any]:
+    """`status_code`, `headers`, `body`; `body_base64` where it is not text, `truncated` where it was cut."""
+    try:
+        data = await _read(response, limit + 1)
+    except zlib.error:
+        raise request_failed(
+            "the body is not the gzip data that its headers announce",
+            hint="This is a fault of the server; another address may give the same content.",
+        ) from None
+    cut = len(data) > limit
+    text = _as_text(data[:limit], response.headers.get("content-type", ""), response.charset_encoding, cut)
+    result: dict[str, Any] = {
+        "status_code": response.status_code,
+        "headers": dict(response.headers),
+        "body": text or "",
+    }
+    if text is None:
+        result["body_base64"] = b64encode(data[:limit]).decode()
+    return result | ({"truncated": True} if cut else {})
+
+
+async def _read(response: httpx.Response, most: int) -> bytes:
+    """The unpacked body, up to so many bytes.
+
+    httpx would unpack whole chunks, and an encoding within an encoding multiplies by a thousand each time. So
+    only gzip is asked for and unpacked, once; other encodings stay as they are and end up in `body_base64`.
+    """
+    packed = response.headers.get("content-encoding", "").strip().lower() in ("gzip", "x-gzip")
+    gunzip = _Gunzip() if packed else None
+    data = bytearray()
+    async for chunk in response.aiter_raw():
+        data += gunzip.unpack(chunk, most - len(data)) if gunzip else chunk[: most - len(data)]
+        if len(data) >= most or (gunzip and gunzip.is_over):
+            return bytes(data)
+    if gunzip and gunzip.is_cut_short:
+        raise request_failed("the packed body broke off", code="network", hint="Try again.")
+    return bytes(data)
+
+
+def _as_text(data: bytes, content_type: str, charset: str | None, cut: bool) -> str | None:
+    """The text that the bytes are, or None. A declared text is shown with � for what does not fit."""
+    errors = "replace" if _TEXTUAL.match(content_type) else "strict"
+    try:
+        if charset and codecs.lookup(charset).name not in _NO_CHARSETS:
+            return data.decode(charset, errors)
+    except (LookupError, ValueError):
+        pass
+    try:
+        text = codecs.getincrementaldecoder("utf-8")(errors).decode(data, final=not cut)
+    except UnicodeDecodeError:
+        return None
+    return None if errors == "strict" and "\0" in text else text
+
+
+# --- Sending again where the failure may pass -------------------------------------------------------------
+
+REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+"""Methods that do no more when they are sent twice; others are sent once, whatever happens."""
+LONGEST_PAUSE_SECONDS = 30.0
+"""A server that asks for a longer pause is not waited for: its answer is the answer."""
+
+_FIRST_PAUSE_SECONDS = 0.5
+_LONGEST_OWN_PAUSE_SECONDS = 8.0
+_PASSING = ("network", "timeout")
+
+Send = Callable[[], Awaitable[dict[str, Any]]]
+
+
+async def send_repeatedly(send: Send, retries: int) -> dict[str, Any]:
+    """The first answer that is final, or what the last attempt comes to."""
+    for attempt in range(retries):
+        pause: float | None = min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_OWN_PAUSE_SECONDS)
+        try:
+            result = await send()
+        except ToolFailed as failed:
+            if failed.code not in _PASSING:
+                raise
+        else:
+            if result["status_code"] != 429 and result["status_code"] < 500:
+                return result
+            pause = _asked_pause(result["headers"].get("retry-after", ""), pause)
+            if pause is None:
+                return result
+        await asyncio.sleep(pause or 0.0)
+    return await send()
+
+
+def _asked_pause(retry_after: str, own: float | None) -> float | None:
+    """What the server asks for, in seconds or as a date; else our own. None where it is too long."""
+    try:
+        asked = float(retry_after)
+    except ValueError:
+        asked_until = _seconds_until(retry_after)
+        if asked_until is None:
+            return own
+        asked = asked_until
+    return max(asked, 0.0) if asked <= LONGEST_PAUSE_SECONDS else None
+
+
+def _seconds_until(date: str) -> float | None:
+    from datetime import UTC, datetime
+    from email.utils import parsedate_to_datetime
+
+    try:
+        moment = parsedate_to_datetime(date)
+    except (ValueError, TypeError):
+        return None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - datetime.now(UTC)).total_seconds()

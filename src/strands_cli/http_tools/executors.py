@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from strands_cli.documents.refusal import Refusal
 from strands_cli.errors import Issue, SpecError, ToolFailed
 from strands_cli.secrets import NOTHING_SECRET, Redactor
 from strands_cli.templates import render
@@ -117,11 +118,11 @@ def http_tools(spec: Spec, scope: Mapping[str, Any], redactor: Redactor = NOTHIN
 
 
 def _target(spec: Spec, at: str, base_url: str, issues: list[Issue]) -> "Target | None":
-    from strands_cli.http_tools.targets import NoTarget, parse_target
+    from strands_cli.http_tools.targets import parse_target
 
     try:
         return parse_target(base_url)
-    except NoTarget as error:
+    except Refusal as error:
         issues.append(spec.issue(at, f"The base_url {error.reason}.", error.remedy))
     return None
 
@@ -129,7 +130,7 @@ def _target(spec: Spec, at: str, base_url: str, issues: list[Issue]) -> "Target 
 def _headers(
     spec: Spec, at: str, headers: Mapping[str, str], scope: Mapping[str, Any], issues: list[Issue]
 ) -> dict[str, str]:
-    from strands_cli.http_tools.headers import header_problem
+    from strands_cli.http_tools.exchange import header_problem
 
     rendered: dict[str, str] = {}
     for name, template in headers.items():
@@ -149,7 +150,7 @@ def _headers(
 def _tool(
     spec: Spec, declared: HttpExecutor, target: "Target", headers: dict[str, str], redactor: Redactor
 ) -> Tool:
-    from strands_cli.http_tools.retries import LONGEST_PAUSE_SECONDS
+    from strands_cli.http_tools.exchange import LONGEST_PAUSE_SECONDS
 
     executor = Executor(
         target=target, headers=headers, timeout=declared.timeout, retries=declared.retries, redactor=redactor
@@ -174,7 +175,7 @@ def _tool(
 
 
 async def _invoke(executor: Executor, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-    from strands_cli.http_tools.retries import REPEATABLE, send_repeatedly
+    from strands_cli.http_tools.exchange import REPEATABLE, send_repeatedly
 
     try:
         request = _request(executor, arguments)
@@ -205,11 +206,11 @@ async def _send(executor: Executor, request: "httpx.Request", max_bytes: int) ->
 def _request(executor: Executor, arguments: dict[str, Any]) -> "httpx.Request":
     import httpx
 
-    from strands_cli.http_tools.headers import DEFAULTS, check_header
+    from strands_cli.http_tools.exchange import DEFAULT_HEADERS, check_header
 
     url = executor.target.url(arguments["path"], arguments.get("query") or {})
     content, content_type = _content(arguments.get("body"))
-    headers = httpx.Headers(DEFAULTS)
+    headers = httpx.Headers(DEFAULT_HEADERS)
     if content_type:
         headers["Content-Type"] = content_type
     authors = {name.lower().replace("_", "-") for name in executor.headers}

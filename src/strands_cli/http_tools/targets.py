@@ -13,8 +13,9 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 import httpx  # noqa: TID253 - only the bodies of tools import this module
 import msgspec
 
+from strands_cli.documents.refusal import Refusal
 from strands_cli.errors import ToolFailed
-from strands_cli.http_tools.failures import request_failed
+from strands_cli.http_tools.http_failures import request_failed
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -71,29 +72,25 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return url
 
 
-class NoTarget(Exception):
-    """Why a base URL cannot be one, and what to do."""
-
-    def __init__(self, reason: str, remedy: str = "Write it as https://host.example/path.") -> None:
-        super().__init__(reason)
-        self.reason, self.remedy = reason, remedy
+_FORM = "Write it as https://host.example/path."
 
 
 def parse_target(base_url: str) -> Target:
+    """The base URL, taken apart; Refusal where it cannot be one."""
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL as error:
-        raise NoTarget(f"is no URL: {str(error).rstrip('.')}") from None
+        raise Refusal(f"is not a URL: {str(error).rstrip('.')}", _FORM) from None
     if url.scheme not in DEFAULT_PORTS or not url.raw_host:
-        raise NoTarget("names no http or https host")
+        raise Refusal("names no http or https host", _FORM)
     if url.userinfo:
         remedy = "Put them into an Authorization header, from a secret."
-        raise NoTarget("has a user or a password in it, which would be shown", remedy)
+        raise Refusal("has a user or a password in it, which would be shown", remedy)
     if url.fragment:
-        raise NoTarget("has a fragment, which is never sent", "Take the part from '#' on out.")
+        raise Refusal("has a fragment, which is never sent", "Take the part from '#' on out.")
     scheme, host, port = _origin(url)
     if not 0 < port < 65536:
-        raise NoTarget("has a port that is not between 1 and 65535", "Correct it, or leave it out.")
+        raise Refusal("has a port that is not between 1 and 65535", "Correct it, or leave it out.")
     path = url.raw_path.partition(b"?")[0].decode("ascii").rstrip("/")
     query = tuple(parse_qsl(url.query.decode("ascii"), keep_blank_values=True))
     return Target(scheme=scheme, host=host, port=port, path=path, query=query)
@@ -114,7 +111,7 @@ def _pairs(query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _path_problem(path: str) -> ToolFailed | None:
     """Why a path is not one below the base URL."""
     if _NO_ESCAPE.search(path):
-        return _invalid("it has a % that is no escape", "Write a % itself as %25.")
+        return _invalid("it has a % that is not an escape", "Write a % itself as %25.")
     if "#" in path:
         return _invalid("it has a '#'", "Write it as %23 where it belongs to a name.")
     try:

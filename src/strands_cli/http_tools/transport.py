@@ -14,7 +14,7 @@ import httpcore  # noqa: TID253 - only the bodies of tools import this module
 import httpx  # noqa: TID253 - likewise
 
 from strands_cli.http_tools.addresses import Address, Allowed, canonical, known_addresses, permitted
-from strands_cli.http_tools.failures import not_connected, request_failed
+from strands_cli.http_tools.http_failures import not_connected, request_failed
 from strands_cli.toolkit.threads import Job, daemon_pool
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]

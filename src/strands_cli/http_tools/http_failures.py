@@ -23,21 +23,11 @@ EXPECTED = (
 )
 """All that the libraries below raise when the other side, or the way to it, is at fault."""
 
-
-_GO_DIRECTLY = "Request the final address itself."
+GO_DIRECTLY = "Request the final address itself."
 
 
 def request_failed(reason: str, *, code: str = "failed", hint: str = "") -> ToolFailed:
     return ToolFailed(f"HTTP request failed: {reason}", code=code, hint=hint)
-
-
-def timed_out(seconds: float, hint: str) -> ToolFailed:
-    reason = f"there was no complete answer within {seconds * 1000:.0f} ms"
-    return request_failed(reason, code="timeout", hint=hint)
-
-
-def too_many_redirects(most: int) -> ToolFailed:
-    return request_failed(f"the server redirects more than {most} times", hint=_GO_DIRECTLY)
 
 
 def not_connected(host: str, port: int, error: Exception) -> ToolFailed:
@@ -64,7 +54,7 @@ def explain(error: Exception) -> ToolFailed:
             hint="Check that the port speaks https, or use http://.",
         )
     if isinstance(error, httpx.RemoteProtocolError | httpx.InvalidURL):  # from building the next request only
-        return request_failed("the server redirects to something that is not a URL", hint=_GO_DIRECTLY)
+        return request_failed("the server redirects to something that is not a URL", hint=GO_DIRECTLY)
     if isinstance(error, httpcore.LocalProtocolError):  # its text quotes what was to be sent
         return request_failed("the request is not valid HTTP", hint="Check the method and the headers.")
     if isinstance(error, httpcore.RemoteProtocolError):

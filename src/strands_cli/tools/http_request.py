@@ -1,0 +1,183 @@
+"""Send an HTTP request and return the answer; only public addresses, unless a setting says otherwise."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from strands_cli.errors import ToolFailed
+from strands_cli.settings import HttpSettings
+from strands_cli.toolkit.context import ToolContext
+from strands_cli.toolkit.decorator import tool
+
+if TYPE_CHECKING:
+    import httpx
+
+    from strands_cli.http_tools.addresses import Allowed
+
+TOOL_SPEC = {
+    "name": "http_request",
+    "description": (
+        "Send an HTTP request and return status_code, headers and body of the answer, whatever its status. "
+        "Redirects are followed. Text is in body; anything else is in body_base64 and body is empty. "
+        "A long body is cut and marked truncated. Only public addresses can be reached."
+    ),
+    "inputSchema": {
+        "json": {
+            "type": "object",
+            "properties": {
+                "url": {
+                    "type": "string",
+                    "format": "uri",
+                    "description": "The URL to request, http or https",
+                },
+                "method": {
+                    "type": "string",
+                    "enum": ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"],
+                    "description": "HTTP method",
+                    "default": "GET",
+                },
+                "headers": {
+                    "type": "object",
+                    "additionalProperties": {"type": "string"},
+                    "description": "HTTP headers to send",
+                },
+                "json_data": {"type": "object", "description": "JSON object to send as the body"},
+                "body": {"type": "string", "description": "Text to send as the body, instead of json_data"},
+                "timeout_ms": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": 300000,
+                    "description": "Limit in milliseconds for the whole request, redirects included",
+                    "default": 30000,
+                },
+            },
+            "required": ["url"],
+        }
+    },
+    "outputSchema": {
+        "json": {
+            "type": "object",
+            "properties": {
+                "status_code": {"type": "integer"},
+                "headers": {"type": "object", "additionalProperties": {"type": "string"}},
+                "body": {"type": "string", "description": "The body as text; empty where it is not text"},
+                "body_base64": {"type": "string", "description": "The body where it is not text"},
+                "truncated": {"const": True, "description": "Whether the body was cut"},
+                "url": {"type": "string", "description": "Where the answer came from, after redirects"},
+            },
+            "required": ["status_code", "headers", "body"],
+        }
+    },
+}
+
+_LATE = "Raise timeout_ms (at most 300000), or ask for less at once."
+
+
+# The platform's limit lies above the highest timeout_ms, so that it is this tool that tells of a late server.
+@tool(spec=TOOL_SPEC, version="1.0.0", family="http_request", category="http", timeout=305.0)
+async def http_request(
+    url: str,
+    *,
+    context: ToolContext,
+    method: str = "GET",
+    headers: dict[str, str] | None = None,
+    json_data: dict[str, Any] | None = None,
+    body: str | None = None,
+    timeout_ms: int = 30000,
+) -> dict[str, Any]:
+    settings = context.settings.http
+    request = build_request(
+        url, settings, method=method, headers=headers or {}, json_data=json_data, body=body
+    )
+    return await send(request, settings, timeout_ms / 1000)
+
+
+async def send(request: "httpx.Request", settings: HttpSettings, seconds: float) -> dict[str, Any]:
+    """To any host, at addresses that are public or permitted."""
+    from strands_cli.http_tools.addresses import parse_allowed
+    from strands_cli.http_tools.exchange import exchange
+    from strands_cli.http_tools.transport import GuardedTransport
+
+    transport = GuardedTransport(parse_allowed(settings.allow))
+    return await exchange(
+        request, transport, _check_url, seconds=seconds, max_bytes=settings.max_bytes, late=_LATE
+    )
+
+
+def build_request(
+    url: str,
+    settings: HttpSettings,
+    *,
+    method: str,
+    headers: dict[str, str],
+    json_data: dict[str, Any] | None = None,
+    body: str | None = None,
+) -> "httpx.Request":
+    """The request to send; ToolFailed where it could not be sent as it is meant."""
+    from base64 import b64encode
+
+    import httpx
+
+    from strands_cli.http_tools.addresses import parse_allowed
+    from strands_cli.http_tools.exchange import DEFAULT_HEADERS, check_header, without_userinfo
+    from strands_cli.http_tools.http_failures import request_failed
+
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise _unusable(url, str(error), parse_allowed(settings.allow)) from None
+    _check_url(parsed)
+    sent = httpx.Headers(DEFAULT_HEADERS)
+    if parsed.userinfo:  # sent as a header and taken out of the URL, which is logged and shown
+        sent["Authorization"] = "Basic " + b64encode(f"{parsed.username}:{parsed.password}".encode()).decode()
+    content = None
+    if json_data is not None and body is not None:
+        raise request_failed("both json_data and body are given", hint="Give one of them.")
+    if json_data is not None:
+        content, sent["Content-Type"] = json.dumps(json_data).encode(), "application/json"
+    elif body is not None:
+        content, sent["Content-Type"] = body.encode("utf-8", "replace"), "text/plain; charset=utf-8"
+    for name, value in headers.items():
+        check_header(name, value)
+        sent[name] = value.strip()
+    return httpx.Request(method.upper(), without_userinfo(parsed), headers=sent, content=content)
+
+
+def _check_url(url: "httpx.URL") -> None:
+    """Refuses what is not an http address of a host. Where the host is, the transport judges."""
+    from strands_cli.http_tools.addresses import literal_address
+    from strands_cli.http_tools.http_failures import request_failed
+
+    if url.scheme not in ("http", "https"):
+        raise request_failed(
+            f"{url.scheme}: addresses are not supported" if url.scheme else "the url has no scheme",
+            code="forbidden",
+            hint="Use a URL that begins with http:// or https://.",
+        )
+    host = url.raw_host.decode("ascii")
+    if not host:
+        raise request_failed("the url names no host", hint="Write it as https://host.example/path.")
+    if url.port is not None and not 0 < url.port < 65536:
+        raise request_failed("the url's port is not between 1 and 65535", hint="Correct it, or leave it out.")
+    if "%" in host and literal_address(host) is None:
+        raise request_failed("the url's host is percent-encoded", hint="Write the host name plainly.")
+
+
+def _unusable(text: str, reason: str, allowed: "tuple[Allowed, ...]") -> ToolFailed:
+    """Some spellings of addresses the URL parser refuses already; for the caller they are forbidden too."""
+    from urllib.parse import urlsplit
+
+    from strands_cli.http_tools.addresses import literal_address, permitted
+    from strands_cli.http_tools.http_failures import request_failed
+
+    try:
+        host = urlsplit(text).hostname or ""
+    except ValueError:
+        host = ""
+    address = literal_address(host)
+    if address is not None:
+        permitted(host, 0, [address], allowed)
+    sentence = reason.partition(":")[0]  # after the colon it quotes the URL, which may hold a password
+    return request_failed(
+        f"the url cannot be used: {sentence[:1].lower()}{sentence[1:].rstrip('.')}",
+        hint="Write it as https://host.example:port/path, with addresses in their usual form.",
+    )
