@@ -146,7 +146,6 @@ MADE_BY_THE_PLATFORM = {"ToolContext", "Equipment"}
 # The parts of a Tool that it makes itself, and what equips an agent: no program touches them.
 INTERNAL = {
     "Tool": {"place", "accepted_input", "accepted_output", "shape", "runs_inline"},
-    "ToolContext": {"stop"},
     "Equipment": {
         "hear_model",
         "begin_invocation",

@@ -514,7 +514,7 @@ def test_a_call_that_is_cancelled_before_it_begins_never_runs() -> None:
 
 
 def test_a_body_that_asks_a_human_is_reported_as_interrupted() -> None:
-    from strands_cli.toolkit.interrupts import InterruptRequested
+    from strands_cli.toolkit.context import InterruptRequested
 
     events: list[Event] = []
 

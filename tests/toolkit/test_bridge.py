@@ -14,7 +14,7 @@ from strands import Agent
 from strands_cli import CallContext, ToolContext, ToolFailed, tool
 from strands_cli.events import Event, ToolFinished
 from strands_cli.toolkit.bridge import CONTEXT_KEY, CallerState, bridge_of
-from strands_cli.toolkit.interrupts import InterruptRequested
+from strands_cli.toolkit.context import InterruptRequested
 from tests.fakes import Call, ScriptedModel, call, history_problems
 from tests.runtime.agents import add, answers, code_of, codes, spec, text_of
 

@@ -18,8 +18,8 @@ from strands_cli import CallContext, ToolContext, ToolFailed, call_tool, tool
 from strands_cli.events import Event, ToolFinished, ToolStarted
 from strands_cli.settings import load_settings
 from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.execution import MOST_ABANDONED, DaemonPool, Job
 from strands_cli.toolkit.results import CODES, error_of
-from strands_cli.toolkit.threads import MOST_ABANDONED, DaemonPool, Job
 
 
 def spec(properties: dict[str, Any] | None = None, **rest: Any) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from strands_cli.errors import ToolError
 from strands_cli.events import Event, ToolFinished, ToolStarted
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.compose import each, fallback, fan_out, pipe
+from strands_cli.toolkit.context import InterruptRequested
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.effects import Effects, parse_effects
-from strands_cli.toolkit.interrupts import InterruptRequested
 from strands_cli.toolkit.results import ToolResult, error_of
-from strands_cli.toolkit.unwrap import value_of_result
+from strands_cli.toolkit.values import value_of_result
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from strands_cli import CallContext, ToolContext, ToolFailed, tool
 from strands_cli.errors import ToolError
 from strands_cli.events import Event, ToolStarted
+from strands_cli.toolkit.context import InterruptRequested
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.effects import Effects, parse_effects, resources
-from strands_cli.toolkit.interrupts import InterruptRequested
 from strands_cli.toolkit.results import ToolResult, error_of
 from strands_cli.toolkit.schedule import Turn, call_tools
 from strands_cli.toolkit.workspace import Workspace

@@ -11,7 +11,7 @@ from strands_cli.documents.refusal import Refusal
 from strands_cli.errors import Issue, SpecError, ToolFailed
 from strands_cli.secrets import NOTHING_SECRET, Redactor
 from strands_cli.templates import render
-from strands_cli.toolkit.context import ToolContext
+from strands_cli.toolkit.context import ToolContext, settings_of
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import ToolCategory
 from strands_cli.types import Spec
@@ -179,7 +179,7 @@ async def _invoke(executor: Executor, arguments: dict[str, Any], context: ToolCo
 
     try:
         request = _request(executor, arguments)
-        max_bytes = context.settings.http.max_bytes
+        max_bytes = settings_of(context).http.max_bytes
         retries = executor.retries if request.method in REPEATABLE else 0
         result = await send_repeatedly(lambda: _send(executor, request, max_bytes), retries)
     except ToolFailed as failed:

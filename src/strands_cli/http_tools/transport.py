@@ -15,7 +15,7 @@ import httpx  # noqa: TID253 - likewise
 
 from strands_cli.http_tools.addresses import Address, Allowed, canonical, known_addresses, permitted
 from strands_cli.http_tools.http_failures import not_connected, request_failed
-from strands_cli.toolkit.threads import Job, daemon_pool
+from strands_cli.toolkit.execution import Job, daemon_pool
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """From a host name and a port to addresses."""

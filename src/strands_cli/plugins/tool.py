@@ -19,11 +19,11 @@ from strands_cli.sandbox.spawning import SpawnerLost
 from strands_cli.secrets import Redactor
 from strands_cli.settings import Settings
 from strands_cli.toolkit.call import call_tool
-from strands_cli.toolkit.context import ToolContext, inside_of
+from strands_cli.toolkit.context import ToolContext, time_limit
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.decorator import FunctionTool
 from strands_cli.toolkit.info import ToolInfo
-from strands_cli.toolkit.unwrap import value_of_result
+from strands_cli.toolkit.values import value_of_result
 
 MOST_PROGRESS = 1000
 """Words of progress that are passed on from one call."""
@@ -77,7 +77,7 @@ class _Body:
         self._id = plugin.manifest.tool_id(declared)
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        deadline = time.monotonic() + _limit(context)
+        deadline = time.monotonic() + time_limit(context)
         refuse_unapproved(self._plugin.name, self._plugin.place, self._settings.project)
         found = await configured(self._plugin.manifest, self._declared)
         accept = self._settings.sandbox.accept
@@ -177,14 +177,6 @@ class _Progress:
 
 async def _started(launch: Launch) -> Confined:
     return await start_confined(launch.argv, launch.profile, cwd=launch.cwd, accept=launch.accept)
-
-
-def _limit(context: ToolContext) -> float:
-    tool, given, _ = inside_of(context)
-    if given.timeout is not None:
-        return given.timeout
-    bound = given.settings.timeout if given.settings else None
-    return min(tool.timeout, bound) if bound else tool.timeout
 
 
 def _seconds_until(deadline: float) -> float:

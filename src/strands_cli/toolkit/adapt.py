@@ -8,8 +8,8 @@ from typing import Any
 from strands_cli.errors import ToolError
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.contract import Invoke
-from strands_cli.toolkit.generators import drain, drain_async
 from strands_cli.toolkit.info import bare_schema, name_problem
+from strands_cli.toolkit.outcome import drain, drain_async
 
 Function = Callable[..., Any]
 Convert = Callable[[dict[str, Any]], dict[str, Any]]

@@ -19,9 +19,8 @@ from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.events import Event, ToolProgress
 from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.cancellation import Cancellation
-from strands_cli.toolkit.context import NOTHING_GIVEN, CallContext
+from strands_cli.toolkit.context import NOTHING_GIVEN, CallContext, InterruptRequested
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.interrupts import InterruptRequested
 from strands_cli.toolkit.provider_schema import provider_schema
 from strands_cli.toolkit.results import ToolResult, ToolUse, error_of, failure
 

@@ -12,14 +12,21 @@ import msgspec
 from strands_cli.errors import ToolFailed
 from strands_cli.events import Event, ToolFinished, ToolStarted
 from strands_cli.toolkit.arguments import CONTAINERS, copied, fit, parse_object
-from strands_cli.toolkit.context import NOTHING_GIVEN, CallContext, Permit, ToolContext, inside_of
+from strands_cli.toolkit.context import (
+    NOTHING_GIVEN,
+    CallContext,
+    InterruptRequested,
+    Permit,
+    ToolContext,
+    inner_cancel_of,
+    inside_of,
+)
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.interrupts import InterruptRequested
 from strands_cli.toolkit.outcome import run_inline, value_of
 from strands_cli.toolkit.requirements import missing_requirements
 from strands_cli.toolkit.results import ToolResult, ToolUse, code_row, error_of, failure
 from strands_cli.toolkit.spill import capped
-from strands_cli.toolkit.values import encoded_size, normalise, plain_answer, unusable_output
+from strands_cli.toolkit.values import encoded_size, normalise, plain_answer, unusable_output, value_of_result
 
 DEEPEST_CALL = 16
 _FIRST_PAUSE_SECONDS = 0.1
@@ -122,41 +129,38 @@ async def _ask(permit: Permit, tool: Tool, arguments: dict[str, Any]) -> None:
 
 async def _run(tool: Tool, call: ToolUse, arguments: dict[str, Any], context: CallContext) -> Any:
     """The body's value, after as many tries as the tool allows."""
-    from strands_cli.toolkit.running import run_body
+    from asyncio import sleep
 
-    seconds = _limit(tool, context)
+    from strands_cli.toolkit.execution import run_body
+
     for attempt in range(tool.retries + 1):
-        inside = ToolContext(tool, call, context, _call_other)
         try:
-            return await run_body(tool, arguments, inside, context, seconds)
+            return await run_body(arguments, ToolContext(tool, call, context, _call_other))
         except ToolFailed as failed:
             if attempt == tool.retries or not code_row(failed.code).retryable or failed.code == "cancelled":
                 raise
-            await _pause(attempt)
-            if context.cancel is not None and context.cancel.is_set():
+            pause = _FIRST_PAUSE_SECONDS * 2**attempt
+            if context.cancel is None:
+                await sleep(pause)
+            elif await context.cancel.wait(pause):
                 raise ToolFailed(f"The call of {tool.id} was cancelled", code="cancelled") from failed
     raise AssertionError("the last attempt returns or raises")
 
 
-async def _pause(attempt: int) -> None:
-    from asyncio import sleep
-
-    await sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
-
-
-def _limit(tool: Tool, context: CallContext) -> float:
-    if context.timeout is not None:
-        return context.timeout
-    bound = context.settings.timeout if context.settings else None
-    return min(tool.timeout, bound) if bound else tool.timeout
-
-
 def _call_other(context: ToolContext, other: Tool, arguments: dict[str, Any]) -> Any:
-    """A body's call of another tool: the same way, one level deeper."""
-    from strands_cli.toolkit.nested import call_nested
-
+    """A body's call of another tool, one level deeper: its value, or a coroutine of it for an async body."""
     caller, _, count = inside_of(context)
-    return call_nested(caller, other, arguments, deeper(context, str(count)), call_tool)
+    call: ToolUse = {"toolUseId": f"{caller.id}/{other.id}", "name": other.id, "input": arguments}
+    inner = deeper(context, str(count))
+
+    async def value() -> Any:
+        return value_of_result(await call_tool(other, call, inner), other)
+
+    if caller.is_async:
+        return value()
+    from strands_cli.toolkit.execution import run_apart
+
+    return run_apart(value())
 
 
 def deeper(context: ToolContext, step: str = "") -> CallContext:
@@ -167,7 +171,7 @@ def deeper(context: ToolContext, step: str = "") -> CallContext:
             f"{caller.id} is already {DEEPEST_CALL} calls deep", hint="A tool may not call itself."
         )
     key = f"{given.key}/{step}" if given.key and step else given.key
-    cancel = context.ending()
+    cancel = inner_cancel_of(context)
     return msgspec.structs.replace(
         given, depth=given.depth + 1, timeout=None, max_output=0, key=key, cancel=cancel
     )

@@ -12,9 +12,9 @@ from math import ceil
 from typing import Any, TypedDict, Unpack
 from zlib import crc32
 
-from strands_cli.documents.problems import describe
+from strands_cli.documents.problems import JsonPath, describe, pointer
 from strands_cli.errors import ToolFailed
-from strands_cli.toolkit import schedule, unwrap
+from strands_cli.toolkit import schedule
 from strands_cli.toolkit.call import call_tool, deeper
 from strands_cli.toolkit.composed_schemas import (
     only_property,
@@ -30,6 +30,7 @@ from strands_cli.toolkit.contract import Tool, closed_schema
 from strands_cli.toolkit.decorator import FunctionTool
 from strands_cli.toolkit.effects import PLACEHOLDER, Effects
 from strands_cli.toolkit.results import ToolResult, ToolUse, error_of
+from strands_cli.toolkit.values import failed_as, value_of_result
 
 Step = Tool | Callable[[Any], Any]
 Body = Callable[[dict[str, Any], ToolContext], Coroutine[Any, Any, Any]]
@@ -72,9 +73,9 @@ def pipe(first: Tool, *others: Step, **identity: Unpack[Identity]) -> FunctionTo
                 value = await value if isawaitable(value) else value
                 continue
             result = await _call(step, _arguments_from(value, step), context, str(index))
-            unwrap.raise_at_step(result, index, step.id)
-            value = unwrap.value_of_result(result, step)
-        return unwrap.answer_of(result, last) if isinstance(last, Tool) else value
+            _raise_at_step(result, index, step.id)
+            value = value_of_result(result, step)
+        return _answer_of(result, last) if isinstance(last, Tool) else value
 
     parts = {
         "name": _joined("then", (tool.id for tool in tools)),
@@ -114,8 +115,8 @@ def fan_out(
         ]
         results = dict(zip(members, await schedule.call_tools(calls, deeper(context)), strict=True))
         if not partial:
-            unwrap.raise_first({(key,): result for key, result in results.items()})
-        return {key: unwrap.value_or_error(result, members[key]) for key, result in results.items()}
+            _raise_first({(key,): result for key, result in results.items()})
+        return {key: _value_or_error(result, members[key]) for key, result in results.items()}
 
     outputs = {key: output_at(("properties", key), tool, partial) for key, tool in members.items()}
     parts = {
@@ -143,10 +144,10 @@ def fallback(*tools: Tool, **identity: Unpack[Identity]) -> FunctionTool:
             result = await _call(tool, taken_arguments(arguments, tool), context, str(index))
             error = error_of(result)
             if error is None:
-                return unwrap.answer_of(result, tool)
-            details.append(unwrap.as_detail(error, tool=tool.id))
+                return _answer_of(result, tool)
+            details.append(_as_detail(error, tool=tool.id))
             if index == len(inner) - 1 or error["code"] in _ENDS_A_FALLBACK:
-                raise unwrap.failed_as({**error, "details": details})
+                raise failed_as({**error, "details": details})
         raise AssertionError("the last tool answers or fails")
 
     outputs = [output_at(("anyOf", index), tool) for index, tool in enumerate(inner)]
@@ -181,8 +182,8 @@ def each(
         calls = [(tool, _use(tool, item, context, str(index))) for index, item in items]
         results = await schedule.call_tools(calls, deeper(context), max_parallel=arguments["max_parallel"])
         if not partial:
-            unwrap.raise_first({("items", index): result for index, result in enumerate(results)})
-        return [unwrap.value_or_error(result, tool) for result in results]
+            _raise_first({("items", index): result for index, result in enumerate(results)})
+        return [_value_or_error(result, tool) for result in results]
 
     taken = relocated(closed_schema(tool.input_schema), "/properties/items/items")
     properties = {
@@ -220,7 +221,7 @@ def _arguments_from(value: Any, tool: Tool) -> dict[str, Any]:
 
 def _composition(tools: Sequence[Tool], body: Body, parts: Mapping[str, Any]) -> FunctionTool:
     async def function(**arguments: Any) -> Any:
-        return unwrap.value_of_result(await call_tool(made, {"name": made.id, "input": arguments}), made)
+        return value_of_result(await call_tool(made, {"name": made.id, "input": arguments}), made)
 
     fields = {"id" if key == "name" else key: value for key, value in parts.items()}
     caps = [tool.max_output for tool in tools]
@@ -281,3 +282,46 @@ def _tools(items: Sequence[object]) -> list[Tool]:
     if not items:
         raise refusal("it is made of no tools")
     return [item for item in items if isinstance(item, Tool)]
+
+
+# --- what the steps came to -------------------------------------------------------------------------------
+
+
+def _answer_of(result: ToolResult, tool: Tool) -> Any:
+    """What a body returns to answer as another tool did: the same blocks, and scalars as they were."""
+    if len(result["content"]) == 1 and "text" in result["content"][0]:
+        return value_of_result(result, tool)
+    return {**result, "toolUseId": ""}
+
+
+def _value_or_error(result: ToolResult, tool: Tool) -> Any:
+    """The value, or the error as a value, where one failure must not hide the other answers."""
+    error = error_of(result)
+    return value_of_result(result, tool) if error is None else {"error": error}
+
+
+def _raise_first(results: Mapping[JsonPath, ToolResult]) -> None:
+    """Raises the first failure among the results, each of which belongs to a place; its details name all."""
+    errors = {pointer(path): error for path, result in results.items() if (error := error_of(result))}
+    for place, first in errors.items():
+        more = f" ({len(errors) - 1} more failed)" if len(errors) > 1 else ""
+        details = [_as_detail(error, pointer=at) for at, error in errors.items()]
+        raise failed_as({**first, "message": f"{place}: {first['message']}{more}", "details": details})
+
+
+def _raise_at_step(result: ToolResult, index: int, tool_id: str) -> None:
+    """Raises the failure of one step of several. Its input is the caller's own in the first step only."""
+    error = error_of(result)
+    if error is None:
+        return
+    is_callers = index == 0 or error["code"] not in ("input_malformed", "input_invalid")
+    details = [{**detail, "step": index, "tool": tool_id} for detail in error.get("details") or ()]
+    message = f"Step {index} ({tool_id}): {error.get('message', '')}"
+    code = error["code"] if is_callers else "failed"
+    raise failed_as({**error, "code": code, "message": message, "details": details})
+
+
+def _as_detail(error: Mapping[str, Any], **place: str) -> dict[str, Any]:
+    """An error as one of the details of another."""
+    detail = {"pointer": "", "expected": "success", "got": error["message"], "hint": error.get("hint", "")}
+    return {**detail, "code": error["code"], **place}

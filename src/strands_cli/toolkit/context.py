@@ -31,6 +31,20 @@ class AgentView(Protocol):
     def state(self) -> Any: ...
 
 
+class InterruptRequested(BaseException):
+    """Ends a call until a human has answered; the call is then made again and gets the answer.
+
+    Not an Exception, so that a body's own `except Exception` does not swallow it: it is not a failure.
+    """
+
+    def __init__(self, name: str, reason: Any = None, *, pending: Any = None) -> None:
+        super().__init__(name)
+        self.name = name
+        self.reason = reason
+        self.pending = pending
+        """What the engine that asks the human knows this question by; only that engine looks at it."""
+
+
 class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     """All that the outside gives to a call. The defaults do nothing; cli and runtime build it."""
 
@@ -63,7 +77,8 @@ NOTHING_GIVEN = CallContext()
 class ToolContext:
     """What a tool's body may know of its call. A parameter with this annotation is filled by the platform."""
 
-    __slots__ = ("_call", "_calls", "_ending", "_given", "_stopped", "_tool", "tool_use")
+    # What the platform itself asks of a context are functions below, so that authors do not see them here.
+    __slots__ = ("_abandoned", "_call", "_calls", "_given", "_inner_cancel", "_tool", "tool_use")
 
     def __init__(
         self,
@@ -77,27 +92,18 @@ class ToolContext:
         self._given = given
         self._call = call
         self._calls = 0
-        self._ending: Cancellation | None = None
-        self._stopped = False
-
-    @property
-    def settings(self) -> Settings:
-        return self._given.settings or load_settings()
+        self._abandoned = False
+        self._inner_cancel: Cancellation | None = None
 
     @property
     def workspace(self) -> Workspace:
         """The directories that this call may touch."""
-        return self._given.workspace or Workspace(self.settings.workspace, current_directory())
+        return self._given.workspace or Workspace(settings_of(self).workspace, current_directory())
 
     @property
     def invocation_state(self) -> Mapping[str, Any]:
         """What the caller of the agent passed along."""
         return self._given.invocation_state
-
-    @property
-    def engine_state(self) -> dict[str, Any]:
-        """For tools written for the SDK: the state as its agent passes it."""
-        return {**self._given.invocation_state, **self._given.engine_state}
 
     @property
     def agent(self) -> AgentView:
@@ -114,21 +120,7 @@ class ToolContext:
     @property
     def cancelled(self) -> bool:
         """Whether nobody waits for the answer any more. A body that works long looks at it now and then."""
-        return self._stopped or (self._given.cancel is not None and self._given.cancel.is_set())
-
-    def stop(self) -> None:
-        """Says that nobody waits any more; called by the platform when a deadline has passed."""
-        self._stopped = True
-        if self._ending is not None:
-            self._ending.set()
-
-    def ending(self) -> Cancellation:
-        """For the platform: tells the calls that the body makes that nobody waits for it any more."""
-        if self._ending is None:
-            self._ending = Cancellation()
-            if self._given.cancel is not None:
-                self._given.cancel.add_callback(self._ending.set)
-        return self._ending
+        return self._abandoned or (self._given.cancel is not None and self._given.cancel.is_set())
 
     def progress(self, data: Any) -> None:
         """Tells whoever watches how far the body has come."""
@@ -156,6 +148,45 @@ async def _awaitable(value: Any) -> Any:
     return value
 
 
+# --- for the platform, not for bodies ---------------------------------------------------------------------
+
+
 def inside_of(context: ToolContext) -> tuple["Tool", CallContext, int]:
-    """For the platform, not for bodies: whose call it is, what it was given, how many calls it has made."""
+    """Whose call it is, what it was given, how many calls it has made."""
     return context._tool, context._given, context._calls
+
+
+def settings_of(context: ToolContext) -> Settings:
+    return context._given.settings or load_settings()
+
+
+def engine_state_of(context: ToolContext) -> dict[str, Any]:
+    """The invocation state as the SDK's agent passes it, for tools that were written for the SDK."""
+    return {**context._given.invocation_state, **context._given.engine_state}
+
+
+def time_limit(context: ToolContext) -> float:
+    """The seconds that a call may take: its caller's, else the tool's where the settings don't lower them."""
+    tool, given = context._tool, context._given
+    if given.timeout is not None:
+        return given.timeout
+    bound = given.settings.timeout if given.settings else None
+    return min(tool.timeout, bound) if bound else tool.timeout
+
+
+def abandon(context: ToolContext) -> None:
+    """Says that nobody waits for the body any more, to it and to the calls that it makes."""
+    context._abandoned = True
+    if context._inner_cancel is not None:
+        if context._given.cancel is not None:
+            context._given.cancel.remove_callback(context._inner_cancel.set)
+        context._inner_cancel.set()
+
+
+def inner_cancel_of(context: ToolContext) -> Cancellation:
+    """What cancels the calls that a body makes: the end of its own call, or whatever cancels that."""
+    if context._inner_cancel is None:
+        context._inner_cancel = Cancellation()
+        if context._given.cancel is not None:
+            context._given.cancel.add_callback(context._inner_cancel.set)
+    return context._inner_cancel

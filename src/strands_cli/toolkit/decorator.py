@@ -100,7 +100,7 @@ def call_directly(tool: Tool, call: ToolUse, state: Mapping[str, Any]) -> ToolRe
 
 
 def _run_to_end(coroutine: Any) -> Any:
-    from strands_cli.toolkit.nested import run_apart
+    from strands_cli.toolkit.execution import run_apart
 
     return run_apart(coroutine)
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.toolkit.adapt import spec_parts
-from strands_cli.toolkit.context import ToolContext
+from strands_cli.toolkit.context import InterruptRequested, ToolContext, engine_state_of
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.decorator import tool_from_function
-from strands_cli.toolkit.interrupts import InterruptRequested
 
 
 def as_tool(value: Any, spec: dict[str, Any] | None = None, **options: Any) -> Tool:
@@ -64,7 +63,7 @@ def tool_from_sdk(sdk: Any, **options: Any) -> Tool:
 
     async def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
         use = {**context.tool_use, "name": sdk.tool_name, "input": arguments}
-        return await _last(sdk.stream(use, context.engine_state), context)
+        return await _last(sdk.stream(use, engine_state_of(context)), context)
 
     return Tool(
         **(spec_parts(parts) | {"origin": f"{type(sdk).__module__}.{type(sdk).__name__}"} | options),

@@ -1,8 +1,8 @@
-"""`isolate: process`: the body runs in a child of its own, which is killed with its whole process tree.
+"""`isolate: process`, the host's side: a body runs in a child, which is killed with its whole process tree.
 
-The child is a fresh interpreter, not a fork of the host: it imports the tool by its place and gets the
-arguments as data. What it says comes back in frames: four bytes of length, then a msgpack map with one of
-the keys `progress`, `json`, `value`, `failed` and `crashed`.
+The child (`isolation_child`) is a fresh interpreter, not a fork of the host: it imports the tool by its place
+and gets the arguments as data. What it says comes back in frames: four bytes of length, then a msgpack map
+with one of the keys `progress`, `json`, `value`, `failed` and `crashed`.
 """
 
 import inspect
@@ -19,8 +19,7 @@ import msgspec
 
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.sandbox.tree import end_marked_tree
-from strands_cli.toolkit.context import CallContext, ToolContext
-from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.context import ToolContext, inside_of
 from strands_cli.toolkit.outcome import Raised
 
 _LENGTH_BYTES = 4
@@ -30,7 +29,7 @@ MARK = "STRANDS_ISOLATED_CALL"
 MOST_FRAME_BYTES = 256 * 1024 * 1024
 
 
-class Place(msgspec.Struct, frozen=True):
+class FunctionPlace(msgspec.Struct, frozen=True):
     """Where a child finds the function: its module, or the module's file where no name leads to it."""
 
     module: str
@@ -41,10 +40,10 @@ class Place(msgspec.Struct, frozen=True):
     """The top-level package around the module, for directories of tools that no import path leads to."""
 
 
-class Request(msgspec.Struct, frozen=True):
+class IsolatedCall(msgspec.Struct, frozen=True):
     """What the child is told."""
 
-    place: Place
+    place: FunctionPlace
     call: str
     """The call, with its validated arguments, as JSON: msgpack has no integers of more than 64 bits."""
     sys_path: list[str]
@@ -54,7 +53,7 @@ class Request(msgspec.Struct, frozen=True):
     key: str
 
 
-def place_of(function: Callable[..., Any]) -> Place:
+def place_of(function: Callable[..., Any]) -> FunctionPlace:
     """Where a function can be found again; ToolError for one that only exists in this process."""
     name, module = function.__qualname__, function.__module__
     if "." in name:
@@ -66,19 +65,15 @@ def place_of(function: Callable[..., Any]) -> Place:
     top = module.partition(".")[0]
     package = sys.modules.get(top)
     path = list(getattr(package, "__path__", [])) if top != module else []
-    return Place(module, name, inspect.getsourcefile(function) or "", top if path else "", path)
+    return FunctionPlace(module, name, inspect.getsourcefile(function) or "", top if path else "", path)
 
 
 class IsolatedBody:
     """One body in one child. A worker thread waits for it; `kill` may come from any thread."""
 
-    def __init__(
-        self, tool: Tool, arguments: dict[str, Any], context: ToolContext, given: CallContext
-    ) -> None:
-        self._tool = tool
-        self._context = context
+    def __init__(self, arguments: dict[str, Any], context: ToolContext) -> None:
         self._arguments = arguments
-        self._given = given
+        self._context = context
         self._process: subprocess.Popen[bytes] | None = None
         self._mark = f"{os.getpid()}.{next(_NUMBERS)}.{os.urandom(6).hex()}"
 
@@ -94,9 +89,9 @@ class IsolatedBody:
                 self._process.wait()
 
     def _run(self) -> Any:
-        request = msgspec.msgpack.encode(_request(self._tool, self._arguments, self._context, self._given))
+        request = msgspec.msgpack.encode(_request(self._arguments, self._context))
         # Standard output is the channel; the child sends what the body prints to standard error.
-        command = [sys.executable, "-m", "strands_cli.toolkit.isolated", str(os.getpid())]
+        command = [sys.executable, "-m", "strands_cli.toolkit.isolation_child", str(os.getpid())]
         pipe, marked = subprocess.PIPE, {**os.environ, MARK: self._mark}
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=marked, start_new_session=True)
         if self._context.cancelled:  # the deadline passed while the child was being started
@@ -108,13 +103,10 @@ class IsolatedBody:
                 if "progress" not in frame:
                     return _outcome_in(frame)
                 self._context.progress(frame["progress"])
-        raise self._died(self._process.wait())
-
-    def _died(self, status: int) -> ToolFailed:
+        status = self._process.wait()
         how = f"signal {_signal_name(-status)}" if status < 0 else f"exit status {status}"
-        return ToolFailed(
-            f"Execution failed: the process of {self._tool.id} ended with {how}", code="crashed"
-        )
+        tool, _, _ = inside_of(self._context)
+        raise ToolFailed(f"Execution failed: the process of {tool.id} ended with {how}", code="crashed")
 
     def kill(self) -> None:
         if self._process is not None:
@@ -125,11 +117,12 @@ def _signal_name(number: int) -> str:
     return signal.Signals(number).name if number in set(signal.Signals) else str(number)
 
 
-def _request(tool: Tool, arguments: dict[str, Any], context: ToolContext, given: CallContext) -> Request:
+def _request(arguments: dict[str, Any], context: ToolContext) -> IsolatedCall:
+    tool, given, _ = inside_of(context)
     assert tool.place is not None
     workspace = context.workspace
-    return Request(
-        place=msgspec.convert(tool.place, Place),
+    return IsolatedCall(
+        place=msgspec.convert(tool.place, FunctionPlace),
         call=json.dumps({**context.tool_use, "input": arguments}),
         sys_path=[entry for entry in sys.path if entry],
         workspace=[str(root) for root in workspace.roots],

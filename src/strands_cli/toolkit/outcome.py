@@ -1,17 +1,21 @@
-"""What a body comes to. It crosses threads and tasks as a value, never as an exception: a StopIteration would
-hang the future that carries it, a SystemExit would end the loop.
+"""What a body comes to: its value, what it raised, or the last thing that it yielded.
+
+An outcome crosses threads and tasks as a value, never as an exception: a StopIteration would hang the future
+that carries it, a SystemExit would end the loop.
 """
 
+from collections.abc import AsyncGenerator, Generator
 from typing import Any
 
 import msgspec
 
 from strands_cli.errors import ToolFailed
-from strands_cli.toolkit.context import ToolContext
+from strands_cli.toolkit.context import InterruptRequested, ToolContext
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.interrupts import InterruptRequested
 
 _LONGEST_MESSAGE = 2000
+_NOTHING = object()
+_ITEMS_AT_ONCE = 16
 
 
 class Raised(msgspec.Struct, frozen=True):
@@ -33,15 +37,11 @@ def value_of(outcome: Any, tool: Tool) -> Any:
     error = outcome.error
     if isinstance(error, ToolFailed | InterruptRequested):
         raise error
-    _log_traceback(tool, error)
-    raise ToolFailed(f"Execution failed: {type(error).__name__}: {_capped(error)}", code="crashed") from error
-
-
-def _log_traceback(tool: Tool, error: BaseException) -> None:
-    """The traceback is for the tool's author, in the log, and never for the model."""
     import logging
 
+    # The traceback is for the tool's author, in the log, and never for the model.
     logging.getLogger("strands_cli.tools").info("tool %s crashed", tool.id, exc_info=error)
+    raise ToolFailed(f"Execution failed: {type(error).__name__}: {_capped(error)}", code="crashed") from error
 
 
 def _capped(error: BaseException) -> str:
@@ -50,3 +50,42 @@ def _capped(error: BaseException) -> str:
     except BaseException:  # noqa: BLE001 - an exception whose own text fails is still a crash to report
         text = "(its message cannot be shown)"
     return text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "…"
+
+
+# --- bodies that yield: what comes before the last is progress, the last is the result --------------------
+
+
+def drain(generator: Generator[Any, Any, Any], context: ToolContext) -> Any:
+    """A sync generator's return value, else its last yield. It ends when nobody waits for it any more."""
+    last = _NOTHING
+    while True:
+        try:
+            item = next(generator)
+        except StopIteration as end:
+            if end.value is None:
+                return None if last is _NOTHING else last
+            if last is not _NOTHING:
+                context.progress(last)
+            return end.value
+        if context.cancelled:
+            generator.close()
+            raise ToolFailed("Nobody waits for the answer any more", code="cancelled")
+        if last is not _NOTHING:
+            context.progress(last)
+        last = item
+
+
+async def drain_async(generator: AsyncGenerator[Any, Any], context: ToolContext) -> Any:
+    """An async generator's last yield."""
+    from asyncio import sleep
+
+    last, count = _NOTHING, 0
+    async for item in generator:
+        if last is not _NOTHING:
+            context.progress(last)
+        last = item
+        count += 1
+        if count % _ITEMS_AT_ONCE == 0:
+            # A body that never waits for anything would keep the loop, and its deadline, to itself.
+            await sleep(0)
+    return None if last is _NOTHING else last

@@ -14,10 +14,9 @@ import msgspec
 
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.call import call_tool, prepare
-from strands_cli.toolkit.context import NOTHING_GIVEN, CallContext
+from strands_cli.toolkit.context import NOTHING_GIVEN, CallContext, InterruptRequested
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.effects import Resource, Touched, resources
-from strands_cli.toolkit.interrupts import InterruptRequested
 from strands_cli.toolkit.results import ToolResult, ToolUse, failure
 from strands_cli.toolkit.workspace import Workspace
 

@@ -1,8 +1,8 @@
 """What a function says of itself as a tool, by its annotations and its docstring.
 
-`Declaration` finds the parameters and those that the platform fills; `Inputs` makes a schema of the rest, and
-the way from JSON to what they are in Python: what is the same in both stays as it is, msgspec makes most of
-the others, and pydantic what only it can make.
+`Declaration` finds the parameters and those that the platform fills; `_Inputs` makes a schema of the rest,
+and the way from JSON to what they are in Python: what is the same in both stays as it is, msgspec makes most
+of the others, and pydantic what only it can make.
 """
 
 import inspect
@@ -81,7 +81,7 @@ def read_signature(function: Function, *, context: bool | str = False) -> Signat
     """ToolError (`unavailable`) names the parameter that no tool can have, and what to write instead."""
     declared = Declaration(function, context)
     documented = read_docstring(declared.plain.__doc__)
-    inputs = Inputs(declared, documented.parameters)
+    inputs = _Inputs(declared, documented.parameters)
     return Signature(
         documented.description,
         inputs.schema,
@@ -247,7 +247,7 @@ def _is_union(annotation: Any) -> bool:
 # --- what a caller fills ----------------------------------------------------------------------------------
 
 
-class Inputs:
+class _Inputs:
     """The schema of the parameters that a caller fills, and how their arguments are converted."""
 
     def __init__(self, declared: Declaration, documented: dict[str, str]) -> None:

@@ -1,14 +1,19 @@
-"""From what a body returned to the blocks of a result."""
+"""From what a body returned to the blocks of a result, and back for those who call other tools."""
 
 import json
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from strands_cli.documents.problems import Problem, pointer
 from strands_cli.errors import ToolFailed
-from strands_cli.toolkit.results import ToolResult, sendable, success
+from strands_cli.toolkit.results import ToolResult, error_of, sendable, success
+
+if TYPE_CHECKING:
+    from strands_cli.schema.validator import Validator
+    from strands_cli.toolkit.contract import Tool
 
 BINARY_KINDS = ("image", "document", "video")
 _IMAGE_SIGNATURES = (
@@ -147,3 +152,44 @@ def _block_size(block: dict[str, Any]) -> int:
     if "text" in block:
         return len(block["text"].encode())
     return len(msgspec.json.encode(block, enc_hook=str))
+
+
+# --- from a result back to a value ------------------------------------------------------------------------
+
+_WORDS = {"None": None, "True": True, "False": False}
+
+
+def value_of_result(result: ToolResult, tool: "Tool | None" = None) -> Any:
+    """The JSON or the text of a result, a list where there are several blocks; ToolFailed for an error.
+
+    In a result every scalar is text. Where `tool` is given and has an output schema, the value is what that
+    speaks of: text becomes a number, a boolean or null again where one is asked for.
+    """
+    error = error_of(result)
+    if error is not None:
+        raise failed_as(error)
+    if tool is not None and tool.accepted_output is not None:
+        return _typed(plain_answer(result, result), tool.accepted_output)
+    # An image or a document is its own value.
+    values = [block.get("json", block.get("text", block)) for block in result["content"]]
+    return values[0] if len(values) == 1 else values or None
+
+
+def failed_as(error: Mapping[str, Any]) -> ToolFailed:
+    """The failure that an error in a result tells of."""
+    return ToolFailed(
+        str(error.get("message", "")),
+        code=str(error["code"]),
+        hint=str(error.get("hint", "")),
+        details=error.get("details") or (),
+    )
+
+
+def _typed(value: Any, accepted: "Validator") -> Any:
+    if not isinstance(value, str) or accepted.accepts(value):
+        return value
+    try:
+        scalar = _WORDS[value] if value in _WORDS else json.loads(value)
+    except ValueError:
+        return value
+    return scalar if accepted.accepts(scalar) else value

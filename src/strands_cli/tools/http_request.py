@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from strands_cli.errors import ToolFailed
 from strands_cli.settings import HttpSettings
-from strands_cli.toolkit.context import ToolContext
+from strands_cli.toolkit.context import ToolContext, settings_of
 from strands_cli.toolkit.decorator import tool
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ async def http_request(
     body: str | None = None,
     timeout_ms: int = 30000,
 ) -> dict[str, Any]:
-    settings = context.settings.http
+    settings = settings_of(context).http
     request = build_request(
         url, settings, method=method, headers=headers or {}, json_data=json_data, body=body
     )

@@ -1,4 +1,4 @@
-"""The child of `isolate: process`: reads one request, runs one body, writes frames, ends."""
+"""`isolate: process`, the child's side: reads one request, runs one body, writes frames, ends."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from strands_cli.events import Event, ToolProgress
 from strands_cli.sandbox import tree
 from strands_cli.toolkit.context import CallContext, ToolContext
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.isolation import MARK, Place, Request, frame_of
+from strands_cli.toolkit.isolation import MARK, FunctionPlace, IsolatedCall, frame_of
 from strands_cli.toolkit.outcome import run_inline, value_of
 from strands_cli.toolkit.values import is_result, normalise, plain_json
 from strands_cli.toolkit.workspace import Workspace
@@ -37,7 +37,7 @@ def main() -> None:
         if isinstance(event, ToolProgress):
             send({"progress": _plain(event.data)})
 
-    request = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Request)
+    request = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=IsolatedCall)
     sys.path[:] = [*request.sys_path, *(entry for entry in sys.path if entry not in request.sys_path)]
     workspace = Workspace(tuple(Path(root) for root in request.workspace), Path(request.base))
     given = CallContext(
@@ -49,7 +49,7 @@ def main() -> None:
     send(answer)
 
 
-def _answer(request: Request, given: CallContext) -> dict[str, Any]:
+def _answer(request: IsolatedCall, given: CallContext) -> dict[str, Any]:
     try:
         tool = _find(request.place)
         call = json.loads(request.call)
@@ -90,7 +90,7 @@ def _plain(data: object) -> Any:
     return plain
 
 
-def _find(place: Place) -> Tool:
+def _find(place: FunctionPlace) -> Tool:
     attribute = getattr(_module(place), place.name)
     if isinstance(attribute, Tool):
         return attribute
@@ -100,7 +100,7 @@ def _find(place: Place) -> Tool:
     return tool_from_function(attribute, module.TOOL_SPEC)
 
 
-def _module(place: Place) -> ModuleType:
+def _module(place: FunctionPlace) -> ModuleType:
     if place.package and place.package not in sys.modules and place.package.startswith("_strands_tools_"):
         package = ModuleType(place.package)
         package.__path__ = place.package_path

@@ -1,0 +1,245 @@
+"""Running a body: in a worker thread, in a task or in a process of its own, against one deadline."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import nullcontext
+from contextvars import copy_context
+from functools import cache, partial
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any
+
+from strands_cli.errors import ToolFailed
+from strands_cli.settings import DEFAULT_THREADS
+from strands_cli.toolkit.context import CallContext, ToolContext, abandon, inside_of, time_limit
+from strands_cli.toolkit.outcome import Raised, run_inline, value_of
+
+MOST_ABANDONED = 100
+
+Settle = Callable[[Any], None]
+"""Gives the call its outcome; only the first one counts."""
+Leave = Callable[[], object]
+"""Ends a body, or stops waiting for one that cannot be ended."""
+
+_EXPIRED = object()
+_CANCELLED = object()
+
+
+async def run_body(arguments: dict[str, Any], context: ToolContext) -> Any:
+    """The body's value; ToolFailed when it says no, crashes, is late or is cancelled.
+
+    The answer comes at the deadline even if the body swallows its cancellation: it is left to itself then.
+    """
+    tool, given, _ = inside_of(context)
+    seconds = time_limit(context)
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Any] = loop.create_future()
+
+    def settle(outcome: Any) -> None:
+        if not answer.done():
+            answer.set_result(outcome)
+
+    start = _in_process if tool.isolate else _in_task if tool.is_async else _in_thread
+    leave = start(arguments, context, settle)
+    timer = loop.call_later(seconds, settle, _EXPIRED)
+    try:
+        with given.cancel.on_set_in_loop(settle, _CANCELLED) if given.cancel else nullcontext():
+            outcome = await answer
+    finally:
+        timer.cancel()
+        abandon(context)
+        leave()
+    if outcome is _EXPIRED:
+        raise ToolFailed(
+            f"{tool.id} did not answer within {seconds:g} s",
+            code="timeout",
+            hint="Ask for less at once, or give the tool a higher timeout.",
+        )
+    if outcome is _CANCELLED:
+        raise ToolFailed(f"The call of {tool.id} was cancelled", code="cancelled")
+    return value_of(outcome, tool)
+
+
+def _in_task(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
+    return asyncio.get_running_loop().create_task(_guarded(arguments, context, settle)).cancel
+
+
+async def _guarded(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> None:
+    """Settles from inside the task: a callback on its end would cost a round of the loop more."""
+    tool, _, _ = inside_of(context)
+    try:
+        outcome = await tool.invoke(arguments, context)
+    except BaseException as error:  # noqa: BLE001 - as in run_inline; a cancellation here is the deadline's
+        outcome = Raised(error)
+    settle(outcome)
+
+
+def _in_thread(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
+    tool, given, _ = inside_of(context)
+    variables = copy_context()
+    return _submit(lambda: variables.run(run_inline, tool, arguments, context), given, settle)
+
+
+def _in_process(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
+    """A worker thread waits for the child; once the child is killed, the thread is free again."""
+    from strands_cli.toolkit.isolation import IsolatedBody
+
+    body = IsolatedBody(arguments, context)
+    leave_thread = _submit(body.outcome, inside_of(context)[1], settle)
+
+    def leave() -> None:
+        body.kill()
+        leave_thread()
+
+    return leave
+
+
+def _submit(body: Callable[[], Any], given: CallContext, settle: Settle) -> Leave:
+    loop = asyncio.get_running_loop()
+
+    def deliver(outcome: Any) -> None:
+        try:
+            loop.call_soon_threadsafe(settle, outcome)
+        except RuntimeError:
+            pass  # the loop is closed: the call was abandoned and its program has gone on
+
+    job = Job(body, deliver)
+    pool = daemon_pool(given.settings.threads if given.settings else DEFAULT_THREADS)
+    pool.submit(job, extra=given.depth > 0)
+    return partial(pool.abandon, job)
+
+
+def run_apart(coroutine: Any) -> Any:
+    """A coroutine's value, in a thread and a loop of its own, so that it works where a loop is running.
+
+    A daemon thread: a program that ends does not wait for it.
+    """
+    outcome: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            outcome.put((asyncio.run(coroutine), None))
+        except BaseException as error:  # noqa: BLE001 - it is raised again where it was waited for
+            outcome.put((None, error))
+
+    # In a copy of the context, so that a span of the caller is around those of the call.
+    Thread(target=copy_context().run, args=(run,), name="strands-nested", daemon=True).start()
+    value, error = outcome.get()
+    if error is not None:
+        raise error
+    return value
+
+
+# --- worker threads ---------------------------------------------------------------------------------------
+#
+# `asyncio.to_thread` will not do: its threads hold up the end of the process until the body returns. These
+# are daemons; one whose call has timed out is abandoned, and another takes its place.
+
+
+class Job:
+    """A body on its way through the pool; `deliver` gets its outcome, from the worker's thread."""
+
+    __slots__ = ("body", "deliver", "is_extra", "state")
+
+    def __init__(self, body: Callable[[], Any], deliver: Callable[[Any], None]) -> None:
+        self.body = body
+        self.deliver = deliver
+        self.state = "waiting"
+        self.is_extra = False
+
+
+class DaemonPool:
+    """At most `size` bodies at once, not counting the abandoned ones.
+
+    A thread is started when more jobs are under way than threads serve them; threads that serve none wait on
+    the queue.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._queue: SimpleQueue[Job] = SimpleQueue()
+        self._lock = Lock()
+        self._under_way = 0
+        self._threads = 0
+        self._abandoned = 0
+        self._extra = 0
+        """How many calls inside calls are under way: so many threads more may serve."""
+
+    def submit(self, job: Job, *, extra: bool = False) -> None:
+        """Has a thread run the job; an `extra` one, for a call inside a call, gets a thread beyond the size.
+
+        Otherwise bodies that wait for the tools they call could hold all the threads that those need.
+        """
+        with self._lock:
+            if self._abandoned >= MOST_ABANDONED:
+                raise ToolFailed(
+                    f"{self._abandoned} earlier calls outlived their limits and still hold their threads",
+                    code="overloaded",
+                    hint="Mend the tools that hang (the log names them), or restart the program.",
+                )
+            self._extra += extra
+            self._under_way += 1
+            self._start_thread_if_short()
+            if self._threads == 0:
+                self._under_way -= 1
+                raise ToolFailed("No thread can be started for the call", code="overloaded")
+        job.is_extra = extra
+        self._queue.put(job)
+
+    def abandon(self, job: Job) -> None:
+        """Nobody waits for this job any more: it never starts, or its thread no longer counts."""
+        with self._lock:
+            if job.state == "waiting":
+                job.state = "dropped"
+                self._under_way -= 1
+                self._extra -= job.is_extra
+            elif job.state == "running":
+                job.state = "abandoned"
+                self._abandoned += 1
+                self._under_way -= 1
+                self._extra -= job.is_extra
+                self._threads -= 1
+                self._start_thread_if_short()
+
+    def _start_thread_if_short(self) -> None:
+        if self._threads >= min(self._under_way, self.size + self._extra):
+            return
+        try:
+            Thread(target=self._work, name="strands-tool", daemon=True).start()
+        except RuntimeError:
+            return  # the machine has no more; those that run will serve what waits
+        self._threads += 1
+
+    def _work(self) -> None:
+        serving = True
+        while serving:
+            job = self._queue.get()
+            if not self._begin(job):
+                continue
+            outcome = job.body()
+            serving = self._end(job)
+            job.deliver(outcome)
+
+    def _begin(self, job: Job) -> bool:
+        with self._lock:
+            if job.state == "dropped":
+                return False
+            job.state = "running"
+            return True
+
+    def _end(self, job: Job) -> bool:
+        """Whether this thread goes on serving: one whose job was abandoned has been replaced."""
+        with self._lock:
+            if job.state == "abandoned":
+                self._abandoned -= 1
+                return False
+            job.state = "finished"
+            self._under_way -= 1
+            self._extra -= job.is_extra
+            return True
+
+
+@cache
+def daemon_pool(size: int) -> DaemonPool:
+    """The pool that all calls with this setting share."""
+    return DaemonPool(size)

@@ -1,0 +1,48 @@
+"""What a tool's author sees of a call."""
+
+from strands_cli import ToolContext
+from strands_cli.toolkit.cancellation import Cancellation
+from strands_cli.toolkit.context import CallContext, abandon, inner_cancel_of
+from strands_cli.toolkit.decorator import tool
+
+PUBLIC = {
+    "agent",
+    "call",
+    "cancelled",
+    "interrupt",
+    "invocation_state",
+    "key",
+    "progress",
+    "tool_use",
+    "workspace",
+}
+
+
+@tool
+def idle() -> None:
+    """Do nothing."""
+
+
+def test_the_context_offers_authors_this_and_nothing_else() -> None:
+    assert {name for name in dir(ToolContext) if not name.startswith("_")} == PUBLIC
+
+
+def test_a_call_that_has_ended_cancels_what_its_body_began_and_leaves_its_run_alone() -> None:
+    run = Cancellation()
+    context = ToolContext(idle, {"input": {}}, CallContext(cancel=run))
+    inner = inner_cancel_of(context)
+
+    abandon(context)
+
+    assert inner.is_set()
+    assert context.cancelled
+    assert not run.is_set()
+
+
+def test_a_cancelled_run_cancels_the_calls_that_a_body_makes() -> None:
+    run = Cancellation()
+    inner = inner_cancel_of(ToolContext(idle, {"input": {}}, CallContext(cancel=run)))
+
+    run.set()
+
+    assert inner.is_set()
