@@ -9,10 +9,10 @@ from measuring import PYTHON, STRANDS, Row, child_cpu, environment, interleaved
 
 BUDGETS = {
     "strands --version": 3,
-    "strands --help": 7,
-    "strands list-tools": 7,
-    "strands tool call echo message=hi": 12,
-    "strands validate echo-demo.yaml": 13,
+    "strands --help": 10,
+    "strands list-tools": 10,
+    "strands tool call echo message=hi": 15,
+    "strands validate echo-demo.yaml": 15,
 }
 
 ECHO_DEMO = """\

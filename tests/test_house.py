@@ -51,7 +51,7 @@ LIGHT_COMMANDS = {
     ("list-tools",): HEAVY | {"asyncio"},
     ("tool", "show", "echo"): HEAVY | {"asyncio"},
     ("tool", "call", "echo", '{"message": "hi"}'): HEAVY,
-    ("validate", str(REPOSITORY / "examples" / "echo-demo.yaml")): HEAVY | {"asyncio"},
+    ("validate", str(REPOSITORY / "examples" / "echo-demo.yaml")): (HEAVY | {"asyncio"}) - {"jinja2"},
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -1,7 +1,6 @@
 """`{{ … }}` in prompts, inputs, headers and paths: rendered strictly in a sandbox, and read without running.
 
-Jinja costs as much to import as five bare interpreters. Plain text is never handed to it, and `names` reads
-the usual forms (`{{ a }}`, `{{ a.b | trim }}`, `{{ a[0].b | default("x") }}`) by itself.
+Jinja is imported where a text has something for it. Plain text never is handed to it.
 """
 
 import re
@@ -20,28 +19,6 @@ if TYPE_CHECKING:
 MOST_CHARACTERS = 10_000_000
 """The longest text that a template may become, or that one operation in it may make."""
 
-GLOBALS = frozenset({"range", "dict", "cycler", "joiner", "namespace"})
-"""Jinja's own, without the one that makes up text."""
-_FILTERS = """
-abs attr batch capitalize center count d default dictsort e escape filesizeformat first float forceescape
-format groupby indent int items join last length list lower map max min pprint random reject rejectattr
-replace reverse round safe select selectattr slice sort string striptags sum title tojson trim truncate
-unique upper urlencode urlize wordcount wordwrap xmlattr
-"""
-FILTERS = frozenset(_FILTERS.split())
-_DEFAULTS = ("default", "d")
-_NO_NAMES = "true false none True False None not and or if else in is loop self super"
-_WORDS = frozenset(_NO_NAMES.split())
-
-_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-_TEXT = r"""(?:'[^'\\]*'|"[^"\\]*")"""
-_ACCESS = rf"(?:\.\s*{_NAME}|\[\s*(?:-?\d+|{_TEXT})\s*\])"
-_LITERAL = rf"(?:-?\d+(?:\.\d+)?|{_TEXT}|[Tt]rue|[Ff]alse|[Nn]one)"
-_ARGUMENT = rf"(?:{_NAME}\s*=\s*)?{_LITERAL}"
-_FILTER = rf"\|\s*{_NAME}\s*(?:\(\s*(?:{_ARGUMENT}(?:\s*,\s*{_ARGUMENT})*)?\s*\))?"
-_PRINT = re.compile(rf"\{{\{{[-+]?\s*({_NAME})\s*((?:{_ACCESS}\s*)*)((?:{_FILTER}\s*)*)[-+]?\}}\}}")
-_PARTS = re.compile(rf"\.\s*({_NAME})|\[\s*(?:(-?\d+)|({_TEXT}))\s*\]")
-_FILTER_NAMES = re.compile(rf"\|\s*({_NAME})")
 _MARKS = ("{{", "{%", "{#")
 Path = tuple[str | int, ...]
 
@@ -113,45 +90,39 @@ def render(
     raise TemplateError(message, hint=hint, issues=[issue])
 
 
+# --- Reading ----------------------------------------------------------------------------------------------
+
+
 def names(text: str) -> tuple[list[Name], list[Flaw]]:
     """The names that a template takes from its scope, and why it is none, where it is not. Never raises."""
     if not any(mark in text for mark in _MARKS):
         return [], []
-    plain = _plain_names(text)
-    return plain if plain is not None else _parsed_names(text)
+    from jinja2 import TemplateSyntaxError
+    from jinja2.meta import find_undeclared_variables
+
+    try:
+        tree = environment().parse(text)
+        flaws = [*_flaws(tree)]
+        free = set() if flaws else find_undeclared_variables(tree) - environment().globals.keys()
+        return _with_guards([name for name in _walk(tree) if name.name in free]), flaws
+    except TemplateSyntaxError as error:
+        return [], [Flaw(f"This is not a template: {_sentence(error)}", error.lineno - 1, "Correct it.")]
+    except RecursionError:
+        return [], [Flaw("This template is nested too deep", 0, "Make it simpler.")]
 
 
-# --- Reading without Jinja --------------------------------------------------------------------------------
+def _flaws(tree: "nodes.Template") -> Iterator[Flaw]:
+    """What Jinja parses and would refuse later."""
+    from jinja2 import nodes
 
-
-def _plain_names(text: str) -> tuple[list[Name], list[Flaw]] | None:
-    """What `names` answers, where a regular expression is enough; else None."""
-    if "{%" in text or "{#" in text:
-        return None
-    found: list[Name] = []
-    flaws: list[Flaw] = []
-    at = text.find("{{")
-    while at >= 0:
-        match = _PRINT.match(text, at)
-        if match is None or match[1] in _WORDS:
-            return None
-        line = text.count("\n", 0, at)
-        filters = _FILTER_NAMES.findall(_without_texts(match[3]))
-        flaws += [_unknown_filter(name, line) for name in filters if name not in FILTERS]
-        if match[1] not in GLOBALS:
-            found.append(Name(match[1], _path(match[2]), line, filters[:1] in (["default"], ["d"])))
-        at = text.find("{{", match.end())
-    return _with_guards(found), flaws
-
-
-def _without_texts(text: str) -> str:
-    return re.sub(_TEXT, "''", text)
-
-
-def _path(text: str) -> Path:
-    return tuple(
-        name or (int(number) if number else quoted[1:-1]) for name, number, quoted in _PARTS.findall(text)
-    )
+    filters = environment().filters
+    for used in tree.find_all(nodes.Filter):
+        if used.name not in filters:
+            hint = did_you_mean(used.name, filters) or "Use one of Jinja's filters."
+            yield Flaw(f"There is no filter {used.name!r}", used.lineno - 1, hint)
+    for taken in tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
+        reason = "A template here takes nothing from other files"
+        yield Flaw(reason, taken.lineno - 1, "Write the text out.")
 
 
 def _with_guards(found: list[Name]) -> list[Name]:
@@ -165,88 +136,38 @@ def _with_guards(found: list[Name]) -> list[Name]:
     ]
 
 
-def _unknown_filter(name: str, line: int) -> Flaw:
-    return Flaw(
-        f"There is no filter {name!r}", line, did_you_mean(name, FILTERS) or "Use one of Jinja's filters."
-    )
-
-
-# --- Reading with Jinja -----------------------------------------------------------------------------------
-
-
-def _parsed_names(text: str) -> tuple[list[Name], list[Flaw]]:
-    from jinja2 import TemplateSyntaxError
-    from jinja2.meta import find_undeclared_variables
-
-    try:
-        tree = _environment().parse(text)
-        flaws = _flaws(tree)
-        free = set() if flaws else find_undeclared_variables(tree) - GLOBALS
-        return _with_guards([name for name in _walk(tree) if name.name in free]), flaws
-    except TemplateSyntaxError as error:
-        return [], [Flaw(f"This is not a template: {_sentence(error)}", error.lineno - 1, "Correct it.")]
-    except RecursionError:
-        return [], [Flaw("This template is nested too deep", 0, "Make it simpler.")]
-
-
-def _flaws(tree: "nodes.Template") -> list[Flaw]:
-    """What Jinja parses and would refuse later."""
-    from jinja2 import nodes
-
-    flaws = [
-        _unknown_filter(used.name, used.lineno - 1)
-        for used in tree.find_all(nodes.Filter)
-        if used.name not in FILTERS
-    ]
-    elsewhere = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
-    return flaws + [
-        Flaw("A template here takes nothing from other files", used.lineno - 1, "Write the text out.")
-        for used in tree.find_all(elsewhere)
-    ]
-
-
 def _walk(node: "nodes.Node", guarded: bool = False) -> Iterator[Name]:
     from jinja2 import nodes
 
-    chain = _chain(node)
+    chain = name_and_path(node)
     if chain is not None:
-        name, path = chain
-        yield Name(name, path, node.lineno - 1, guarded)
+        yield Name(*chain, node.lineno - 1, guarded)
         return
-    guards = (isinstance(node, nodes.Filter) and node.name in _DEFAULTS) or (
+    guards = (isinstance(node, nodes.Filter) and node.name in ("default", "d")) or (
         isinstance(node, nodes.Test) and node.name in ("defined", "undefined")
     )
     for child in node.iter_child_nodes():
         yield from _walk(child, guards and child is getattr(node, "node", None))
 
 
-def _chain(node: "nodes.Node") -> tuple[str, Path] | None:
+def name_and_path(node: "nodes.Node") -> tuple[str, Path] | None:
     """`a[0].b` as its name and its path; None for anything that is not made of constants alone."""
     from jinja2 import nodes
 
     path: list[str | int] = []
     while True:
-        if isinstance(node, nodes.Getattr):
-            path.append(node.attr)
-            node = node.node
-        elif isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
-            path.append(node.arg.value)
-            node = node.node
-        elif isinstance(node, nodes.Getitem) and (index := _from_the_end(node.arg)) is not None:
-            path.append(index)
-            node = node.node
-        else:
-            break
-    return (node.name, tuple(reversed(path))) if isinstance(node, nodes.Name) and node.ctx == "load" else None
-
-
-def _from_the_end(node: "nodes.Node") -> int | None:
-    """The index that `-1` is, which Jinja reads as an operation."""
-    from jinja2 import nodes
-
-    if not isinstance(node, nodes.Neg) or not isinstance(node.node, nodes.Const):
-        return None
-    return -node.node.value if isinstance(node.node.value, int) else None
+        match node:
+            case nodes.Name(name=name, ctx="load"):
+                return name, tuple(reversed(path))
+            case (
+                nodes.Getattr(node=inner, attr=part) | nodes.Getitem(node=inner, arg=nodes.Const(value=part))
+            ):
+                path.append(part)
+            case nodes.Getitem(node=inner, arg=nodes.Neg(node=nodes.Const(value=int(index)))):
+                path.append(-index)  # which Jinja reads as an operation
+            case _:
+                return None
+        node = inner
 
 
 # --- Rendering --------------------------------------------------------------------------------------------
@@ -254,7 +175,7 @@ def _from_the_end(node: "nodes.Node") -> int | None:
 
 @lru_cache(maxsize=512)
 def _compiled(text: str) -> "Template":
-    return _environment().from_string(text)
+    return environment().from_string(text)
 
 
 def _generate(template: "Template", scope: Mapping[str, Any]) -> str:
@@ -365,7 +286,7 @@ def _undefined_type() -> "type[StrictUndefined]":
 
 
 @cache
-def _environment() -> "SandboxedEnvironment":
+def environment() -> "SandboxedEnvironment":
     from jinja2 import pass_context
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 

@@ -2,12 +2,19 @@
 
 from collections.abc import Iterator
 
-from strands_cli.capability.logic import is_certain, is_impossible, negation
 from strands_cli.capability.places import CONFIG
 from strands_cli.capability.scopes import edge_scope, predecessors, reachable, successors, unresolved
+from strands_cli.conditions import (
+    ConditionError,
+    Expression,
+    is_certain,
+    is_impossible,
+    negation,
+    parse_condition,
+    paths,
+)
 from strands_cli.documents.problems import pointer
 from strands_cli.errors import Issue, did_you_mean
-from strands_cli.expressions import ConditionError, Expression, parse_condition, paths
 from strands_cli.types import Edge, Graph, Spec
 
 
@@ -70,7 +77,7 @@ def check_conditions(spec: Spec) -> Iterator[Issue]:
             continue
         scope = edge_scope(spec, leading, edge.source)
         for path in paths(condition):
-            missing = unresolved(scope, path.name, path.parts)
+            missing = unresolved(scope, path.name, path.path)
             if missing:
                 yield spec.issue(at, f"{missing[0]}.", missing[1])
         yield from _constant(spec, at, condition)

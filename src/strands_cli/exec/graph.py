@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from strands_cli.conditions import ConditionError, holds, parse_condition
 from strands_cli.errors import RunError
 from strands_cli.exec.running import run_pattern
 from strands_cli.exec.state import DEFAULTS, Run, RunOptions, together
 from strands_cli.exec.steps import Wanted, run_step
-from strands_cli.expressions import ConditionError, holds, parse_condition
 from strands_cli.types import Graph, Node, RunResult, Spec, StepResult
 
 

@@ -7,8 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strands_cli.capability.logic import is_certain, is_impossible, negation
-from strands_cli.expressions import ConditionError, Path, evaluate, holds, parse_condition, paths
+from strands_cli.conditions import (
+    ConditionError,
+    evaluate,
+    holds,
+    is_certain,
+    is_impossible,
+    negation,
+    parse_condition,
+    paths,
+)
+from strands_cli.templates import Name
 
 
 class Result(msgspec.Struct):
@@ -52,6 +61,8 @@ SCOPE: dict[str, Any] = {
         "last_response",
         "3 > -1",
         "nodes.review contains 'output'",
+        "nodes.contains.null == null and not nodes.null",
+        "' contains ' contains 'TAIN' and [-1] contains -1",
     ],
 )
 def test_it_holds(text: str) -> None:
@@ -70,16 +81,21 @@ def test_it_holds(text: str) -> None:
         ("(a or b", 7, "')' is missing", "Add ')'."),
         ("a b", 2, "'b' is not expected", "Join"),
         ("a and", 5, "The condition ends", ""),
-        ("a < b < c", 6, "Comparisons do not follow", "Write 'a < b and b < c'."),
+        ("a < b < c", 8, "Comparisons do not follow", "Write 'a < b and b < c'."),
         ("a..b", 2, "A name is expected after '.'", ""),
-        ("a[b]", 2, "A name is expected after '['", ""),
+        ("a[b]", 1, "A number or a text is expected", "Write a[0] or a['b']."),
         ("== 3", 0, "'==' stands where a value is expected", ""),
         ("[1, 2", 5, "',' is missing", ""),
         ("a.b()", 3, "'(' is not expected", ""),
-        ("a[1.5]", 5, "1.5 is not the number of an item", ""),
+        ("a[1.5]", 1, "A number or a text is expected", ""),
         ("a $ b", 2, "'$' has no meaning", ""),
-        ("(" * 100, 41, "The condition is nested more than 40", ""),
-        ("[" * 1900, 41, "The condition is nested more than 40", ""),
+        ("(" * 100, 40, "The condition is nested more than 40", ""),
+        ("not " * 400 + "a", 160, "The condition is nested more than 40", ""),
+        ("a and or b", 6, "'or' stands where a value is expected", ""),
+        ("contains 'x'", 0, "'contains' is not expected", ""),
+        ("a is defined", 2, "'is' is not expected", ""),
+        ("a.b(1)[0]", 6, "A number or a text is expected", ""),
+        ("[" * 1900, 40, "The condition is nested more than 40", ""),
         ("a or " * 1000 + "a", 0, "The condition has more than 2000", ""),
     ],
 )
@@ -89,6 +105,13 @@ def test_what_is_no_condition_is_told_with_its_column(text: str, column: int, re
     assert caught.value.message.startswith(reason)
     assert caught.value.hint.startswith(hint)
     assert caught.value.column == column
+
+
+def test_long_conditions_are_read_and_decided_as_short_ones() -> None:
+    for text in ("a or " * 399 + "b", "a or b and " * 180 + "b", "(" * 40 + "b" + ")" * 40):
+        assert holds(parse_condition(text), {"b": 1})
+    for text in ("a" + ".b" * 990, "a" + "[0]" * 660):
+        assert not holds(parse_condition(text), {"a": {"b": 1}})
 
 
 @pytest.mark.parametrize("text", ["inputs.strict > 1", "inputs.topic < 3", "1 in 2"])
@@ -104,7 +127,7 @@ def test_nothing_but_data_can_be_reached() -> None:
 
 def test_the_paths_of_a_condition() -> None:
     found = paths(parse_condition("a.b == c[0] and not (d in [e, 1]) or 'x' contains f"))
-    assert [*found] == [Path("a", ("b",)), Path("c", (0,)), Path("d"), Path("e"), Path("f")]
+    assert [*found] == [Name("a", ("b",)), Name("c", (0,)), Name("d"), Name("e"), Name("f")]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,388 @@
+"""Conditions on edges: they compare what nodes answered, and do nothing else.
+
+`nodes.review.response contains 'approved' and not (inputs.strict and nodes.score.output.points[0] < 3)`:
+names and what is below them, text, numbers, lists, `true`, `false` and `null`; `==`, `!=`, `<`, `<=`, `>`,
+`>=`, `in`, `contains`; `and`, `or`, `not` and parentheses. The whole may stand in `{{ … }}`. What is not
+there (a node that has not run) is null, and so is everything below it. Text that is a number is compared as
+one with a number. `contains` does not mind upper and lower case, since it is what models write that is looked
+into; `in` and `==` do.
+
+The parser is that of the templates. It gets no other tokens than these, and what it makes of them is a tree
+of ours, which nests and takes as much time and memory as the text is long.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from strands_cli.errors import SpecError
+from strands_cli.templates import Name, environment, name_and_path
+
+if TYPE_CHECKING:
+    from jinja2 import nodes
+
+LONGEST = 2_000
+DEEPEST = 40
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<string>'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")
+      | (?P<number>-?\d+(?:\.\d+)?)
+      | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
+      | (?P<sign>==|!=|<=|>=|<|>|[()\[\],.])
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_RESERVED = frozenset({"and", "or", "not", "in", "is", "if", "else"})
+_SLIPS = {"===": "==", "&&": "and", "||": "or", "=": "==", "!": "not"}
+_OPPOSITES = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+class ConditionError(SpecError):
+    """A condition that cannot be read or decided; `column` counts from 0."""
+
+    code = "condition"
+
+    def __init__(self, message: str, *, hint: str = "", column: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.column = column
+
+
+class Literal(msgspec.Struct, frozen=True):
+    value: Any
+
+
+class Listing(msgspec.Struct, frozen=True):
+    items: tuple["Expression", ...]
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    left: "Expression"
+    operator: str
+    right: "Expression"
+
+
+class Not(msgspec.Struct, frozen=True):
+    inner: "Expression"
+
+
+class Junction(msgspec.Struct, frozen=True):
+    word: str
+    """`and` or `or`."""
+    parts: tuple["Expression", ...]
+
+
+Expression = Literal | Listing | Name | Comparison | Not | Junction
+
+
+# --- Reading ----------------------------------------------------------------------------------------------
+
+
+def parse_condition(text: str) -> Expression:
+    """The condition that a text states; ConditionError says where and why it states none."""
+    from jinja2 import TemplateSyntaxError
+    from jinja2.lexer import Token, TokenStream
+    from jinja2.parser import Parser
+
+    if len(text) > LONGEST:
+        raise ConditionError(f"The condition has more than {LONGEST} characters", hint="Make it shorter.")
+    parser = Parser(environment(), "")
+    tokens = [Token(*token) for token in _tokens(text)]
+    parser.stream = TokenStream(iter(tokens), None, None)
+    try:
+        condition = _expression(parser.parse_expression(with_condexpr=False), text)
+    except TemplateSyntaxError as error:
+        column, word = error.lineno, _word(text, error.lineno)
+        absent = re.search(r"\bexpected (?:token )?'(.+?)'", error.message or "")
+        if absent is not None:
+            reason, hint = f"{absent[1]!r} is missing here", f"Add {absent[1]!r}."
+        elif error.message == "expected name or number":
+            reason, hint = "A name is expected after '.'", "Write a.b, a[0] or a['b']."
+        elif not word:
+            reason, hint = "The condition ends where a value is expected", "Write a value after it."
+        else:
+            reason, hint = f"{word!r} stands where a value is expected", "Write a value before it."
+        raise ConditionError(reason, hint=hint, column=column) from None
+    except RecursionError:  # the caller has left less room than that
+        raise _too_deep() from None
+    if parser.stream.current.type != "eof":
+        raise _unexpected(text, parser.stream.current.lineno)
+    return condition
+
+
+def _tokens(text: str) -> Iterator[tuple[int, str, Any]]:
+    """The tokens of a condition as Jinja's parser takes them, each with its column in place of a line."""
+    from jinja2.lexer import operators
+
+    at, end = 0, len(text.rstrip())
+    if text.lstrip().startswith("{{") and text.rstrip().endswith("}}"):
+        at, end = text.index("{{") + 2, len(text[: text.rindex("}}")].rstrip())
+    depth = negations = 0
+    value = ""
+    while at < end:
+        match = _TOKEN.match(text, at, end)
+        if match is None:
+            raise _unreadable(text[at:end].lstrip(), end - len(text[at:end].lstrip()))
+        kind = str(match.lastgroup)
+        is_member = value == "."  # a node may be called as a word of ours
+        value, column, at = match[kind], match.start(kind), match.end()
+        depth += (value in ("(", "[")) - (value in (")", "]"))
+        negations = negations + 1 if value == "not" else 0
+        if depth + negations > DEEPEST:
+            raise _too_deep(column)
+        if kind == "string":
+            yield column, kind, re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.DOTALL)
+        elif kind == "number":
+            yield column, *(("float", float(value)) if "." in value else ("integer", int(value)))
+        elif value == "contains" and not is_member:
+            # Jinja has no such operator. A plus, which conditions lack, tells it from `in`.
+            yield from ((column, "name", "in"), (column, "add", "+"))
+        elif kind == "name":
+            yield column, kind, "none" if value == "null" and not is_member else value
+        else:
+            yield column, operators[value], value
+    yield end, "eof", ""
+
+
+def _word(text: str, column: int) -> str:
+    match = _TOKEN.match(text, column)
+    return match.group().strip() if match else ""
+
+
+def _too_deep(column: int = 0) -> ConditionError:
+    reason = f"The condition is nested more than {DEEPEST} levels deep"
+    return ConditionError(reason, hint="Make it simpler.", column=column)
+
+
+def _unexpected(text: str, column: int) -> ConditionError:
+    reason = f"{_word(text, column)!r} is not expected here"
+    return ConditionError(reason, hint="Join conditions with 'and' or 'or'.", column=column)
+
+
+def _unreadable(rest: str, column: int) -> ConditionError:
+    slip = next((slip for slip in _SLIPS if rest.startswith(slip)), "")
+    if not slip and rest[0] in "'\"":
+        return ConditionError("The text does not end", hint=f"Close it with {rest[0]}", column=column)
+    hint = f"Write {_SLIPS[slip]!r}." if slip else "Write a comparison."
+    return ConditionError(f"{slip or rest[0]!r} has no meaning in a condition", hint=hint, column=column)
+
+
+def _expression(node: "nodes.Node", text: str) -> Expression:
+    from jinja2 import nodes
+
+    match node:
+        case nodes.Const(value=value):
+            return Literal(value)
+        case nodes.List(items=items) | nodes.Tuple(items=items):
+            return Listing(tuple(_expression(item, text) for item in items))
+        case nodes.Not(node=inner):
+            found = _expression(inner, text)
+            return found.inner if isinstance(found, Not) else Not(found)
+        case nodes.And() | nodes.Or():
+            kind, parts = type(node), list[nodes.Node]()
+            while isinstance(node, kind):
+                parts.append(node.right)
+                node = node.left
+            ordered = (node, *reversed(parts))
+            return Junction(kind.__name__.lower(), tuple(_expression(part, text) for part in ordered))
+        case nodes.Compare(expr=left, ops=operands):
+            return _comparison(left, operands, text)
+        case _:
+            return _name(node, text)
+
+
+def _comparison(left: "nodes.Node", operands: "list[nodes.Operand]", text: str) -> Expression:
+    from jinja2 import nodes
+    from jinja2.lexer import reverse_operators
+
+    if len(operands) > 1:
+        reason, column = "Comparisons do not follow each other", operands[1].expr.lineno
+        raise ConditionError(reason, hint="Write 'a < b and b < c'.", column=column)
+    operator, right = reverse_operators.get(operands[0].op, "in"), operands[0].expr
+    if isinstance(right, nodes.Pos):
+        operator, right = "contains", right.node
+    found = Comparison(_expression(left, text), operator, _expression(right, text))
+    return Not(found) if operands[0].op == "notin" else found
+
+
+def _name(node: "nodes.Node", text: str) -> Name:
+    from jinja2 import nodes
+
+    chain = name_and_path(node)
+    if chain is None and not isinstance(node, nodes.Getitem):
+        raise _unexpected(text, node.lineno)
+    if chain is None or not all(type(part) in (str, int) for part in chain[1]):
+        reason, hint = "A number or a text is expected in the brackets", "Write a[0] or a['b']."
+        raise ConditionError(reason, hint=hint, column=node.lineno)
+    name, path = chain
+    if name in _RESERVED:
+        reason = f"{_word(text, node.lineno)!r} stands where a value is expected"
+        raise ConditionError(reason, hint="Write a value before it.", column=node.lineno)
+    return Name(name, path)
+
+
+def paths(expression: Expression) -> Iterator[Name]:
+    """Every name in a condition, with what is asked of it."""
+    match expression:
+        case Name():
+            yield expression
+        case Listing(parts) | Junction(_, parts):
+            for part in parts:
+                yield from paths(part)
+        case Not(inner):
+            yield from paths(inner)
+        case Comparison(left, _, right):
+            yield from paths(left)
+            yield from paths(right)
+
+
+# --- Deciding ---------------------------------------------------------------------------------------------
+
+
+def holds(condition: Expression, scope: Mapping[str, Any]) -> bool:
+    """Whether a condition is true of a scope; ConditionError where two values cannot be compared."""
+    value = evaluate(condition, scope)
+    return bool(value.strip()) if isinstance(value, str) else bool(value)
+
+
+def evaluate(expression: Expression, scope: Mapping[str, Any]) -> Any:
+    match expression:
+        case Literal(value):
+            return value
+        case Listing(items):
+            return [evaluate(item, scope) for item in items]
+        case Name(name, path):
+            value = scope.get(name)
+            for part in path:
+                value = _member(value, part)
+            return value
+        case Not(inner):
+            return not holds(inner, scope)
+        case Junction("and", parts):
+            return all(holds(part, scope) for part in parts)
+        case Junction(_, parts):
+            return any(holds(part, scope) for part in parts)
+        case Comparison(left, operator, right):
+            return _compare(_plain(evaluate(left, scope)), operator, _plain(evaluate(right, scope)))
+
+
+def _member(value: Any, part: str | int) -> Any:
+    """What is below a value: a mapping's key, a list's item, or a field of one of our own values."""
+    if isinstance(value, Mapping):
+        return value.get(part)
+    if isinstance(value, list | tuple) and isinstance(part, int):
+        return value[part] if -len(value) <= part < len(value) else None
+    if isinstance(value, msgspec.Struct) and part in value.__struct_fields__:
+        return getattr(value, str(part))
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """A result of a step is compared as the text that it is."""
+    return str(value) if isinstance(value, msgspec.Struct) else value
+
+
+def _compare(left: Any, operator: str, right: Any) -> bool:
+    if operator == "contains":
+        return _contains(left, right, ignore_case=True)
+    if operator == "in":
+        return _contains(right, left, ignore_case=False)
+    if _is_number(left):
+        right = _number(right)
+    elif _is_number(right):
+        left = _number(left)
+    if operator in ("==", "!="):
+        return bool(left == right) == (operator == "==")
+    if left is None or right is None:
+        return False
+    if not all(map(_is_number, (left, right))) and not all(isinstance(side, str) for side in (left, right)):
+        reason = f"{str(left)[:60]!r} and {str(right)[:60]!r} have no order"
+        raise ConditionError(reason, hint="Compare numbers, or texts.")
+    if operator in ("<", ">="):
+        return bool(left < right) == (operator == "<")
+    return bool(left > right) == (operator == ">")
+
+
+def _contains(whole: Any, part: Any, *, ignore_case: bool) -> bool:
+    if whole is None or part is None:
+        return False
+    if isinstance(whole, str):
+        inner = part if isinstance(part, str) else str(part)
+        return inner.casefold() in whole.casefold() if ignore_case else inner in whole
+    if isinstance(whole, list | tuple | Mapping):
+        return part in list(whole)
+    raise ConditionError(f"Nothing can be in {whole!r}", hint="Look into a text or a list.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number(value: Any) -> Any:
+    """Text as the number that it is, where it is one."""
+    try:
+        return float(value.strip()) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+# --- What the form of a condition shows -------------------------------------------------------------------
+
+
+def negation(expression: Expression) -> Expression:
+    """The condition that is true where this one is false."""
+    if isinstance(expression, Not):
+        return expression.inner
+    if isinstance(expression, Comparison) and expression.operator in _OPPOSITES:
+        return Comparison(expression.left, _OPPOSITES[expression.operator], expression.right)
+    return Not(expression)
+
+
+def is_impossible(expression: Expression) -> bool:
+    """Whether a condition is never true, as far as its form shows: constants, and claims that clash."""
+    if not any(paths(expression)):
+        return not _constant(expression)
+    if not isinstance(expression, Junction):
+        return False
+    parts = expression.parts
+    if expression.word == "or":
+        return all(is_impossible(part) for part in parts)
+    claims = [part for part in parts if isinstance(part, Comparison)]
+    return (
+        any(_clash(one, other) for index, one in enumerate(claims) for other in claims[:index])
+        or any(negation(part) in parts for part in parts)
+        or any(is_impossible(part) for part in parts)
+    )
+
+
+def is_certain(expression: Expression) -> bool:
+    """Whether a condition is always true, as far as its form shows."""
+    if not any(paths(expression)):
+        return _constant(expression)
+    if isinstance(expression, Junction) and expression.word == "or":
+        return any(negation(part) in expression.parts or is_certain(part) for part in expression.parts)
+    return isinstance(expression, Not) and is_impossible(expression.inner)
+
+
+def _constant(expression: Expression) -> bool:
+    try:
+        return holds(expression, {})
+    except ConditionError:
+        return False
+
+
+def _clash(one: Comparison, other: Comparison) -> bool:
+    """Whether two claims about the same name, each against a constant, cannot both be true."""
+    if one.left != other.left or not isinstance(one.left, Name):
+        return False
+    if not isinstance(one.right, Literal) or not isinstance(other.right, Literal):
+        return False
+    for claim, rest in ((one, other), (other, one)):
+        if claim.operator == "==" and rest.operator in _OPPOSITES:  # what it is, put into the other claim
+            return not _constant(Comparison(claim.right, rest.operator, rest.right))
+        if claim.operator in ("<", "<=") and rest.operator in (">", ">="):  # x < 3 and x > 5
+            meets = claim.operator == "<=" and rest.operator == ">="
+            return _constant(Comparison(claim.right, "<" if meets else "<=", rest.right))
+    return False
