@@ -38,9 +38,9 @@ COMMANDS = {
     "run": ("strands_cli.cli.run:run", "Run a workflow, and write its artifacts."),
     "chat": ("strands_cli.cli.chat.command:chat", "Talk to a model that has your tools."),
     "validate": ("strands_cli.cli.validate:validate", "Find every mistake in workflow files."),
-    "plan": ("strands_cli.cli.workflow.plan:plan", "Say what a workflow would run, and in which order."),
-    "explain": ("strands_cli.cli.workflow.explain:explain", "Tell a workflow in prose, for review."),
-    "graph": ("strands_cli.cli.workflow.graph:graph", "Draw a workflow: Mermaid, Graphviz or SVG."),
+    "plan": ("strands_cli.cli.plan:plan", "Say what a workflow would run, and in which order."),
+    "explain": ("strands_cli.cli.explain:explain", "Tell a workflow in prose, for review."),
+    "graph": ("strands_cli.cli.graph:graph", "Draw a workflow: Mermaid, Graphviz or SVG."),
     "schema": ("strands_cli.cli.app:schema", "Print the JSON Schema of workflow files."),
     "models": (
         "strands_cli.cli.models:models",

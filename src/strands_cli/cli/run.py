@@ -14,8 +14,8 @@ from strands_cli.cli.logs import prepare_logs
 from strands_cli.cli.loops import run_async
 from strands_cli.cli.options import json_option, var_option
 from strands_cli.cli.output import print_json, print_text, result_document, tool_output_aside
-from strands_cli.cli.workflow.plan import show_plan
-from strands_cli.cli.workflow.source import file_argument, load_given
+from strands_cli.cli.plan import show_plan
+from strands_cli.cli.workflow_file import file_argument, load_workflow
 from strands_cli.errors import ProviderError, UsageError
 from strands_cli.loader import load_spec
 from strands_cli.loader.run_values import read_secrets, resolve_inputs
@@ -60,7 +60,7 @@ def run(
     The last answer goes to standard output, progress to standard error. Ctrl-C ends the run cleanly; what
     is finished is kept.
     """
-    spec = load_given(file, pairs)
+    spec = load_workflow(file, pairs)
     spec = load_spec(file, {**spec.variables, **_asked(spec)}) if ask else spec
     spec = with_choice(spec, provider=provider, model=model, host=host)
     inputs = resolve_inputs(spec)

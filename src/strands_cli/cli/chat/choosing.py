@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from strands_cli.cli.output import print_warning
-from strands_cli.cli.workflow.source import load_given
+from strands_cli.cli.workflow_file import load_workflow
 from strands_cli.errors import Issue, ProviderError, UnsupportedError, UsageError, did_you_mean
 from strands_cli.loader.run_values import resolve_inputs
 from strands_cli.providers.choice import model_of, with_choice
@@ -90,7 +90,7 @@ def _of_options(wanted: Wanted, tools: Sequence[str]) -> Partner:
 
 
 def _of_file(wanted: Wanted, file: Path, tools: Sequence[str]) -> Partner:
-    spec = load_given(file, wanted.pairs)
+    spec = load_workflow(file, wanted.pairs)
     spec = with_choice(spec, provider=wanted.provider, model=wanted.model, host=wanted.host)
     agent = _agent_of(spec, wanted.agent)
     spec = _with_tools(spec, agent, tools)

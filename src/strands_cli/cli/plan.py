@@ -11,8 +11,14 @@ from strands_cli.cli.options import json_option, var_option
 from strands_cli.cli.output import count, issue_document, print_columns, print_json
 from strands_cli.cli.workflow.limits import budget_texts, pattern_name
 from strands_cli.cli.workflow.outline import outline_of
-from strands_cli.cli.workflow.source import asked_model, file_argument, load_given, note_problems, problems_of
 from strands_cli.cli.workflow.texts import first_line, printable
+from strands_cli.cli.workflow_file import (
+    asked_model,
+    file_argument,
+    load_workflow,
+    note_problems,
+    problems_of,
+)
 from strands_cli.patterns.outline import Box, Outline, tool_name
 from strands_cli.types import Spec
 
@@ -27,7 +33,7 @@ def plan(file: Path, pairs: tuple[str, ...], as_json: bool) -> None:
     Nothing is run and no tool is imported. Steps with the same number run at the same time, if all take
     equally long.
     """
-    spec = load_given(file, pairs)
+    spec = load_workflow(file, pairs)
     show_plan(spec, as_json=as_json)
     if not as_json:
         note_problems(spec)

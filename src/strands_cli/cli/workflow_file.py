@@ -1,7 +1,8 @@
-"""The file that a command is about, and the inputs that are given with it."""
+"""The workflow file that a command is about, with the inputs of the command line."""
 
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -20,28 +21,22 @@ def file_argument(command: Command) -> Command:
     return click.argument("file", type=click.Path(path_type=Path))(command)
 
 
-def load_given(file: Path, pairs: Iterable[str]) -> Spec:
-    """The workflow with the inputs of the command line."""
+def load_workflow(file: Path, pairs: Iterable[str] = ()) -> Spec:
+    """The workflow with the inputs of the command line, in its own project."""
     use_project_of(file)
     return load_spec(file, read_variables(pairs))
 
 
 def use_project_of(file: Path) -> None:
     """A workflow's tools are those of its own project, also where it is named from outside of that."""
-    elsewhere = _project_elsewhere(file)
+    elsewhere: Path | None = None
+    with suppress(OSError, RuntimeError, ValueError):  # why the file cannot be reached is the loader's to say
+        project = marked_project(file.resolve().parent)
+        elsewhere = project if project and not Path.cwd().is_relative_to(project) else None
     if elsewhere or "strands_cli.tools.registry" in sys.modules:  # else nothing was looked for before
         from strands_cli.tools.registry import ToolRegistry
 
         ToolRegistry.use_project(elsewhere)
-
-
-def _project_elsewhere(file: Path) -> Path | None:
-    """The project of a file, where the current directory is not in it."""
-    try:
-        project = marked_project(file.resolve().parent)
-        return project if project and not Path.cwd().is_relative_to(project) else None
-    except (OSError, RuntimeError, ValueError):
-        return None  # why the file cannot be reached is the loader's to say
 
 
 def asked_model(spec: Spec, agent: str) -> ModelChoice | None:

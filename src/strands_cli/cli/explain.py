@@ -1,0 +1,218 @@
+"""`strands explain`"""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from strands_cli.capability.tools import declared_tools, find_declared, resolve_reference
+from strands_cli.cli.options import var_option
+from strands_cli.cli.plugin.access import accesses
+from strands_cli.cli.tool import first_sentence, plugin_access, remarks
+from strands_cli.cli.workflow.limits import budget_texts
+from strands_cli.cli.workflow.outline import outline_of, tools_of
+from strands_cli.cli.workflow.story import in_words, story, times
+from strands_cli.cli.workflow.texts import first_line, printable
+from strands_cli.cli.workflow_file import asked_model, file_argument, load_workflow, note_problems
+from strands_cli.patterns.outline import Outline, tool_name
+from strands_cli.plugins.manifest import variable_of
+from strands_cli.toolkit.info import ToolCategory, ToolInfo
+from strands_cli.types import Spec
+
+_WIDEST = 100
+_TOUCHES = {
+    ToolCategory.HTTP: "It reaches the network.",
+    ToolCategory.FILE_OPS: "It works on files of the workspace.",
+    ToolCategory.DATA: "It works on data.",
+    ToolCategory.SYSTEM: "It acts on this machine.",
+    ToolCategory.COMPUTE: "It runs code.",
+}
+_CONSENT = {
+    "ask": "Consent is asked before each call, as the file wants it.",
+    "allow": "The file gives consent to every call.",
+    "deny": "The file denies every call.",
+}
+
+
+@click.command()
+@file_argument
+@var_option
+def explain(file: Path, pairs: tuple[str, ...]) -> None:
+    """Tell a workflow in prose: who does what, what tools may touch, what leaves this machine, the limits.
+
+    Nothing is run and no tool is imported.
+    """
+    spec = load_workflow(file, pairs)
+    outline = outline_of(spec)
+    click.secho(spec.name, bold=True)
+    _print_paragraph(spec.description)
+    for heading, tell in SECTIONS.items():
+        sentences = [*tell(spec, outline)]
+        if sentences:
+            click.echo()
+            click.secho(heading, bold=True)
+        for sentence in sentences:
+            _print_paragraph(sentence)
+    note_problems(spec)
+
+
+def _print_paragraph(text: str) -> None:
+    from shutil import get_terminal_size
+    from textwrap import fill
+
+    width = max(min(get_terminal_size().columns, _WIDEST), 30)
+    plain = printable(" ".join(text.split()))
+    if plain:
+        click.echo(fill(plain, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
+
+
+def _agents(spec: Spec, outline: Outline) -> Iterator[str]:
+    used = dict.fromkeys(box.agent for box in outline.work if box.agent)
+    for agent in used:
+        model = asked_model(spec, agent)
+        if model is None:
+            yield f"{first_line(agent)} is not declared in the file."
+            continue
+        tools = [tool_name(tool) for tool in tools_of(spec, agent)]
+        may = f"may call {in_words(tools)}" if tools else "has no tools"
+        yield f"{agent} asks {model} and {may}. Its prompt begins: {first_line(spec.agents[agent].prompt)!r}."
+    unused = [agent for agent in spec.agents if agent not in used]
+    if unused:
+        yield f"Declared but never used: {in_words(unused)}."
+
+
+def _tools(spec: Spec, outline: Outline) -> Iterator[str]:
+    """None of them is loaded."""
+    used = _used_tools(spec, outline)
+    executors = {executor.id: executor for executor in spec.tools.http_executors}
+    for reference, info in used.items():
+        if executor := executors.get(reference):
+            what = f" {first_line(executor.description).removesuffix('.')}." if executor.description else ""
+            more = (
+                f", up to {executor.retries} times more where it may be repeated" if executor.retries else ""
+            )
+            where = f"to {executor.base_url} and to no other origin"
+            yield f"{reference}:{what} It sends requests {where}{more}."
+        elif info:
+            yield _tool(spec, reference, info)
+        else:
+            yield f"{first_line(reference)} is not known here; 'strands list-tools' shows what is."
+    categories = {info.category for info in used.values() if info}
+    if not used:
+        yield "No agent has a tool."
+    if ToolCategory.FILE_OPS in categories:
+        roots = spec.security.workspace
+        where = (
+            "that of the project's settings"
+            if roots is None
+            else f"{', '.join(roots)} (relative to the workflow)"
+        )
+        yield f"The workspace is {where}."
+    if ToolCategory.HTTP in categories and spec.security.http_allow:
+        allowed = ", ".join(spec.security.http_allow)
+        yield f"Besides public addresses these may be reached: {allowed}."
+
+
+def _used_tools(spec: Spec, outline: Outline) -> dict[str, ToolInfo | None]:
+    """What the references of agents mean; an agent may call a declared tool by its id alone."""
+    declared = declared_tools(spec)
+    used: dict[str, ToolInfo | None] = {}
+    for reference in dict.fromkeys(tool for box in outline.work for tool in box.tools):
+        found = find_declared(spec, declared, reference)
+        used[reference] = found.info if found else resolve_reference(spec, reference)
+    return used
+
+
+def _tool(spec: Spec, reference: str, info: ToolInfo) -> str:
+    if access := plugin_access(info):
+        touches = f"Its plugin asks for: {'; '.join(accesses(*access))}."
+    else:
+        touches = _TOUCHES[info.category] if info.category else "It does not say what it touches."
+    rules = spec.security.consent
+    named = [name for name in (reference, info.id, info.reference, tool_name(reference)) if name in rules]
+    if named:
+        consent = _CONSENT[rules[named[0]]]
+    else:
+        consent = "Consent is asked before each call." if info.requires_consent else "It asks for no consent."
+    what = f"{info.id} {info.version} from {info.origin}: {first_sentence(info.description)}."
+    return " ".join([what, touches, consent, *remarks(info)])
+
+
+def _leaving(spec: Spec, outline: Outline) -> Iterator[str]:
+    models = (asked_model(spec, box.agent) for box in outline.work)
+    for model in {str(model): model for model in models if model}.values():
+        local = ", which is on this machine" if model.is_local else ""
+        yield f"Prompts, inputs and results of tools go to {model}{local}."
+    used = _used_tools(spec, outline)
+    if any(info and info.category is ToolCategory.HTTP for info in used.values()):
+        yield "What an agent sends with a tool that reaches the network goes where the agent says."
+    yield from _leaving_by_plugins(filter(None, used.values()))
+    for executor in spec.tools.http_executors:
+        if executor.id in used:
+            headers = f" with the headers {', '.join(executor.headers)}" if executor.headers else ""
+            yield f"Requests of {executor.id} go to {executor.base_url}{headers}."
+    telemetry = spec.telemetry
+    if telemetry.otlp_endpoint is not None:
+        redacted = {"inputs": telemetry.redact.tool_inputs, "outputs": telemetry.redact.tool_outputs}
+        shown = " and ".join(name for name, hidden in redacted.items() if not hidden)
+        parts = f"with the {shown} of tools" if shown else "without the inputs and outputs of tools"
+        yield f"Spans go to {telemetry.otlp_endpoint}, {parts}."
+
+
+def _leaving_by_plugins(used: Iterable[ToolInfo]) -> Iterator[str]:
+    for info in used:
+        access = plugin_access(info)
+        if access is None or not access[1].network:
+            continue
+        manifest, tool = access
+        settings = manifest.settings_of(tool).items()
+        variables = [*tool.env, *(variable_of(manifest.name, name, setting) for name, setting in settings)]
+        more = "".join(f", {name}" for name in variables)
+        yield (
+            f"{info.id} opens connections of its own: what it is given (its input, the files that it may read"
+            f"{more}) may go anywhere."
+        )
+
+
+def _writes(spec: Spec, outline: Outline) -> Iterator[str]:
+    for artifact in spec.outputs.artifacts:
+        yield f"{first_line(artifact.path)}, inside the output directory, from {first_line(artifact.content)}"
+    if spec.context_policy.notes:
+        yield f"{spec.context_policy.notes.file}: notes of the steps for the next ones."
+    if not spec.outputs.artifacts and not spec.context_policy.notes:
+        yield "No file of its own."
+
+
+def _needs(spec: Spec, outline: Outline) -> Iterator[str]:
+    for name, declared in spec.inputs.declared.items():
+        need = "must be given" if name in spec.inputs.required else "may be given"
+        need = "is given" if name in {**spec.inputs.values, **spec.variables} else need
+        about = f": {first_line(declared.description)}" if declared.description else ""
+        yield f"The input {name} ({declared.type or 'anything'}) {need}{about}."
+    for secret in spec.env.secrets:
+        place = f"the file {secret.path}" if secret.source == "file" else f"${secret.key or secret.name}"
+        yield f"The secret {secret.name} is read from {place} and shown nowhere."
+
+
+def _limits(spec: Spec, outline: Outline) -> Iterator[str]:
+    least, most = outline.calls.least, outline.calls.most
+    often = times(least) if least == most else f"{least} to {most} times"
+    more = ", and once more for each round of tool calls" if any(box.tools for box in outline.work) else ""
+    yield f"A model is asked {often}{more}."
+    budgets = budget_texts(spec)
+    yield f"A run ends after {in_words(budgets, 'or')}." if budgets else "There is no budget that ends a run."
+    policy = spec.runtime.failure_policy
+    if policy.retries:
+        often = times(policy.retries)
+        yield f"A call to a model that fails in a way that may pass is repeated at most {often}."
+
+
+SECTIONS: dict[str, Callable[[Spec, Outline], Iterator[str]]] = {
+    "What it does": story,
+    "What it needs": _needs,
+    "Agents": _agents,
+    "What the tools may touch": _tools,
+    "What leaves this machine": _leaving,
+    "What it writes": _writes,
+    "Limits": _limits,
+}
