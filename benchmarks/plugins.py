@@ -19,8 +19,8 @@ from pathlib import Path
 
 from measuring import PYTHON, Row, child_cpu, environment
 
-from strands_cli.plugins.reading import read_plugin
-from strands_cli.plugins.tool import plugin_tool
+from strands_cli.plugins.plugin import read_plugin
+from strands_cli.plugins.plugin_tool import plugin_tool
 from strands_cli.settings import load_settings
 from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.context import CallContext

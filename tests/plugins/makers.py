@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from strands_cli.events import Event
-from strands_cli.plugins.reading import Plugin, read_plugin
-from strands_cli.plugins.tool import plugin_tool
+from strands_cli.plugins.plugin import Plugin, read_plugin
+from strands_cli.plugins.plugin_tool import plugin_tool
 from strands_cli.sandbox import tree
 from strands_cli.settings import Settings, load_settings
 from strands_cli.toolkit.call import call_tool

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strands_cli.plugins.tool import plugin_tool
+from strands_cli.plugins.plugin_tool import plugin_tool
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import ToolResult, ToolUse
 from strands_cli.toolkit.schedule import call_tools

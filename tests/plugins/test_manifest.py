@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 
-from strands_cli.plugins.contents import digests
-from strands_cli.plugins.finding import find_plugins
-from strands_cli.plugins.manifest import CliTool, Files, Manifest, Setting, ToolRequires, manifest_schema
-from strands_cli.plugins.positions import read_json
-from strands_cli.plugins.reading import PluginReading, read_plugin, undeclared_executables
-from strands_cli.plugins.state import (
+from strands_cli.plugins.approvals import (
     Approved,
     Lock,
     State,
@@ -22,6 +17,10 @@ from strands_cli.plugins.state import (
     write_lock,
     write_state,
 )
+from strands_cli.plugins.directories import digests
+from strands_cli.plugins.manifest import CliTool, Files, Manifest, Setting, ToolRequires
+from strands_cli.plugins.plugin import PluginReading, find_plugins, read_plugin, undeclared_executables
+from strands_cli.schema.validator import published_schema
 from strands_cli.tools._discovery.plugins import read_wanted_plugin, scan_plugins
 from tests.plugins.makers import SH, Bench
 from tests.projects import Project
@@ -71,7 +70,7 @@ def test_the_manifest_of_the_seed_is_a_plugin(bench: Bench) -> None:
 
 
 def test_every_key_of_the_schema_is_one_of_the_types_and_the_other_way_round() -> None:
-    schema = manifest_schema()
+    schema = published_schema("plugin").schema
     parts = schema["$defs"]
     tool = parts["tool"]["properties"]
     expected = {
@@ -95,10 +94,10 @@ def test_every_key_of_the_schema_is_described() -> None:
         return missing + inner
 
     def _description(value: dict[str, Any]) -> str:
-        target = manifest_schema()["$defs"].get(value.get("$ref", "").rpartition("/")[2], {})
+        target = published_schema("plugin").schema["$defs"].get(value.get("$ref", "").rpartition("/")[2], {})
         return str(value.get("description") or target.get("description", ""))
 
-    assert undescribed(manifest_schema(), "") == []
+    assert undescribed(published_schema("plugin").schema, "") == []
 
 
 def test_a_manifest_may_use_every_key(bench: Bench) -> None:
@@ -140,15 +139,15 @@ WRONG: list[tuple[Any, str, str]] = [
     ("", "", "This is not JSON"),
     ('{"name": "p",}', "", "This is not JSON"),
     ('{"name": NaN}', "", "This is not JSON"),
-    ("[" * 60 + "]" * 60, "", "nested deeper"),
-    ("[" * 100_000 + "]" * 100_000, "", "nested too deep"),
+    ("[" * 60 + "]" * 60, "", "nested more than 50"),
+    ("[" * 100_000 + "]" * 100_000, "", "nested more than 50"),
     ("[]", "", "must be an object"),
     ({"cli_tools": []}, "/name", "is missing"),
     ({"name": "p"}, "/cli_tools", "is missing"),
     ({"name": "-p", "cli_tools": []}, "/name", "must be text that matches"),
     ({"name": "p", "cli_tool": []}, "/cli_tool", "There is no key"),
     ({"name": "p", "cli_tools": [{"name": "t"}]}, "/cli_tools/0/path", "is missing"),
-    ('{"name": "p", "cli_tools": [], "name": "q"}', "/name", "stands twice"),
+    ('{"name": "p", "cli_tools": [], "name": "q"}', "/name", "stands here a second time"),
     (with_tool(timeout=0), "/cli_tools/0/timeout", "more than 0"),
     (with_tool(memory="1MB"), "/cli_tools/0/memory", "text that matches"),
     (with_tool(memory=5), "/cli_tools/0/memory", "at least"),
@@ -245,19 +244,6 @@ def test_a_link_out_of_the_plugin_is_refused_and_one_inside_is_not(bench: Bench)
     (place / "real").chmod(0o755)
     (place / "cli-tools" / "in").symlink_to("../real")
     assert [issue.pointer for issue in read_plugin(place).issues] == ["/cli_tools/0/path"]
-
-
-def test_positions_are_found_in_any_layout() -> None:
-    document = read_json('{"a":[1,{"b/c":"x\\"\\n{["},\n[]],"d~":{ }}', "f")
-    assert document.positions == {
-        "": (1, 1),
-        "/a": (1, 2),
-        "/a/0": (1, 7),
-        "/a/1": (1, 9),
-        "/a/1/b~1c": (1, 10),
-        "/a/2": (2, 1),
-        "/d~0": (2, 5),
-    }
 
 
 # --- Discovery --------------------------------------------------------------------------------------------

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from strands_cli.plugins.configured import Configured
-from strands_cli.plugins.launching import Launch, launch_of
-from strands_cli.plugins.parking import MOST_PARKED, Parking, parking
+from strands_cli.plugins.configuration import Configuration
+from strands_cli.plugins.processes import MOST_PARKED, Launch, Parking, launch_of, parking
 from strands_cli.secrets import NOTHING_SECRET
 from strands_cli.toolkit.workspace import Workspace
 from tests.plugins.makers import BASH, NODE, PYTHON, SH, Bench, json_of, need, text_of, until
@@ -31,7 +30,7 @@ def launch(bench: Bench, source: str, **keys: Any) -> Launch:
     plugin = bench.loaded()
     workspace = Workspace((bench.project,), bench.project)
     environment = {"STRANDS_TEST_MARK": bench.mark}
-    found = Configured(environment, NOTHING_SECRET)
+    found = Configuration(environment, NOTHING_SECRET)
     return launch_of(plugin, plugin.manifest.cli_tools[0], found, workspace, "")
 
 
@@ -218,9 +217,9 @@ def test_nothing_waits_any_more_when_its_host_is_killed(bench: Bench) -> None:
 import asyncio, os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-from strands_cli.plugins.parking import parking
-from strands_cli.plugins.reading import read_plugin
-from strands_cli.plugins.tool import plugin_tool
+from strands_cli.plugins.processes import parking
+from strands_cli.plugins.plugin import read_plugin
+from strands_cli.plugins.plugin_tool import plugin_tool
 from strands_cli.settings import load_settings
 from strands_cli.toolkit.call import call_tool
 async def main():

@@ -12,7 +12,7 @@ import pytest
 from strands_cli.exec.run import run_sync
 from strands_cli.exec.state import RunOptions
 from strands_cli.loader import load_spec
-from strands_cli.plugins.reading import read_plugin
+from strands_cli.plugins.plugin import read_plugin
 from strands_cli.schema.validator import Validator
 from tests.exec.flows import Flow, steps
 from tests.fakes import ScriptedModel, call

@@ -5,8 +5,8 @@ import time
 from typing import Any
 
 from strands_cli.events import ToolProgress
-from strands_cli.plugins.configured import Configured
-from strands_cli.plugins.launching import launch_of
+from strands_cli.plugins.configuration import Configuration
+from strands_cli.plugins.processes import launch_of
 from strands_cli.plugins.workers import Workers
 from strands_cli.secrets import NOTHING_SECRET
 from strands_cli.toolkit.cancellation import Cancellation
@@ -173,7 +173,7 @@ def test_an_idle_worker_is_ended(bench: Bench) -> None:
     worker(bench)
     plugin = bench.loaded()
     workspace = Workspace((bench.project,), bench.project)
-    found = Configured({"STRANDS_TEST_MARK": bench.mark}, NOTHING_SECRET)
+    found = Configuration({"STRANDS_TEST_MARK": bench.mark}, NOTHING_SECRET)
     launch = launch_of(plugin, plugin.manifest.cli_tools[0], found, workspace, "")
 
     async def idle() -> None:

@@ -17,8 +17,8 @@ class Needs(msgspec.Struct, frozen=True):
 
 
 def plugin_needs(info: ToolInfo) -> Needs:
-    from strands_cli.plugins.configured import setting_problems
-    from strands_cli.plugins.finding import declaration_of
+    from strands_cli.plugins.configuration import setting_problems
+    from strands_cli.plugins.plugin import declaration_of
 
     declared = declaration_of(info)
     if declared is None:

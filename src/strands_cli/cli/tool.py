@@ -179,7 +179,7 @@ def plugin_access(info: ToolInfo) -> "tuple[Manifest, CliTool] | None":
     """What the plugin of a tool says of it, where it is one of a plugin: what it asks for is there."""
     if info.source != "plugin":
         return None
-    from strands_cli.plugins.finding import declaration_of
+    from strands_cli.plugins.plugin import declaration_of
 
     return declaration_of(info)
 

@@ -146,6 +146,7 @@ class Draft:
 
     def __init__(self, name: str, directory: int | None, old: os.stat_result | None) -> None:
         self._name, self._directory = name, directory
+        self._is_synced = False
         self._temporary = str(Path(name).with_name(f".strands-{os.urandom(8).hex()}.tmp"))
         permissions = stat.S_IMODE(old.st_mode) & 0o777 if old else _NEW_FILE
         descriptor = os.open(self._temporary, os.O_WRONLY | _CREATE, permissions, dir_fd=directory)
@@ -170,9 +171,14 @@ class Draft:
         self.stream.flush()
         os.fsync(self.stream.fileno())
         self.stream.close()
+        self._is_synced = True
 
     def publish(self, *, replace: bool) -> None:
-        """Gives the synced content its name. FileExistsError if that is taken and `replace` is false."""
+        """Gives the content its name. FileExistsError if that is taken and `replace` is false.
+
+        What was synced before outlasts a power failure, where directories can be synced too.
+        """
+        self.stream.close()
         here = self._directory
         if not replace:
             try:  # a link, unlike a rename, fails if somebody else was faster
@@ -184,12 +190,26 @@ class Draft:
                 replace = True
         if replace:
             os.replace(self._temporary, self._name, src_dir_fd=here, dst_dir_fd=here)
-        with suppress(OSError):  # so that the name outlasts a power failure, where directories can be synced
-            descriptor = os.open(".", _LIST, dir_fd=here)
+        if not self._is_synced:
+            return
+        with suppress(OSError):
+            descriptor = os.open(Path(self._name).parent, _LIST, dir_fd=here)
             try:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+
+
+def write_file(path: Path, data: bytes, *, sync: bool = True) -> None:
+    """Puts a file where there may be one already: whoever looks sees all of the old one or all of the new.
+
+    Without `sync` it may be lost in a power failure, which is for what can be made again.
+    """
+    with Draft(str(path), None, None) as draft:
+        draft.stream.write(data)
+        if sync:
+            draft.sync()
+        draft.publish(replace=True)
 
 
 # --- Finding ----------------------------------------------------------------------------------------------

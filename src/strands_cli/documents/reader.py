@@ -92,6 +92,8 @@ def read_file(path: Path, remedy: str, *, is_json: bool = False, most_bytes: int
             reason = f"The file has {found.st_size} bytes; {most_bytes} are taken at most."
         else:
             return read_document(path.read_text("utf-8-sig"), str(path), is_json=is_json)
+    except FileNotFoundError:
+        reason = f"There is no {path.name} here."
     except OSError as error:
         reason = f"The file cannot be read: {error.strerror}."
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
 """Plugins: a directory with a `plugin.json` and executables in any language becomes tools.
 
-`reading` makes a Plugin of a directory, `tool` makes Tools of a Plugin; listing executes nothing.
+`plugin` makes a Plugin of a directory, `plugin_tool` makes Tools of a Plugin; listing executes nothing.
 """

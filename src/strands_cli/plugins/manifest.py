@@ -1,8 +1,6 @@
 """What a `plugin.json` says, as values. The JSON Schema is the contract; a test compares the two."""
 
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -11,8 +9,6 @@ from strands_cli.sandbox.profile import MEGABYTE
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
 DEFAULT_MEMORY_BYTES = 512 * MEGABYTE
-# importlib.resources would cost as much as reading the file does ten times over.
-SCHEMA_FILE = Path(__file__).parent.parent / "schema" / "strands-plugin.schema.json"
 
 _UNITS = {"KB": 1024, "MB": MEGABYTE, "GB": 1024 * MEGABYTE}
 
@@ -87,13 +83,13 @@ class CliTool(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def needs(self) -> dict[str, Any] | None:
         """What it requires of the machine, as `toolkit.requirements` takes it."""
-        wanted = {
+        needs = {
             "packages": self.requires.packages,
             "binaries": list(self.requires.binaries),
             "env": list(self.requires.env),
             "platforms": list(self.platforms),
         }
-        return {name: value for name, value in wanted.items() if value} or None
+        return {name: value for name, value in needs.items() if value} or None
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,14 +112,3 @@ def variable_of(plugin: str, name: str, setting: Setting) -> str:
     if setting.env:
         return setting.env
     return "".join(c if c.isalnum() else "_" for c in f"{plugin}_{name}").upper()
-
-
-def schema_text() -> str:
-    """The JSON Schema of `plugin.json`, for editors."""
-    return SCHEMA_FILE.read_text("utf-8")
-
-
-@cache
-def manifest_schema() -> dict[str, Any]:
-    schema: dict[str, Any] = msgspec.json.decode(schema_text())
-    return schema

@@ -9,23 +9,24 @@ import asyncio
 import itertools
 import json
 import logging
+import os
 import time
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from strands_cli.errors import ToolFailed
-from strands_cli.plugins.answers import code_of, ending_text, parsed, refuse_error, structured, tail
-from strands_cli.plugins.launching import Key, Launch
-from strands_cli.plugins.lines import LineReader, LineWriter
+from strands_cli.plugins.executable_output import code_of, ending_text, parsed, refuse_error, structured, tail
+from strands_cli.plugins.processes import Key, Launch
 from strands_cli.sandbox.confined_executable import Confined
-from strands_cli.sandbox.executables import GRACE_SECONDS, start_confined
+from strands_cli.sandbox.executables import GRACE_SECONDS
 from strands_cli.sandbox.pumps import Intake
 from strands_cli.sandbox.spawning import SpawnerLost
 from strands_cli.secrets import Redactor
 
 IDLE_SECONDS = 300.0
 _STDERR_BYTES = 64_000
+_CHUNK = 65536
 
 OnProgress = Callable[[Any], object]
 
@@ -59,8 +60,8 @@ class Worker:
         self._last_used = time.monotonic()
         self._refusal = ""
         self.is_over = False
-        self._reader = LineReader(confined.stdout, confined.profile.output_bytes, self._hear, self._flooded)
-        self._writer = LineWriter(confined.stdin)
+        self._reader = _LineReader(confined.stdout, confined.profile.output_bytes, self._hear, self._flooded)
+        self._writer = _LineWriter(confined.stdin)
         self._stderr = Intake(confined.stderr, _STDERR_BYTES, keep_last=True, heard=lambda _: None)
         self._life = asyncio.get_running_loop().create_task(self._live())
 
@@ -205,7 +206,7 @@ class Workers:
 async def _started(launch: Launch) -> Confined:
     for may_retry in (True, False):
         try:
-            return await start_confined(launch.argv, launch.profile, cwd=launch.cwd, accept=launch.accept)
+            return await launch.start()
         except SpawnerLost as lost:
             if not may_retry:
                 raise ToolFailed(f"{launch.argv[0]} cannot be started: {lost}", code="unavailable") from lost
@@ -221,3 +222,83 @@ def workers() -> Workers:
     if loop not in _of_loops:
         _of_loops[loop] = Workers()
     return _of_loops[loop]
+
+
+# --- Lines to and from a process. Nothing here waits for the other side. ---------------------------------
+
+
+class _LineReader:
+    """Calls `hear` with each line that a pipe brings, and `flooded` where one is longer than `most` bytes."""
+
+    def __init__(
+        self, descriptor: int, most: int, hear: Callable[[bytes], object], flooded: Callable[[], object]
+    ) -> None:
+        self._descriptor = descriptor
+        self._most = most
+        self._hear = hear
+        self._flooded = flooded
+        self._begun = bytearray()
+        self._loop = asyncio.get_running_loop()
+        os.set_blocking(descriptor, False)
+        self._loop.add_reader(descriptor, self._read)
+
+    def drain(self) -> None:
+        """Takes what is there now."""
+        while self._read():
+            pass
+
+    def stop(self) -> None:
+        self._loop.remove_reader(self._descriptor)
+
+    def _read(self) -> bool:
+        try:
+            data = os.read(self._descriptor, _CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self.stop()
+            return False
+        *lines, rest = (bytes(self._begun) + data).split(b"\n") if b"\n" in data else (data,)
+        if lines:
+            self._begun.clear()
+        for line in lines:
+            if line.strip():
+                self._hear(line)
+        self._begun += rest
+        if len(self._begun) > self._most:
+            self._begun.clear()
+            self._flooded()
+        return True
+
+
+class _LineWriter:
+    """Writes what it is given as fast as it is read on the other side."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._unsent = bytearray()
+        self._loop = asyncio.get_running_loop()
+        os.set_blocking(descriptor, False)
+
+    def write(self, data: bytes) -> None:
+        waits = bool(self._unsent)
+        self._unsent += data
+        if not waits:
+            self._send()
+
+    def stop(self) -> None:
+        self._loop.remove_writer(self._descriptor)
+        self._unsent.clear()
+
+    def _send(self) -> None:
+        try:
+            while self._unsent:
+                del self._unsent[: os.write(self._descriptor, self._unsent[:_CHUNK])]
+        except BlockingIOError:
+            self._loop.add_writer(self._descriptor, self._send)
+            return
+        except OSError:
+            pass  # it closed its input, or has ended, as will be seen
+        self.stop()

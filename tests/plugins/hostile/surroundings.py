@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from strands_cli.events import ToolProgress
-from strands_cli.plugins.tool import plugin_tool
+from strands_cli.plugins.plugin_tool import plugin_tool
 from strands_cli.sandbox.executable_levels import executables_level
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import ToolResult, error_of

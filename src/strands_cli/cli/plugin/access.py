@@ -11,10 +11,10 @@ from strands_cli.cli.consent import forget_typed
 from strands_cli.cli.output import count, print_note
 from strands_cli.cli.text import clean, one_line
 from strands_cli.errors import ToolError
+from strands_cli.plugins.approvals import Changes
+from strands_cli.plugins.directories import MANIFEST_NAME
 from strands_cli.plugins.manifest import CliTool, Manifest, variable_of
-from strands_cli.plugins.places import MANIFEST_NAME
-from strands_cli.plugins.reading import Plugin
-from strands_cli.plugins.state import Changes
+from strands_cli.plugins.plugin import Plugin
 
 _MOST_LINES = 100
 _MOST_BYTES = 200_000

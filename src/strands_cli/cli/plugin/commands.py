@@ -12,11 +12,17 @@ from strands_cli.cli.plugin.access import access_document, accesses
 from strands_cli.cli.plugin.fetch import plugin_directory, unportable
 from strands_cli.cli.text import one_line
 from strands_cli.errors import SpecError, StrandsError
-from strands_cli.plugins.finding import Found, find_plugin, find_plugins
+from strands_cli.plugins.approvals import State, read_state, write_state
+from strands_cli.plugins.directories import plugin_roots
 from strands_cli.plugins.manifest import CliTool
-from strands_cli.plugins.places import plugin_roots
-from strands_cli.plugins.reading import Plugin, read_plugin, undeclared_executables
-from strands_cli.plugins.state import State, read_state, write_state
+from strands_cli.plugins.plugin import (
+    FoundPlugin,
+    Plugin,
+    find_plugin,
+    find_plugins,
+    read_plugin,
+    undeclared_executables,
+)
 from strands_cli.settings import load_settings
 from strands_cli.toolkit.requirements import missing_requirements
 
@@ -70,14 +76,14 @@ def list_plugins(verbose: bool, as_json: bool) -> None:
         print_issues(one.reading.issues, err=True)
 
 
-def _approval_state(found: Found) -> str:
+def _approval_state(found: FoundPlugin) -> str:
     """`approved`, `changed`, or `unlocked` where no lock names the plugin and it is trusted as it is."""
     if found.approval is None:
         return "unlocked"
     return "changed" if found.approval.changes else "approved"
 
 
-def _row(found: Found) -> tuple[str, ...]:
+def _row(found: FoundPlugin) -> tuple[str, ...]:
     plugin = found.reading.plugin
     last = count(len(found.reading.issues), "problem")
     if plugin:
@@ -88,7 +94,7 @@ def _row(found: Found) -> tuple[str, ...]:
     return (one_line(found.name), version, found.owner, switch, _approval_state(found), last)
 
 
-def _print_whole(found: Found) -> None:
+def _print_whole(found: FoundPlugin) -> None:
     plugin, approval = found.reading.plugin, found.approval
     version = f" {plugin.manifest.version}" if plugin else ""
     switch = "enabled" if found.is_enabled else "disabled"
@@ -122,7 +128,7 @@ def _limits(tool: CliTool) -> str:
     return f"{tool.timeout:g} s{idle}, {tool.memory_bytes / 1024**2:.0f} MB{retries}{mode}"
 
 
-def _plugin_document(found: Found) -> dict[str, Any]:
+def _plugin_document(found: FoundPlugin) -> dict[str, Any]:
     plugin, approval = found.reading.plugin, found.approval
     return {
         "name": found.name,

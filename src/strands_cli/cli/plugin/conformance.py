@@ -20,10 +20,10 @@ from strands_cli.cli.plugin.fetch import plugin_directory
 from strands_cli.cli.text import cut, duration, one_line
 from strands_cli.documents.subschemas import local_target
 from strands_cli.errors import SpecError, ToolError, ToolFailed
-from strands_cli.plugins.answers import OWN_CODES, parsed
+from strands_cli.plugins.executable_output import OWN_CODES, parsed
 from strands_cli.plugins.manifest import CliTool
-from strands_cli.plugins.reading import Plugin, read_plugin
-from strands_cli.plugins.tool import plugin_tool
+from strands_cli.plugins.plugin import Plugin, read_plugin
+from strands_cli.plugins.plugin_tool import plugin_tool
 from strands_cli.settings import Settings, load_settings
 from strands_cli.toolkit.call import call_tool, prepare
 from strands_cli.toolkit.context import CallContext

@@ -19,10 +19,9 @@ import msgspec
 
 from strands_cli.cli.text import clean, one_line
 from strands_cli.errors import Issue, Severity, SpecError, ToolError, UnsupportedError, UsageError
-from strands_cli.plugins.contents import digests
-from strands_cli.plugins.places import MANIFEST_NAME
-from strands_cli.plugins.reading import Plugin, read_plugin
-from strands_cli.plugins.state import Approved
+from strands_cli.plugins.approvals import Approved
+from strands_cli.plugins.directories import MANIFEST_NAME, digests
+from strands_cli.plugins.plugin import Plugin, read_plugin
 
 _log = logging.getLogger("strands_cli.plugins.git")
 

@@ -25,10 +25,8 @@ from strands_cli.cli.plugin.commands import PluginName, forget_switch
 from strands_cli.cli.plugin.fetch import Candidate, copy_plugin, fetched, source_from, source_in
 from strands_cli.cli.text import one_line
 from strands_cli.errors import SpecError, StrandsError, UsageError
-from strands_cli.plugins.contents import digests
-from strands_cli.plugins.finding import Approval, Found, find_plugin, find_plugins
-from strands_cli.plugins.places import plugin_roots
-from strands_cli.plugins.state import (
+from strands_cli.plugins.approvals import (
+    Approval,
     Approved,
     Changes,
     Lock,
@@ -38,6 +36,8 @@ from strands_cli.plugins.state import (
     read_lock,
     write_lock,
 )
+from strands_cli.plugins.directories import digests, plugin_roots
+from strands_cli.plugins.plugin import FoundPlugin, find_plugin, find_plugins
 from strands_cli.settings import Settings, load_settings
 
 _yes_option = click.option("--yes", "-y", is_flag=True, help="Approve without being asked.")
@@ -111,7 +111,7 @@ def update(name: str | None, restore: bool, yes: bool) -> int:
     return status
 
 
-def _update(found: Found, settings: Settings, *, restore: bool, yes: bool) -> None:
+def _update(found: FoundPlugin, settings: Settings, *, restore: bool, yes: bool) -> None:
     approval = found.approval
     if approval is None or (approval.changes and not restore):
         _approve(found, settings, yes=yes)
@@ -126,7 +126,7 @@ def _update(found: Found, settings: Settings, *, restore: bool, yes: bool) -> No
         click.echo(f"{found.name} is as it was approved.")
 
 
-def _approve(found: Found, settings: Settings, *, yes: bool) -> None:
+def _approve(found: FoundPlugin, settings: Settings, *, yes: bool) -> None:
     """Approves a plugin as it lies there."""
     plugin, approval = found.reading.plugin, found.approval
     if plugin is None:
@@ -146,7 +146,7 @@ def _approve(found: Found, settings: Settings, *, yes: bool) -> None:
     click.echo(f"Approved {found.name} {plugin.manifest.version}.")
 
 
-def _show_changes(found: Found, approval: Approval) -> None:
+def _show_changes(found: FoundPlugin, approval: Approval) -> None:
     """What changed inside the files since they were approved, as far as the source still has those."""
     changes, approved = approval.changes, approval.approved
     if not approved.source:
@@ -163,7 +163,7 @@ def _show_changes(found: Found, approval: Approval) -> None:
         print_note(f"  The lines are not shown, since the source is not there: {one_line(error.message)}")
 
 
-def _replace(found: Found, approval: Approval, candidate: Candidate, *, yes: bool) -> None:
+def _replace(found: FoundPlugin, approval: Approval, candidate: Candidate, *, yes: bool) -> None:
     """Puts what the source has now in the place of a plugin."""
     old, new = found.reading.plugin, candidate.plugin
     if new.name != found.name:

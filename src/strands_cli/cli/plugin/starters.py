@@ -13,10 +13,9 @@ import msgspec
 from strands_cli.cli.output import print_note, print_warning
 from strands_cli.cli.plugin.installation import staging
 from strands_cli.errors import SpecError, UnsupportedError, UsageError
-from strands_cli.plugins.contents import digests
-from strands_cli.plugins.manifest import manifest_schema
-from strands_cli.plugins.places import MANIFEST_NAME, plugin_roots
-from strands_cli.plugins.reading import read_plugin
+from strands_cli.plugins.directories import MANIFEST_NAME, digests, plugin_roots
+from strands_cli.plugins.plugin import read_plugin
+from strands_cli.schema.validator import published_schema
 from strands_cli.settings import load_settings
 from strands_cli.toolkit.info import name_problem
 from strands_cli.toolkit.requirements import missing_requirements
@@ -197,7 +196,7 @@ _BUILD_SECONDS = 60
 )
 def new(name: str, language: str) -> None:
     """Create a plugin in this project's plugins/, with a tool that works."""
-    pattern = manifest_schema()["properties"]["name"]["pattern"]
+    pattern = published_schema("plugin").schema["properties"]["name"]["pattern"]
     if not re.search(pattern, name) or name_problem(f"{name}__{_TOOL}"):
         raise UsageError(
             f"{name!r} cannot be the name of a plugin.",

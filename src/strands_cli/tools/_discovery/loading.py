@@ -23,7 +23,7 @@ _IMPORTED_BY_NAME = ("native", "package", "callable")
 def load_tool(info: ToolInfo, settings: Settings) -> Tool:
     """Imports the tool's module and makes the tool; ToolError names the file, the line and the reason."""
     if info.source == PLUGIN:
-        from strands_cli.plugins.tool import load_plugin_tool
+        from strands_cli.plugins.plugin_tool import load_plugin_tool
 
         return load_plugin_tool(info, settings)
     try:

@@ -6,7 +6,7 @@ from functools import cache as once
 from pathlib import Path
 
 from strands_cli.errors import Issue, SpecError
-from strands_cli.plugins.places import MANIFEST_NAME, plugin_roots, plugins_in
+from strands_cli.plugins.directories import MANIFEST_NAME, plugin_roots, plugins_in
 from strands_cli.settings import Settings
 from strands_cli.tools._discovery.cache import Cache, Shelf, open_shelf
 from strands_cli.tools._discovery.reading import Entry, Reading, join_parts
@@ -22,7 +22,7 @@ def scan_plugins(settings: Settings, cache: Cache | None = None) -> Reading:
 
 def read_wanted_plugin(wanted: str, base: Path, settings: Settings) -> Reading:
     """The tools of a plugin that a workflow names: by its name, or by its directory, relative to `base`."""
-    from strands_cli.plugins.state import is_disabled, read_state
+    from strands_cli.plugins.approvals import is_disabled, read_state
 
     found = _find_wanted(wanted, base, settings)
     if found is None:
@@ -53,8 +53,8 @@ def _find_wanted(wanted: str, base: Path, settings: Settings) -> tuple[Path, Rea
 
 def disabled_plugins(settings: Settings) -> set[str]:
     """The plugins that are switched off, by their own names and by those of their directories."""
-    from strands_cli.plugins.reading import read_plugin
-    from strands_cli.plugins.state import is_disabled, read_state
+    from strands_cli.plugins.approvals import is_disabled, read_state
+    from strands_cli.plugins.plugin import read_plugin
 
     try:
         state = read_state()
@@ -79,7 +79,7 @@ def _scan_root(root: Path, settings: Settings, cache: Cache | None) -> Reading:
         return Reading(issues=(issue,))
     if not places:
         return Reading()
-    from strands_cli.plugins.state import is_disabled, read_state
+    from strands_cli.plugins.approvals import is_disabled, read_state
 
     try:
         state = read_state()
@@ -106,7 +106,7 @@ def _found(place: Path, settings: Settings, shelf: Shelf) -> Reading | Entry:
 
 
 def _read(place: Path, settings: Settings) -> Reading:
-    from strands_cli.plugins.reading import read_plugin
+    from strands_cli.plugins.plugin import read_plugin
 
     reading = read_plugin(place)
     if reading.plugin is None:
@@ -118,8 +118,8 @@ def _read(place: Path, settings: Settings) -> Reading:
 
 def _approval(name: str, place: Path, settings: Settings) -> Reading:
     """Whether a plugin is as it was approved. Its files are hashed only where a lock names it."""
-    from strands_cli.plugins.contents import paths_of
-    from strands_cli.plugins.state import approvals, lock_files, unapproved, update_hint
+    from strands_cli.plugins.approvals import approvals, lock_files, unapproved, update_hint
+    from strands_cli.plugins.directories import paths_of
 
     locks = tuple(str(file) for file in lock_files(settings.project))
     try:

@@ -5,16 +5,14 @@ import time
 from typing import Any
 
 from strands_cli.errors import Issue, ToolError, ToolFailed
-from strands_cli.plugins.answers import PROGRESS_MARK, is_whole_answer, parsed, value_of
-from strands_cli.plugins.configured import configured
-from strands_cli.plugins.launching import Launch, input_of, launch_of
+from strands_cli.plugins.approvals import refuse_unapproved
+from strands_cli.plugins.configuration import configure
+from strands_cli.plugins.executable_output import PROGRESS_MARK, is_whole_answer, parsed, value_of
 from strands_cli.plugins.manifest import CliTool
-from strands_cli.plugins.parking import parking
-from strands_cli.plugins.reading import Plugin, contract_of, read_plugin
-from strands_cli.plugins.state import refuse_unapproved
+from strands_cli.plugins.plugin import Plugin, contract_of, read_plugin
+from strands_cli.plugins.processes import Launch, input_of, launch_of, parking
 from strands_cli.plugins.workers import workers
-from strands_cli.sandbox.confined_executable import Confined
-from strands_cli.sandbox.executables import GRACE_SECONDS, Finished, complete_confined, start_confined
+from strands_cli.sandbox.executables import GRACE_SECONDS, Finished, complete_confined
 from strands_cli.sandbox.spawning import SpawnerLost
 from strands_cli.secrets import Redactor
 from strands_cli.settings import Settings
@@ -79,16 +77,16 @@ class _Body:
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         deadline = time.monotonic() + time_limit(context)
         refuse_unapproved(self._plugin.name, self._plugin.place, self._settings.project)
-        found = await configured(self._plugin.manifest, self._declared)
+        configuration = await configure(self._plugin.manifest, self._declared)
         accept = self._settings.sandbox.accept
-        launch = launch_of(self._plugin, self._declared, found, context.workspace, accept)
-        progress = _Progress(context, found.redactor)
+        launch = launch_of(self._plugin, self._declared, configuration, context.workspace, accept)
+        progress = _Progress(context, configuration.redactor)
         try:
             if self._declared.mode == "worker":
                 return await self._ask_worker(launch, arguments, context, deadline, progress)
             return await self._run_once(launch, arguments, deadline, progress)
         except ToolError as error:
-            message = found.redactor.text(error.message)
+            message = configuration.redactor.text(error.message)
             raise ToolFailed(message, code=error.code, hint=error.hint) from None
 
     async def _run_once(
@@ -106,7 +104,7 @@ class _Body:
         for may_retry in (True, False):
             try:
                 waiting = parking().take(launch) if self._may_start_ahead else None
-                confined = waiting or await _started(launch)
+                confined = waiting or await launch.start()
                 _log.debug("%s runs %s in %s", self._id, launch.argv, launch.cwd)
                 return await complete_confined(
                     confined,
@@ -173,10 +171,6 @@ class _Progress:
         self._count += 1
         if self._count <= MOST_PROGRESS:
             self._context.progress(self.redactor.value(data))
-
-
-async def _started(launch: Launch) -> Confined:
-    return await start_confined(launch.argv, launch.profile, cwd=launch.cwd, accept=launch.accept)
 
 
 def _seconds_until(deadline: float) -> float:

@@ -1,29 +1,25 @@
-"""From a directory to a Plugin. All that is wrong with one is said here, at once, with its place."""
+"""From a directory to a Plugin. All that is wrong with one is told here, at once, with its place."""
 
+import copy
 import os
-import stat
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from strands_cli.documents.problems import JsonPath, Problem
-from strands_cli.errors import Issue, ToolError
-from strands_cli.plugins.executable import executable_problem
-from strands_cli.plugins.manifest import (
-    CliTool,
-    Manifest,
-    Setting,
-    manifest_schema,
-    variable_of,
-)
-from strands_cli.plugins.mending import described, mended_manifest, with_whole_numbers
-from strands_cli.plugins.places import MANIFEST_NAME, located
-from strands_cli.plugins.positions import Document, read_json
-from strands_cli.plugins.setting_values import value_problem
-from strands_cli.schema.validator import SchemaInvalid, Validator
+from strands_cli.documents.reader import Document, read_file, with_whole_numbers
+from strands_cli.documents.refusal import Refusal
+from strands_cli.documents.subschemas import schemas_at
+from strands_cli.errors import Issue, ToolError, UsageError, did_you_mean
+from strands_cli.plugins.approvals import Approval, approval_of, is_disabled, read_state
+from strands_cli.plugins.configuration import value_problem
+from strands_cli.plugins.directories import MANIFEST_NAME, located, plugin_roots, plugins_in
+from strands_cli.plugins.manifest import CliTool, Manifest, Setting, variable_of
+from strands_cli.schema.validator import SchemaInvalid, Validator, published_schema
+from strands_cli.settings import Settings
 from strands_cli.toolkit.contract import Tool, closed_schema
 from strands_cli.toolkit.info import Requires, ToolInfo, name_problem
 
@@ -33,6 +29,8 @@ SOURCE = "plugin"
 
 _FORMAT_HINT = "'strands plugin new NAME' makes one that is in order."
 _TAKEN_VARIABLES = frozenset({"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ"})
+_ELF = b"\x7fELF"
+_LONGEST_FIRST_LINE = 256
 
 
 class Plugin(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,12 +111,16 @@ class PluginReading(msgspec.Struct, frozen=True):
 def read_plugin(place: Path) -> PluginReading:
     """The plugin of a directory. Nothing of it is executed."""
     place = located(place)
-    document = _document(place / MANIFEST_NAME)
+    remedy = "A plugin is a directory with a plugin.json."
+    document = read_file(place / MANIFEST_NAME, remedy, is_json=True, most_bytes=MOST_BYTES)
     issues = list(document.issues)
     if document.value is None:
         return PluginReading(place, None, tuple(issues))
-    problems = _schema().problems(document.value)
-    issues += [_schema_issue(problem, document) for problem in problems]
+    problems = published_schema("plugin").problems(document.value)
+    issues += [
+        document.schema_issue(problem, "the manifest", _described(problem.path) or _FORMAT_HINT)
+        for problem in problems
+    ]
     directory = place.resolve()
     if problems:
         issues += _further_issues(problems, directory, document)
@@ -126,7 +128,7 @@ def read_plugin(place: Path) -> PluginReading:
     manifest = msgspec.convert(with_whole_numbers(document.value), Manifest)
     issues += _manifest_issues(manifest, directory, document)
     lines = {
-        tool.name: document.positions[f"/cli_tools/{index}"][0]
+        tool.name: document.positions[f"/cli_tools/{index}"][1]
         for index, tool in enumerate(manifest.cli_tools)
     }
     plugin = Plugin(manifest=manifest, place=place, directory=directory, lines=lines)
@@ -147,51 +149,140 @@ def undeclared_executables(plugin: Plugin) -> list[str]:
     ]
 
 
-@cache
-def _schema() -> Validator:
-    return Validator(manifest_schema())
+def contract_of(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
+    """The parts of a Tool that the manifest decides: all but its body."""
+    own_limit = {} if tool.max_output is None else {"max_output": tool.max_output}
+    return {
+        "id": manifest.tool_id(tool),
+        "description": tool.description or f"{tool.name} of the plugin {manifest.name}",
+        "input_schema": tool.parameters,
+        "output_schema": tool.output_schema,
+        "is_async": True,
+        "family": manifest.name,
+        "version": manifest.version,
+        "timeout": tool.timeout,
+        "retries": tool.retries,
+        "effects": tool.effects,
+        "annotations": tool.annotations,
+        "requires_consent": tool.requires_consent,
+        "requires": tool.needs,
+        **own_limit,
+    }
 
 
-def _document(file: Path) -> Document:
-    try:
-        found = file.stat()
-        if not stat.S_ISREG(found.st_mode):
-            return _unread(file, "This is not a file.")
-        if found.st_size > MOST_BYTES:
-            return _unread(file, f"The file has {found.st_size} bytes; {MOST_BYTES} are taken at most.")
-        return read_json(file.read_text("utf-8-sig"), str(file))
-    except FileNotFoundError:
-        return _unread(file, f"There is no {MANIFEST_NAME} here.")
-    except OSError as error:
-        return _unread(file, f"The file cannot be read: {error.strerror}.")
-    except UnicodeDecodeError as error:
-        return _unread(file, f"The file is not UTF-8 text, from byte {error.start} on.")
+# --- Finding them ----------------------------------------------------------------------------------------
 
 
-def _unread(file: Path, reason: str) -> Document:
-    issue = Issue(file=str(file), reason=reason, remediation="A plugin is a directory with a plugin.json.")
-    return Document(str(file), issues=[issue])
+class FoundPlugin(msgspec.Struct, frozen=True, kw_only=True):
+    owner: str
+    """`project` or `user`."""
+    reading: PluginReading
+    is_enabled: bool
+    approval: Approval | None
+    """None where no lock names it: it is trusted like any file of its project."""
+
+    @property
+    def place(self) -> Path:
+        return self.reading.place
+
+    @property
+    def name(self) -> str:
+        """Its own name; that of its directory where its manifest cannot be read."""
+        return self.reading.plugin.name if self.reading.plugin else self.place.name
 
 
-def _schema_issue(problem: Problem, document: Document) -> Issue:
-    name = problem.path[-1] if problem.path else "the manifest"
-    if problem.keyword == "required":
-        reason = f"The key {name!r} is missing."
-    elif "name" in problem.facts:
-        reason = f"There is no key {name!r} here."
-    else:
-        reason = f"{name!r} must be {problem.expected}, and is {problem.got}."
-    return document.issue(problem.path, reason, problem.hint or described(problem.path) or _FORMAT_HINT)
+def find_plugins(settings: Settings) -> list[FoundPlugin]:
+    """All plugins of the project and of the user, those that are switched off or not in order included."""
+    import logging
+
+    log, state = logging.getLogger("strands_cli.plugins"), read_state()
+    found = [
+        FoundPlugin(
+            owner=owner,
+            reading=read_plugin(place),
+            is_enabled=not is_disabled(place, state),
+            approval=approval_of(place, settings.project),
+        )
+        for owner, root in plugin_roots(settings).items()
+        for place in plugins_in(root)
+    ]
+    for one in found:
+        tools = len(one.reading.plugin.manifest.cli_tools) if one.reading.plugin else 0
+        log.debug("%s: %d tools, %d problems", one.place, tools, len(one.reading.issues))
+    return found
+
+
+def find_plugin(name: str, settings: Settings) -> FoundPlugin:
+    """The first plugin of a name; UsageError names the closest where there is none."""
+    found = find_plugins(settings)
+    for plugin in found:
+        if name in (plugin.name, plugin.place.name):
+            return plugin
+    hint = did_you_mean(name, [plugin.name for plugin in found])
+    raise UsageError(f"There is no plugin {name!r}.", hint=hint or "'strands plugin list' shows all of them.")
+
+
+def declaration_of(info: ToolInfo) -> tuple[Manifest, CliTool] | None:
+    """What the manifest of a listed tool's plugin says of it; None where that is not in order."""
+    plugin = read_plugin(Path(info.file).parent).plugin
+    tool = plugin.tool(info.id) if plugin else None
+    return (plugin.manifest, tool) if plugin and tool else None
+
+
+# --- What is wrong with one ------------------------------------------------------------------------------
+
+
+def _described(path: JsonPath) -> str:
+    """What the schema says that a place is for, with an example where it has one."""
+    parts = schemas_at(published_schema("plugin").schema, *path)
+    text = next((part["description"] for part in parts if "description" in part), "")
+    examples = next((part["examples"] for part in parts if "examples" in part), ())
+    example = f" For example: {msgspec.json.encode(examples[0]).decode()}." if examples else ""
+    return f"{text}{example}"
 
 
 def _further_issues(problems: list[Problem], directory: Path, document: Document) -> list[Issue]:
     """What else is wrong with a manifest that does not fit its schema, as far as it can be read."""
-    mended = mended_manifest(document.value, problems)
-    if mended is None:
+    manifest = _partial_manifest(document.value, problems)
+    if manifest is None:
         return []
     broken = {problem.pointer for problem in problems}
-    found = _manifest_issues(mended, directory, document)
+    found = _manifest_issues(manifest, directory, document)
     return [issue for issue in found if not any(f"{issue.pointer}/".startswith(f"{at}/") for at in broken)]
+
+
+def _partial_manifest(document: Any, problems: Sequence[Problem]) -> Manifest | None:
+    """The manifest without what is wrong with it; None where too little is left.
+
+    Nothing is moved: every pointer still means the same place.
+    """
+    if not isinstance(document, dict):
+        return None
+    left = copy.deepcopy(document)
+    for problem in problems:
+        _take_out(left, problem.path)
+    left.setdefault("name", "plugin")
+    tools = left.get("cli_tools")
+    left["cli_tools"] = [
+        {"name": f"tool{index}", "path": ".", **(tool if isinstance(tool, dict) else {})}
+        for index, tool in enumerate(tools if isinstance(tools, list) else ())
+    ]
+    try:
+        return msgspec.convert(with_whole_numbers(left), Manifest)
+    except msgspec.ValidationError:
+        return None
+
+
+def _take_out(document: dict[str, Any], path: JsonPath) -> None:
+    """Removes a key; where an item of a list is wrong, the key that holds the list. Tools stay in place."""
+    holder: Any = document
+    if path[:1] == ("cli_tools",) and len(path) > 1:
+        holder, path = document["cli_tools"][path[1]], path[2:]
+    names = [*takewhile(lambda step: isinstance(step, str), path)]
+    for name in names[:-1]:
+        holder = holder.get(name) if isinstance(holder, dict) else None
+    if names and isinstance(holder, dict):
+        holder.pop(names[-1], None)
 
 
 def _manifest_issues(manifest: Manifest, directory: Path, document: Document) -> Iterator[Issue]:
@@ -204,12 +295,44 @@ def _manifest_issues(manifest: Manifest, directory: Path, document: Document) ->
             reason = f"There are two tools {tool.name!r}."
             yield document.issue((*place, "name"), reason, "Give one of them another name.")
         seen.add(tool.name)
-        if problem := executable_problem(directory, tool.path):
-            yield document.issue((*place, "path"), *problem)
+        try:
+            _check_executable(directory, tool.path)
+        except Refusal as refusal:
+            yield document.issue((*place, "path"), refusal.reason, refusal.remedy)
         for name, setting in tool.config.items():
             yield from _setting_issues((*place, "config", name), setting, document)
         yield from _variable_issues(manifest, tool, place, document)
         yield from _tool_issues(manifest, tool, place, document)
+
+
+def _check_executable(directory: Path, path: str) -> None:
+    """Refuses what the kernel would not execute, or what lies outside the plugin's resolved directory."""
+    if Path(path).is_absolute():
+        raise Refusal(f"{path} is an absolute path.", "Name the file relative to the plugin's directory.")
+    try:
+        file = (directory / path).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = f"{path} is not a usable path: {error}."
+        raise Refusal(reason, "Name a file in the plugin's directory.") from None
+    if not file.is_relative_to(directory):
+        raise Refusal(f"{path} leads out of the plugin, to {file}.", "Keep it inside the plugin's directory.")
+    if not file.exists():
+        raise Refusal(f"There is no file {path}.", "Create it, or correct the path.")
+    if not file.is_file():
+        raise Refusal(f"{path} is not a file.", "Name the executable itself.")
+    if not os.access(file, os.X_OK):
+        raise Refusal(f"{path} is not executable.", f"Run: chmod +x {directory / path}")
+    try:
+        with file.open("rb") as stream:
+            first = stream.readline(_LONGEST_FIRST_LINE)
+    except OSError as error:
+        raise Refusal(f"{path} cannot be read: {error.strerror}.", "Make it readable.") from None
+    if first.startswith(b"#!") and first.endswith(b"\r\n"):
+        reason = f"The lines of {path} end in CR LF, so its interpreter is not found."
+        raise Refusal(reason, "Let them end in LF.")
+    if not first.startswith((b"#!", _ELF)):
+        reason = f"{path} is no program, and no script with an interpreter."
+        raise Refusal(reason, "Begin it with a line like #!/bin/sh.")
 
 
 def _setting_issues(place: JsonPath, setting: Setting, document: Document) -> Iterator[Issue]:
@@ -271,24 +394,3 @@ def _schema_issues(tool: CliTool, place: JsonPath, document: Document) -> Iterat
             reason = f"{key!r} is not a JSON Schema: {error.reason}."
             remedy = "Correct it; it is JSON Schema 2020-12."
             yield document.issue((*place, key, *error.path), reason, remedy)
-
-
-def contract_of(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
-    """The parts of a Tool that the manifest decides: all but its body."""
-    own_limit = {} if tool.max_output is None else {"max_output": tool.max_output}
-    return {
-        "id": manifest.tool_id(tool),
-        "description": tool.description or f"{tool.name} of the plugin {manifest.name}",
-        "input_schema": tool.parameters,
-        "output_schema": tool.output_schema,
-        "is_async": True,
-        "family": manifest.name,
-        "version": manifest.version,
-        "timeout": tool.timeout,
-        "retries": tool.retries,
-        "effects": tool.effects,
-        "annotations": tool.annotations,
-        "requires_consent": tool.requires_consent,
-        "requires": tool.needs,
-        **own_limit,
-    }

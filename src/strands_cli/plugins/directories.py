@@ -1,10 +1,13 @@
-"""What a plugin's directory holds: the hash of every file, and whether anything has changed."""
+"""The directories of plugins: where they lie, and what is in one. Light, since every listing asks."""
 
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from strands_cli.settings import Settings, config_directory
+
+MANIFEST_NAME = "plugin.json"
 _LEFT_OUT = frozenset({".git", "__pycache__"})
 """What a program that runs, or a version control, writes by itself."""
 
@@ -16,6 +19,42 @@ Identity = tuple[int, int, int, int]
 
 _hashes: dict[str, tuple[Identity, str]] = {}
 """The hash of each file that has been looked at, for as long as the file is the same."""
+
+
+def plugin_roots(settings: Settings) -> dict[str, Path]:
+    """The directories that plugins are looked for in, by whose they are, in order of precedence."""
+    roots = {"project": settings.project / "plugins"}
+    if user := user_directory():
+        roots["user"] = user / "plugins"
+    return roots
+
+
+def user_directory() -> Path | None:
+    try:
+        return config_directory()
+    except RuntimeError:  # there is no home directory
+        return None
+
+
+def located(place: Path) -> Path:
+    """A plugin's place without detours, but under the name that it has there, be it that of a link."""
+    return place.parent.resolve() / place.name if place.name not in ("", "..") else place.resolve()
+
+
+def plugins_in(root: Path) -> list[Path]:
+    """The directories with a manifest, in the order of their names; OSError where the root cannot be read.
+
+    Other directories are nobody's plugin, and no mistake.
+    """
+    try:
+        with os.scandir(root) as listing:
+            names = sorted(entry.name for entry in listing if entry.name[0] not in "._" and entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [root / name for name in names if os.path.lexists(f"{root}/{name}/{MANIFEST_NAME}")]
+
+
+# --- What is in one --------------------------------------------------------------------------------------
 
 
 def digests(directory: Path) -> dict[str, str]:

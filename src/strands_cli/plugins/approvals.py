@@ -6,16 +6,15 @@ its plugins, the user's for the user's. A plugin that no lock names is trusted l
 one that is named runs only as it was approved.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from strands_cli.documents.files import write_file
 from strands_cli.errors import SpecError, ToolFailed
-from strands_cli.plugins.contents import digests
-from strands_cli.plugins.places import located, user_directory
+from strands_cli.plugins.directories import digests, located, user_directory
 from strands_cli.settings import config_directory
 
 LOCK_NAME = "strands-plugins.lock"
@@ -33,7 +32,7 @@ class Approved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """One plugin as it was when somebody approved it."""
 
     files: dict[str, str]
-    """Every file of the plugin, relative to its directory, with its hash: see `contents.digests`."""
+    """Every file of the plugin, relative to its directory, with its hash: see `digests`."""
     source: str = ""
     """Where it was added from: a path, or the URL of a repository."""
     ref: str = ""
@@ -59,6 +58,14 @@ class Changes(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         parts = {"new": self.added, "changed": self.changed, "gone": self.removed}
         return "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names)
+
+
+class Approval(msgspec.Struct, frozen=True):
+    """What a lock says about a plugin, and how the plugin differs from that."""
+
+    lock: Path
+    approved: Approved
+    changes: Changes
 
 
 def state_file() -> Path:
@@ -124,6 +131,13 @@ def changes_since(approved: Approved, place: Path) -> Changes:
     )
 
 
+def approval_of(place: Path, project: Path) -> Approval | None:
+    """What the first lock that names a plugin says about it."""
+    for lock, approved in approvals(place, project):
+        return Approval(lock, approved, changes_since(approved, place))
+    return None
+
+
 def unapproved(place: Path, project: Path) -> Changes | None:
     """How a plugin differs from what was approved; None where it does not, or where no lock names it."""
     for _, approved in approvals(place, project):
@@ -174,12 +188,5 @@ def _read(file: Path, kind: type[_Document]) -> _Document | None:
 
 
 def _write(file: Path, value: msgspec.Struct) -> None:
-    """In one step, so that a reader sees the old content or the new."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    text = msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2)
-    try:
-        temporary.write_bytes(text + b"\n")
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_file(file, msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2) + b"\n")
