@@ -15,7 +15,7 @@ from strands.models import Model
 from strands_cli.exec.chain import run_chain
 from strands_cli.exec.parallel import run_parallel
 from strands_cli.loader import load_spec
-from strands_cli.providers.table import PROVIDERS, Provider
+from strands_cli.providers.choice import PROVIDERS, Provider
 from strands_cli.types import Spec
 
 BUDGETS = {10: 1.10, 50: 1.0, 200: 1.0}
@@ -77,7 +77,7 @@ def sdk_echo(message: str) -> str:
 
 
 def measure() -> Iterator[Row]:
-    PROVIDERS["ollama"] = Provider(build="runs:build", default_model="turning")
+    PROVIDERS["ollama"] = Provider(build=build, default_model="turning")
     with tempfile.TemporaryDirectory() as directory:
         chain = _spec(Path(directory) / "chain.yaml", CHAIN)
         for turns, budget in BUDGETS.items():

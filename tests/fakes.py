@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from strands.models import Model
 from strands.types.content import Message, Messages
 from strands.types.streaming import StreamEvent
 from strands.types.tools import ToolSpec
 
-from strands_cli.providers.table import PROVIDERS, Provider
+from strands_cli.providers.choice import PROVIDERS, Provider
 
 
 @dataclass(frozen=True)
@@ -199,22 +200,14 @@ def fitting(schema: dict[str, Any]) -> Any:
             return "text"
 
 
-_installed: list[ScriptedModel] = []
-
-
-def build(choice: object) -> ScriptedModel:
-    """The model that is installed, as the table of providers wants it."""
-    return _installed[-1]
-
-
 @contextmanager
 def installed(model: ScriptedModel) -> Iterator[ScriptedModel]:
     """The model in the place of every provider's, entered through the table of providers."""
     theirs = dict(PROVIDERS)
-    _installed.append(model)
-    PROVIDERS.update(dict.fromkeys(theirs, Provider(build="tests.fakes:build", default_model="scripted")))
+    row = Provider(build=lambda choice: model, default_model="scripted")
+    for name, their in theirs.items():
+        PROVIDERS[name] = msgspec.structs.replace(row, errors=their.errors)
     try:
         yield model
     finally:
         PROVIDERS.update(theirs)
-        _installed.pop()

@@ -10,8 +10,7 @@ from strands.models import Model
 
 from strands_cli import CallContext
 from strands_cli.events import Event, Listener
-from strands_cli.providers.choice import ModelChoice
-from strands_cli.providers.table import build_model
+from strands_cli.providers.choice import ModelChoice, build_model
 from strands_cli.runtime.equipment import equip
 from strands_cli.runtime.reporting import Reporting
 from strands_cli.runtime.retrying import Retrying
@@ -47,7 +46,7 @@ def choice_at(provider: str, standin: Standin, **inference: Any) -> ModelChoice:
 
 def impatient(choice: ModelChoice, read_seconds: float) -> Model:
     """The model of a choice, for a provider that may not be silent for long."""
-    built: Model = import_module(f"strands_cli.providers.{choice.provider}.model").build(choice, read_seconds)
+    built: Model = import_module(f"strands_cli.providers.{choice.provider}").build(choice, read_seconds)
     return built
 
 

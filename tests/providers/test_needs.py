@@ -10,8 +10,7 @@ import pytest
 from strands_cli.capability import check_capability
 from strands_cli.errors import ProviderError
 from strands_cli.loader import load_spec
-from strands_cli.providers.choice import ModelChoice
-from strands_cli.providers.table import PROVIDERS, UNSUPPORTED_INFERENCE, build_model, missing
+from strands_cli.providers.choice import PROVIDERS, ModelChoice, build_model, missing
 from strands_cli.types.spec import Inference
 from tests.projects import Project
 
@@ -49,8 +48,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(provider: 
     row = PROVIDERS[provider]
     script = WITHOUT.format(absent=[row.package]) + (
         "from strands_cli.errors import ProviderError\n"
-        "from strands_cli.providers.choice import ModelChoice\n"
-        "from strands_cli.providers.table import build_model\n"
+        "from strands_cli.providers.choice import ModelChoice, build_model\n"
         f"try:\n    build_model(ModelChoice({provider!r}))\n"
         "except ProviderError as error:\n    print(error.message); print(error.hint)\n"
     )
@@ -131,7 +129,7 @@ def found(project: Project, text: str) -> list[tuple[str, str]]:
     return [(issue.pointer, issue.reason) for issue in report.issues]
 
 
-@pytest.mark.parametrize("provider", sorted(UNSUPPORTED_INFERENCE))
+@pytest.mark.parametrize("provider", sorted(name for name, row in PROVIDERS.items() if row.ignores))
 def test_a_key_that_a_provider_cannot_take_is_told(project: Project, provider: str) -> None:
     told = f"The provider {provider} has no seed."
     assert found(project, flow(provider, ", inference: {seed: 0}", a="", b="")) == [

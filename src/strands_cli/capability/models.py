@@ -6,8 +6,7 @@ import msgspec
 
 from strands_cli.documents.problems import pointer
 from strands_cli.errors import Issue
-from strands_cli.providers.choice import HOST_HINT, ModelChoice, model_of, problem_of_host
-from strands_cli.providers.table import PROVIDERS, UNSUPPORTED_INFERENCE, missing
+from strands_cli.providers.choice import HOST_HINT, PROVIDERS, ModelChoice, missing, model_of, problem_of_host
 from strands_cli.types import Spec
 
 
@@ -54,7 +53,7 @@ def _without_effect(spec: Spec, agent: str, choice: ModelChoice) -> Iterator[tup
         if getattr(choice, place) is not None and place not in PROVIDERS[choice.provider].places:
             yield _place(spec, agent, place), place
     own = msgspec.structs.asdict(spec.agents[agent].inference)
-    for key in UNSUPPORTED_INFERENCE.get(choice.provider, ()):
+    for key in PROVIDERS[choice.provider].ignores:
         if getattr(choice.inference, key) in (None, ()):
             continue
         at = ("agents", agent) if own[key] not in (None, ()) else ("runtime",)

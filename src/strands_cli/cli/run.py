@@ -19,8 +19,7 @@ from strands_cli.cli.workflow_file import file_argument, load_workflow
 from strands_cli.errors import ProviderError, UsageError
 from strands_cli.loader import load_spec
 from strands_cli.loader.run_values import read_secrets, resolve_inputs
-from strands_cli.providers.choice import model_of, with_choice
-from strands_cli.providers.table import PROVIDERS, missing
+from strands_cli.providers.choice import PROVIDERS, missing, model_of, with_choice
 from strands_cli.secrets import Redactor
 from strands_cli.types import RunResult, Spec
 

@@ -1,17 +1,26 @@
-"""Which model an agent asks, and where that is."""
+"""Which model an agent asks, the providers there are, and how the model of one is built.
 
-from collections.abc import Mapping
-from typing import Any
+A provider is a module with a `PROVIDER`: ours are those of the table, others come from installed packages,
+through entry points. Each is imported when it is asked for, and imports its client when it builds a model.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from strands_cli.errors import UsageError
+from strands_cli.errors import ProviderError, UsageError
 from strands_cli.types import Spec
 from strands_cli.types.spec import Inference
 
+if TYPE_CHECKING:
+    from strands.models import Model
+
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 HOST_HINT = "Write it as http://localhost:11434 or https://models.example.com."
-_LOCAL_PROVIDERS = {"llamacpp", "local", "ollama"}
 
 
 class ModelChoice(msgspec.Struct, frozen=True):
@@ -22,7 +31,7 @@ class ModelChoice(msgspec.Struct, frozen=True):
     inference: Inference = Inference()
 
     def __str__(self) -> str:
-        where = _shown(self.host) or self.region
+        where = _without_userinfo(self.host) or self.region
         name = f"{self.provider} {self.model_id or '(its default model)'}"
         return f"{name} at {where}" if where else name
 
@@ -36,23 +45,205 @@ class ModelChoice(msgspec.Struct, frozen=True):
         from urllib.parse import urlsplit
 
         if self.host is None:
-            return self.provider in _LOCAL_PROVIDERS
-        if problem_of_host(self.host):
-            return False
-        return urlsplit(self.host).hostname in _LOCAL_HOSTS
+            return self.provider in PROVIDERS and PROVIDERS[self.provider].is_local
+        return not problem_of_host(self.host) and urlsplit(self.host).hostname in _LOCAL_HOSTS
 
 
-def _shown(host: str | None) -> str | None:
-    """A host without the name and the password that its URL may have."""
-    scheme, mark, rest = (host or "").partition("://")
-    authority, slash, path = rest.partition("/")
-    return f"{scheme}{mark}{authority.rpartition('@')[2]}{slash}{path}" if mark else host
+# --- The providers -----------------------------------------------------------------------------------------
+
+FailureKind = Literal[
+    "overflow",
+    "throttled",
+    "busy",
+    "server",
+    "connection",
+    "timeout",
+    "answer",
+    "trust",
+    "credentials",
+    "not_found",
+    "refused",
+    "unknown",
+]
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True):
+    build: "Callable[[ModelChoice], Model]"
+    """Answers with a model of the SDK's; imports what it needs itself."""
+    default_model: str
+    package: str = ""
+    """The package that must be importable; empty where the SDK itself has all that is needed."""
+    extra: str = ""
+    """What `pip install 'strands-cli[…]'` is to be given to have the package."""
+    credentials: tuple[str, ...] = ()
+    """Environment variables, one of which must be set, unless a host is given that needs none."""
+    places: tuple[str, ...] = ("host",)
+    """Which of `host` and `region` say where it is."""
+    is_local: bool = False
+    """Whether it is on this machine where no host is given."""
+    ignores: tuple[str, ...] = ()
+    """The keys of `inference` for which it has nothing."""
+    errors: Mapping[FailureKind, tuple[str, ...]] = {}
+    """What exceptions of its client mean, as `package.Name`, each with all that is derived from it."""
+    hints: Mapping[FailureKind, str] = {}
+    """What helps against a failure, where this provider knows better; `{model}` stands for the model."""
+
+
+_BUILT_IN = ("anthropic", "bedrock", "gemini", "llamacpp", "local", "ollama", "openai")
+ENTRY_POINTS = "strands_cli.providers"
+"""The group in which an installed package offers `name = "module:PROVIDER"`."""
+
+
+class _Providers(MutableMapping[str, Provider]):
+    """By name; iterated over are ours, and others that have been asked for."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Provider | None] = dict.fromkeys(_BUILT_IN)
+
+    def __getitem__(self, name: str) -> Provider:
+        row = self._rows.get(name)
+        if row is None and name in self._rows:
+            row = import_module(f"{__package__}.{name}").PROVIDER
+        elif row is None:
+            row = _installed(name)
+        self._rows[name] = row
+        return row
+
+    def __setitem__(self, name: str, row: Provider) -> None:
+        self._rows[name] = row
+
+    def __delitem__(self, name: str) -> None:
+        del self._rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._rows))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def _installed(name: str) -> Provider:
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=ENTRY_POINTS, name=name):
+        row = point.load()
+        if isinstance(row, Provider):
+            return row
+        raise ProviderError(
+            f"The provider {name} cannot be used: {point.value} is not a Provider.",
+            hint=f"It comes with {point.dist.name if point.dist else 'an installed package'}.",
+        )
+    raise KeyError(name)
+
+
+PROVIDERS: MutableMapping[str, Provider] = _Providers()
+
+
+def build_model(choice: ModelChoice) -> "Model":
+    """The model of a choice; ProviderError where something is missing, or the host is not an address."""
+    for reason, remedy in missing(choice):
+        raise ProviderError(reason, hint=remedy)
+    from httpx import InvalidURL
+
+    try:
+        return PROVIDERS[choice.provider].build(with_default(choice))
+    except (InvalidURL, ValueError) as error:
+        raise ProviderError(
+            f"No model of {choice.provider} can be set up: {str(error).rstrip('.')}.",
+            hint=f"Is the host right, or the variable that names it, such as OLLAMA_HOST? {HOST_HINT}",
+        ) from error
+
+
+def with_default(choice: ModelChoice) -> ModelChoice:
+    return msgspec.structs.replace(
+        choice, model_id=choice.model_id or PROVIDERS[choice.provider].default_model
+    )
+
+
+def missing(choice: ModelChoice, environment: Mapping[str, str] = os.environ) -> Iterator[tuple[str, str]]:
+    """What a provider lacks here, each with what helps."""
+    provider = PROVIDERS[choice.provider]
+    if provider.package and not _is_installed(provider.package):
+        yield (
+            f"The provider {choice.provider} needs the package {provider.package}, which is not installed.",
+            f"Install it: pip install 'strands-cli[{provider.extra}]'",
+        )
+    names = provider.credentials
+    if names and choice.host is None and not any(environment.get(name) for name in names):
+        yield (
+            f"The provider {choice.provider} needs a key, and {' or '.join(names)} is not set.",
+            f"Set it: export {names[0]}=…",
+        )
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # the parent of a dotted name is missing
+        return False
+
+
+# --- The model of an agent ---------------------------------------------------------------------------------
+
+
+def model_of(spec: Spec, agent: str) -> ModelChoice | None:
+    """The model of an agent: its own settings over those of the runtime.
+
+    Another provider is not asked for the runtime's model, nor at its host.
+    """
+    own, runtime = spec.agents.get(agent), spec.runtime
+    if own is None:
+        return None
+    values = msgspec.structs.asdict(own.inference)
+    inference = msgspec.structs.replace(
+        runtime.inference, **{name: value for name, value in values.items() if value not in (None, ())}
+    )
+    if own.provider is not None and own.provider != runtime.provider:
+        return ModelChoice(own.provider, own.model_id, own.host, own.region, inference)
+    return ModelChoice(
+        runtime.provider,
+        own.model_id or runtime.model_id,
+        own.host or runtime.host,
+        own.region or runtime.region,
+        inference,
+    )
+
+
+def with_choice(
+    spec: Spec, *, provider: str | None = None, model: str | None = None, host: str | None = None
+) -> Spec:
+    """The workflow as the command line wants it, for every agent that it can mean.
+
+    A provider other than the file's takes neither the file's model nor its host and region. A model or a host
+    without a provider is meant for the runtime's provider, and for no agent that has another one.
+    """
+    if problem := problem_of_host(host or ""):
+        raise UsageError(f"The host {problem}", hint=HOST_HINT)
+    options = {"provider": provider, "model_id": model, "host": host}
+    changes = {name: value for name, value in options.items() if value is not None}
+    if not changes:
+        return spec
+    new = provider or spec.runtime.provider
+
+    def changed(part: Any) -> Any:
+        old = part.provider or spec.runtime.provider
+        dropped = dict.fromkeys(("model_id", "host", "region")) if old != new else {}
+        return msgspec.structs.replace(part, **{**dropped, **changes})
+
+    agents = {
+        name: changed(agent) if provider or agent.provider in (None, new) else agent
+        for name, agent in spec.agents.items()
+    }
+    return msgspec.structs.replace(spec, runtime=changed(spec.runtime), agents=agents)
+
+
+# --- Hosts -------------------------------------------------------------------------------------------------
 
 
 def problem_of_host(host: str) -> str:
-    """One sentence where a host is no address that can be asked; nothing where it is one."""
+    """One sentence where a host is not an address that can be asked; nothing where it is one."""
     problem = _problem_of_host(host)
-    return f"{_shown(host)!r} is no address: {problem}." if problem else ""
+    return f"{_without_userinfo(host)!r} is not an address: {problem}." if problem else ""
 
 
 def _problem_of_host(host: str) -> str:
@@ -68,60 +259,12 @@ def _problem_of_host(host: str) -> str:
     try:
         _ = parts.port
     except ValueError:
-        return "its port is no number from 0 to 65535"
+        return "its port is not a number from 0 to 65535"
     return "it has no name of a host" if has_scheme and not parts.hostname else ""
 
 
-def model_of(spec: Spec, agent: str) -> ModelChoice | None:
-    """The model of an agent: its own settings over those of the runtime.
-
-    Another provider is not asked for the runtime's model, nor at its host.
-    """
-    own, runtime = spec.agents.get(agent), spec.runtime
-    if own is None:
-        return None
-    inference = _over(own.inference, runtime.inference)
-    if own.provider is not None and own.provider != runtime.provider:
-        return ModelChoice(own.provider, own.model_id, own.host, own.region, inference)
-    return ModelChoice(
-        runtime.provider,
-        own.model_id or runtime.model_id,
-        own.host or runtime.host,
-        own.region or runtime.region,
-        inference,
-    )
-
-
-def _over(own: Inference, runtime: Inference) -> Inference:
-    said = {name: value for name, value in msgspec.structs.asdict(own).items() if value not in (None, ())}
-    return msgspec.structs.replace(runtime, **said) if said else runtime
-
-
-def with_choice(
-    spec: Spec, *, provider: str | None = None, model: str | None = None, host: str | None = None
-) -> Spec:
-    """The workflow as the command line wants it: what is said there counts for every agent that it can mean.
-
-    A provider other than the file's takes neither the file's model nor its host and region. A model or a host
-    without a provider is meant for the runtime's provider, and for no agent that has another one.
-    """
-    if problem := problem_of_host(host or ""):
-        raise UsageError(f"The host {problem}", hint=HOST_HINT)
-    given: Mapping[str, Any] = {"provider": provider, "model_id": model, "host": host}
-    said = {name: value for name, value in given.items() if value is not None}
-    if not said:
-        return spec
-    wanted = provider or spec.runtime.provider
-    agents = {
-        name: _rechosen(agent, said, agent.provider or spec.runtime.provider, wanted)
-        if provider or agent.provider in (None, wanted)
-        else agent
-        for name, agent in spec.agents.items()
-    }
-    runtime = _rechosen(spec.runtime, said, spec.runtime.provider, wanted)
-    return msgspec.structs.replace(spec, runtime=runtime, agents=agents)
-
-
-def _rechosen(part: Any, said: Mapping[str, Any], provider: str, wanted: str) -> Any:
-    dropped = dict.fromkeys(("model_id", "host", "region")) if provider != wanted else {}
-    return msgspec.structs.replace(part, **{**dropped, **said})
+def _without_userinfo(host: str | None) -> str | None:
+    """A host without the name and the password that its URL may have."""
+    scheme, mark, rest = (host or "").partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{authority.rpartition('@')[2]}{slash}{path}" if mark else host

@@ -4,11 +4,11 @@ It tries once, since a run retries in one place. It keeps no idle connection, si
 of the SDK's models, and a connection belongs to the event loop in which it was opened.
 """
 
-import ssl
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
+if TYPE_CHECKING:
+    import ssl
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 300.0
@@ -20,14 +20,12 @@ NO_KEY = "none"
 """What is sent as a key to a host that asks for none; the clients refuse to be made without one."""
 
 
-def timeout(read_seconds: float) -> httpx.Timeout:
-    return httpx.Timeout(connect=CONNECT_SECONDS, read=read_seconds, write=WRITE_SECONDS, pool=None)
-
-
-def options(read_seconds: float) -> dict[str, Any]:
+def client_options(read_seconds: float) -> dict[str, Any]:
     """What an `httpx.AsyncClient` is made with."""
+    import httpx
+
     return {
-        "timeout": timeout(read_seconds),
+        "timeout": httpx.Timeout(connect=CONNECT_SECONDS, read=read_seconds, write=WRITE_SECONDS, pool=None),
         "limits": httpx.Limits(max_connections=None, max_keepalive_connections=0),
         "verify": _trust(),
         "follow_redirects": True,
@@ -35,11 +33,13 @@ def options(read_seconds: float) -> dict[str, Any]:
 
 
 @cache
-def _trust() -> ssl.SSLContext:
+def _trust() -> "ssl.SSLContext":
     """Reading the certificates takes longer than all the rest of a client."""
+    import httpx
+
     return httpx.create_ssl_context()
 
 
-def said(**values: Any) -> dict[str, Any]:
-    """Those of the values that somebody has given."""
+def set_values(**values: Any) -> dict[str, Any]:
+    """Those of the values that somebody has set."""
     return {name: value for name, value in values.items() if value not in (None, [])}

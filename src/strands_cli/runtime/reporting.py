@@ -10,7 +10,7 @@ from strands.middleware import InvokeModelContext, MiddlewareNext
 from strands.types.events import ModelStopReason, TypedEvent
 
 from strands_cli.events import Listener, ModelFinished, ModelStarted, ModelText
-from strands_cli.providers.failures import failure_of
+from strands_cli.providers.model_failures import failure_of
 from strands_cli.runtime.receiving import received
 from strands_cli.types.results import Usage
 

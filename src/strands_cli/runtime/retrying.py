@@ -11,7 +11,7 @@ from strands.types.exceptions import ContextWindowOverflowException
 from strands_cli.errors import ProviderError
 from strands_cli.events import Listener, ModelRetried
 from strands_cli.providers.choice import ModelChoice
-from strands_cli.providers.failures import Failure, failure_of
+from strands_cli.providers.model_failures import Failure, failure_of
 from strands_cli.runtime.stopping import stopped_answer
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.types.spec import FailurePolicy

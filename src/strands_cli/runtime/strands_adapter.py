@@ -24,8 +24,7 @@ from strands.types.exceptions import (
 from strands_cli.errors import Interrupted, RunError, StrandsError, ToolFailed
 from strands_cli.events import Event, Listener, RunNoticed, ToolFinished, ToolProgress, ToolStarted
 from strands_cli.loader.run_values import read_secrets
-from strands_cli.providers.choice import ModelChoice, model_of
-from strands_cli.providers.table import PROVIDERS, build_model, with_default
+from strands_cli.providers.choice import PROVIDERS, ModelChoice, build_model, model_of, with_default
 from strands_cli.runtime.compaction import conversation_manager
 from strands_cli.runtime.declared import DeclaredTools
 from strands_cli.runtime.equipment import equip

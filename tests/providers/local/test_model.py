@@ -19,7 +19,7 @@ from strands_cli import tool
 from strands_cli.errors import ProviderError
 from strands_cli.providers.choice import ModelChoice
 from strands_cli.providers.local.engine import engine_for
-from strands_cli.providers.local.model import LocalModel, build
+from strands_cli.providers.local.model import LocalModel, model_for
 from strands_cli.providers.local.threads import thread_count
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
@@ -205,5 +205,5 @@ def test_a_model_that_is_not_here_is_told_before_anything_runs(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(ProviderError, match="not on this machine"):
-        build(ModelChoice("local"))
+        model_for(ModelChoice("local"))
     assert not os.listdir(tmp_path)

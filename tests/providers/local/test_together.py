@@ -10,8 +10,7 @@ from strands_cli.events import ToolFinished
 from strands_cli.exec.run import run
 from strands_cli.exec.state import RunOptions
 from strands_cli.loader import load_spec
-from strands_cli.providers.choice import ModelChoice, with_choice
-from strands_cli.providers.table import build_model
+from strands_cli.providers.choice import ModelChoice, build_model, with_choice
 from strands_cli.types.spec import Inference
 from tests.projects import Project
 

@@ -10,8 +10,7 @@ from strands_cli.cli.output import print_warning
 from strands_cli.cli.workflow_file import load_workflow
 from strands_cli.errors import Issue, ProviderError, UnsupportedError, UsageError, did_you_mean
 from strands_cli.loader.run_values import resolve_inputs
-from strands_cli.providers.choice import model_of, with_choice
-from strands_cli.providers.table import missing
+from strands_cli.providers.choice import missing, model_of, with_choice
 from strands_cli.templates import TemplateError, render
 from strands_cli.types import AgentSpec, Chain, Spec, Step
 from strands_cli.types.spec import PythonTool, Runtime, Tools

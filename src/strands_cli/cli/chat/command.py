@@ -12,7 +12,7 @@ from strands_cli.cli.options import ToolReference, var_option
 from strands_cli.cli.output import count
 from strands_cli.cli.terminal import is_live
 from strands_cli.cli.text import wrapped
-from strands_cli.providers.table import PROVIDERS
+from strands_cli.providers.choice import PROVIDERS
 from strands_cli.settings import cache_directory
 
 if TYPE_CHECKING:

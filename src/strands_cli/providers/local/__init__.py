@@ -1,1 +1,24 @@
-"""The embedded model: llama.cpp in this process, verified weights, tool calls by constrained decoding."""
+"""The embedded model: llama.cpp in this process, with weights that are fetched once and verified."""
+
+from typing import TYPE_CHECKING
+
+from strands_cli.providers.choice import ModelChoice, Provider
+
+if TYPE_CHECKING:
+    from strands.models import Model
+
+
+def build(choice: ModelChoice) -> "Model":
+    from strands_cli.providers.local.model import model_for
+
+    return model_for(choice)
+
+
+PROVIDER = Provider(
+    build=build,
+    default_model="qwen2.5-coder-0.5b",
+    package="xllamacpp",
+    extra="local",
+    places=(),
+    is_local=True,
+)

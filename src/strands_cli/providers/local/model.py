@@ -32,7 +32,7 @@ T = TypeVar("T", bound=BaseModel)
 _ANSWER = "answer"
 
 
-def build(choice: ModelChoice) -> Model:
+def model_for(choice: ModelChoice) -> Model:
     """The model that a choice means; its weights are loaded when it is first asked."""
     file = file_for(choice.model_id)
     threads = thread_count(load_settings().local.threads)

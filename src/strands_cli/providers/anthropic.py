@@ -1,0 +1,60 @@
+"""Anthropic's messages."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from strands_cli.providers.choice import ModelChoice, Provider
+from strands_cli.providers.clients import NO_KEY, READ_SECONDS, client_options, set_values
+
+if TYPE_CHECKING:
+    from strands.models import Model
+    from strands.types.streaming import StreamEvent
+
+_MAX_TOKENS = 8192
+"""The longest answer where the workflow says nothing: Anthropic wants to be told one."""
+_COUNTS = ("input_tokens", "output_tokens")
+
+
+def build(choice: ModelChoice, read_seconds: float = READ_SECONDS) -> "Model":
+    import httpx
+    from strands.models.anthropic import AnthropicModel
+
+    class CountedModel(AnthropicModel):
+        """The SDK's model, for hosts that speak the protocol and do not count."""
+
+        def format_chunk(self, event: dict[str, Any]) -> "StreamEvent":
+            if event["type"] != "metadata":
+                return super().format_chunk(event)
+            counted = {**event["usage"], **{name: event["usage"].get(name) or 0 for name in _COUNTS}}
+            return super().format_chunk({**event, "usage": counted})
+
+    inference = choice.inference
+    return CountedModel(
+        client_args={
+            "api_key": os.environ.get("ANTHROPIC_API_KEY") or NO_KEY,
+            "max_retries": 0,
+            "http_client": httpx.AsyncClient(**client_options(read_seconds)),
+            **set_values(base_url=choice.host),
+        },
+        model_id=str(choice.model_id),
+        max_tokens=inference.max_tokens or _MAX_TOKENS,
+        params=set_values(
+            temperature=inference.temperature, top_p=inference.top_p, stop_sequences=list(inference.stop)
+        ),
+    )
+
+
+PROVIDER = Provider(
+    build=build,
+    default_model="claude-sonnet-4-6",
+    package="anthropic",
+    extra="anthropic",
+    credentials=("ANTHROPIC_API_KEY",),
+    ignores=("seed",),
+    errors={
+        "timeout": ("anthropic.APITimeoutError",),
+        "answer": ("anthropic.APIResponseValidationError",),
+        "connection": ("anthropic.APIConnectionError",),
+        "refused": ("anthropic.AnthropicError",),
+    },
+)

@@ -1,0 +1,62 @@
+"""Google's Gemini."""
+
+import os
+from typing import TYPE_CHECKING
+
+from strands_cli.providers.choice import ModelChoice, Provider
+from strands_cli.providers.clients import CONNECT_SECONDS, NO_KEY, READ_SECONDS, client_options, set_values
+
+if TYPE_CHECKING:
+    import httpx
+    from strands.models import Model
+
+
+def build(choice: ModelChoice, read_seconds: float = READ_SECONDS) -> "Model":
+    import httpx
+    from google import genai
+    from strands.models.gemini import GeminiModel
+
+    inference = choice.inference
+    options = genai.types.HttpOptions(
+        base_url=choice.host,
+        timeout=int(read_seconds * 1000),
+        retry_options=genai.types.HttpRetryOptions(attempts=1),
+        httpx_async_client=httpx.AsyncClient(
+            event_hooks={"request": [_connect_soon]}, **client_options(read_seconds)
+        ),
+    )
+    key = os.environ.get("GEMINI_API_KEY") or os.environ.get("GOOGLE_API_KEY") or NO_KEY
+    return GeminiModel(
+        client=genai.Client(api_key=key, http_options=options),
+        model_id=str(choice.model_id),
+        params=set_values(
+            temperature=inference.temperature,
+            top_p=inference.top_p,
+            max_output_tokens=inference.max_tokens,
+            stop_sequences=list(inference.stop),
+            seed=inference.seed,
+        ),
+    )
+
+
+async def _connect_soon(request: "httpx.Request") -> None:
+    """Google's client has one timeout for all, and would wait for a connection as long as for an answer."""
+    request.extensions["timeout"]["connect"] = CONNECT_SECONDS
+
+
+PROVIDER = Provider(
+    build=build,
+    default_model="gemini-2.5-flash",
+    package="google.genai",
+    extra="gemini",
+    credentials=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    errors={
+        "refused": (
+            "google.APIError",
+            "google.FunctionInvocationError",
+            "google.UnknownApiResponseError",
+            "google.UnknownFunctionCallArgumentError",
+            "google.UnsupportedFunctionError",
+        )
+    },
+)

@@ -1,0 +1,65 @@
+"""A server of llama.cpp's."""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from strands_cli.providers.choice import ModelChoice, Provider
+from strands_cli.providers.clients import PATIENT_READ_SECONDS, client_options, set_values
+
+if TYPE_CHECKING:
+    import httpx
+    from strands.models import Model
+
+_DEFAULT_HOST = "http://localhost:8080"
+
+
+def build(choice: ModelChoice, read_seconds: float = PATIENT_READ_SECONDS) -> "Model":
+    import httpx
+    from strands.models.llamacpp import LlamaCppModel
+
+    inference = choice.inference
+    model = LlamaCppModel(
+        base_url=(choice.host or _DEFAULT_HOST).rstrip("/").removesuffix("/v1"),
+        model_id=str(choice.model_id),
+        params=set_values(
+            temperature=inference.temperature,
+            top_p=inference.top_p,
+            max_tokens=inference.max_tokens,
+            stop=list(inference.stop),
+            seed=inference.seed,
+        ),
+    )
+    model.client = httpx.AsyncClient(
+        base_url=model.base_url,
+        event_hooks={"response": [_look_for_error]},
+        **client_options(read_seconds),
+    )
+    return model
+
+
+class BrokenOff(Exception):
+    """The server failed in the middle of an answer."""
+
+    status_code = 500
+
+
+async def _look_for_error(response: "httpx.Response") -> None:
+    """The SDK's model reads over an error in a stream, and takes half an answer for a whole one."""
+    if not response.is_success:
+        return
+    for line in (await response.aread()).splitlines():
+        kind, _, text = line.partition(b": ")
+        if kind == b"error" or (kind == b"data" and text.startswith(b'{"error"')):
+            try:
+                raise BrokenOff(str(msgspec.json.decode(text)["error"]["message"]))
+            except (msgspec.DecodeError, KeyError, TypeError):
+                raise BrokenOff(text.decode(errors="replace")) from None
+
+
+PROVIDER = Provider(
+    build=build,
+    default_model="default",
+    is_local=True,
+    hints={"connection": "Is it running? Start llama-server, or name another host with --host."},
+)

@@ -1,0 +1,373 @@
+"""What a provider's failure means: one clear sentence, what helps, and whether trying again may.
+
+It is read from the exceptions of the provider's client, without importing that client. Clients wrap each
+other: the SDK's exception is caused by OpenAI's, that by httpx's, and that by the socket's.
+"""
+
+import errno
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from strands_cli.providers.choice import PROVIDERS, FailureKind, ModelChoice, with_default
+
+RETRYABLE: frozenset[FailureKind] = frozenset(
+    {"throttled", "busy", "server", "connection", "timeout", "answer"}
+)
+_TOO_DEEP = frozenset({"builtins.RecursionError"})
+"""What reading JSON ends with that is nested without end."""
+_UNUSABLE_ADDRESS = frozenset({"httpx.InvalidURL", "httpx.UnsupportedProtocol", "httpx.TooManyRedirects"})
+_COMMON: dict[FailureKind, frozenset[str]] = {
+    "overflow": frozenset({"strands.ContextWindowOverflowException"}),
+    "trust": frozenset({"ssl.SSLCertVerificationError"}),
+    "credentials": frozenset(),
+    "timeout": frozenset({"builtins.TimeoutError", "httpx.TimeoutException"}),
+    "answer": frozenset(
+        {"httpx.DecodingError", "json.JSONDecodeError", "pydantic_core.ValidationError", *_TOO_DEEP}
+    ),
+    "connection": frozenset(
+        {
+            "builtins.ConnectionError",
+            "http.HTTPException",
+            "httpx.StreamError",
+            "httpx.TransportError",
+            "socket.gaierror",
+        }
+    ),
+    "throttled": frozenset({"strands.ModelThrottledException"}),
+    "server": frozenset(),
+    "refused": frozenset(
+        {"httpx.CookieConflict", "httpx.HTTPError", "strands.ProviderTokenCountError", *_UNUSABLE_ADDRESS}
+    ),
+}
+"""What exceptions mean that every client may raise, as `package.Name`. The first kind counts."""
+_STATUSES: dict[int, FailureKind] = {
+    401: "credentials",
+    403: "credentials",
+    404: "not_found",
+    408: "timeout",
+    409: "busy",
+    425: "busy",
+    429: "throttled",
+}
+_OVERFLOWING = (
+    "context length",
+    "context size",
+    "context window",
+    "exceeds the maximum number of tokens",
+    "prompt is too long",
+    "too many tokens",
+)
+_NO_SUCH_MODEL = ("model identifier is invalid", "model not found", "no such model")
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    kind: FailureKind
+    message: str
+    """One sentence: who failed, and how."""
+    hint: str = ""
+    retryable: bool = False
+    retry_after_seconds: float | None = None
+    """How long the provider asks to wait before the next attempt."""
+
+    @property
+    def overflow(self) -> bool:
+        """The conversation is longer than the model can read."""
+        return self.kind == "overflow"
+
+
+def failure_of(error: BaseException, choice: ModelChoice | None = None) -> Failure:
+    """What a failed request to a model means; of the kind `unknown` where a provider has no part in it."""
+    chain = ErrorChain.of(error)
+    kind = _kind(chain)
+    if choice is not None and choice.provider in PROVIDERS:
+        choice = with_default(choice)
+    is_for_good = "insufficient_quota" in chain.words or chain.is_any(_TOO_DEEP)
+    return Failure(
+        kind=kind,
+        message=_message(kind, chain, choice),
+        hint=_hint(kind, chain, choice) if choice else "",
+        retryable=kind in RETRYABLE and not is_for_good,
+        retry_after_seconds=chain.retry_after_seconds,
+    )
+
+
+def error_classes() -> dict[FailureKind, frozenset[str]]:
+    """What each exception means, by kind, those of every provider's client included."""
+    return {
+        kind: names.union(*(row.errors.get(kind, ()) for row in PROVIDERS.values()))
+        for kind, names in _COMMON.items()
+    }
+
+
+def _kind(chain: "ErrorChain") -> FailureKind:
+    classes = error_classes()
+    if chain.is_any(classes["overflow"]):
+        return "overflow"
+    if chain.status is not None:
+        return _kind_of_status(chain.status, chain.text.lower())
+    if chain.is_any(_UNUSABLE_ADDRESS):  # which is a kind of lost connection to httpx
+        return "refused"
+    return next((kind for kind, names in classes.items() if chain.is_any(names)), "unknown")
+
+
+def _kind_of_status(status: int, text: str) -> FailureKind:
+    if status >= 500:
+        return "server"
+    if status in _STATUSES:
+        return _STATUSES[status]
+    if any(part in text for part in _OVERFLOWING):
+        return "overflow"
+    if any(part in text for part in _NO_SUCH_MODEL):
+        return "not_found"
+    return "credentials" if "api key" in text else "refused"
+
+
+def _message(kind: FailureKind, chain: "ErrorChain", choice: ModelChoice | None) -> str:
+    subject = choice.provider if choice else "the model's provider"
+    if origin := _origin(choice.host if choice else None) or chain.origin:
+        subject = f"{subject} at {origin}"
+    begun = subject if choice else f"T{subject[1:]}"
+    status = f" ({chain.status})" if chain.status else ""
+    text = "it is nested too deeply" if chain.is_any(_TOO_DEEP) else chain.text.rstrip(".")
+    messages: dict[FailureKind, str] = {
+        "overflow": f"The conversation is too long for {subject}: {text}.",
+        "throttled": f"{begun} asks to slow down{status}: {text}.",
+        "busy": f"{begun} is busy{status}: {text}.",
+        "server": f"{begun} failed{status}: {text}.",
+        "connection": _lost(chain, subject),
+        "timeout": f"{begun} did not answer in time{status}.",
+        "answer": f"{begun} sent an answer that makes no sense: {text}.",
+        "trust": f"{begun} has a certificate that is not trusted: {text}.",
+        "credentials": f"{begun} does not let this key in{status}: {text}.",
+        "not_found": f"{begun} does not have it{status}: {text}.",
+        "refused": f"{begun} refused the request{status}: {text}.",
+        "unknown": f"{type(chain.errors[0]).__name__}: {text}.",
+    }
+    return messages[kind]
+
+
+def _lost(chain: "ErrorChain", subject: str) -> str:
+    system = [error for error in chain.errors if isinstance(error, OSError)]
+    if any(isinstance(error, socket.gaierror) for error in system):
+        return f"No connection to {subject}: there is no host of that name."
+    if any(error.errno == errno.ECONNREFUSED for error in system):
+        return f"No connection to {subject}: nothing listens there."
+    if chain.is_any(frozenset({"httpx.ConnectError", "botocore.EndpointConnectionError"})):
+        return f"No connection to {subject}: {chain.text.rstrip('.')}."
+    reason = str(chain.errors[-1]).rstrip(".") or type(chain.errors[-1]).__name__
+    return f"The connection to {subject} broke: {reason}."
+
+
+def _hint(kind: FailureKind, chain: "ErrorChain", choice: ModelChoice) -> str:
+    row = PROVIDERS.get(choice.provider)
+    if row and kind in row.hints:
+        return row.hints[kind].format(model=choice.model_id)
+    if kind == "credentials":
+        return f"Check {' or '.join(row.credentials if row else ()) or 'the key that the host asks for'}."
+    if "insufficient_quota" in chain.words and kind not in ("not_found", "connection"):
+        return "The account has no credit left."
+    hints: dict[FailureKind, str] = {
+        "not_found": f"Is {choice.model_id!r} the right model_id, and the host the right one?",
+        "connection": "Check the network, and the host if you gave one.",
+        "throttled": "Try later, or allow more with runtime.failure_policy.",
+        "overflow": "Set context_policy.compaction, give shorter inputs, or take a model that reads more.",
+        "trust": "Set SSL_CERT_FILE to the certificates that you trust, if the host has one of your own.",
+    }
+    return hints.get(kind, "")
+
+
+# --- What exceptions say -----------------------------------------------------------------------------------
+
+_DEEPEST = 20
+_LONGEST_TEXT = 300
+_WORDS = {
+    # In the middle of a stream an error has a word, and the status of the response was good long ago.
+    "api_error": 500,
+    "authentication_error": 401,
+    "internalserverexception": 500,
+    "invalid_request_error": 400,
+    "modelnotreadyexception": 429,
+    "modelstreamerrorexception": 500,
+    "modeltimeoutexception": 408,
+    "not_found_error": 404,
+    "overloaded_error": 529,
+    "permission_error": 403,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "server_error": 500,
+    "serviceunavailableexception": 503,
+    "throttlingexception": 429,
+    "timeout_error": 504,
+}
+
+
+class ErrorChain(msgspec.Struct, frozen=True):
+    """An exception and all that it wraps, the outermost first."""
+
+    errors: tuple[BaseException, ...]
+
+    @classmethod
+    def of(cls, error: BaseException) -> "ErrorChain":
+        found: list[BaseException] = []
+        waiting = [error]
+        while waiting and len(found) < _DEEPEST:
+            current = waiting.pop(0)
+            if not any(current is other for other in found):
+                found.append(current)
+                waiting += _wrapped(current)
+        return cls(tuple(found))
+
+    def is_any(self, names: frozenset[str]) -> bool:
+        """Whether one of them is of a class, as `package.Name`, that is among these names."""
+        return any(not names.isdisjoint(class_names(type(error))) for error in self.errors)
+
+    @property
+    def status(self) -> int | None:
+        """The HTTP status of the answer, or the one that its error word stands for."""
+        by_number = (
+            status for error in self.errors if (status := _status(error)) is not None and status >= 400
+        )
+        by_word = (status for word in self.words if (status := _WORDS.get(word)))
+        return next(by_number, None) or next(by_word, None)
+
+    @property
+    def words(self) -> frozenset[str]:
+        return frozenset(word.lower() for error in self.errors for word in _words(error))
+
+    @property
+    def text(self) -> str:
+        """What the provider itself said, in one line."""
+        first = self.errors[0]
+        messages = (message for error in reversed(self.errors) if (message := _message_in(error)))
+        text = " ".join((next(messages, "") or str(first) or type(first).__name__).split())
+        return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
+
+    @property
+    def origin(self) -> str | None:
+        """Scheme, host and port that were asked; never what a URL has before or behind them."""
+        return next((origin for error in self.errors if (origin := _origin(_url(error)))), None)
+
+    @property
+    def retry_after_seconds(self) -> float | None:
+        """How long the provider asks to wait."""
+        status = self.status
+        # Ollama's client leaves the response out, but not what it was doing when it raised.
+        doing = [error.__context__ for error in self.errors if error.__context__ is not None]
+        for error in (*self.errors, *(error for error in doing if _status(error) == status)):
+            if (wait := _wait(error)) is not None:
+                return wait
+        return None
+
+
+def class_names(kind: type[BaseException]) -> Iterator[str]:
+    """`package.Name` of a class and its bases; a fork of a package counts as the package."""
+    for base in kind.__mro__:
+        yield f"{base.__module__.partition('.')[0].removesuffix('2')}.{base.__name__}"
+
+
+def _origin(url: str | None) -> str | None:
+    try:
+        parts = urlsplit(url or "")
+    except ValueError:
+        return None
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else None
+
+
+def _at(value: Any, *path: str) -> Any:
+    """What lies at a path of keys and attributes; None where there is no such thing."""
+    for name in path:
+        try:
+            value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        except RuntimeError:  # httpx, where no request is known, or no body has been read
+            return None
+    return value
+
+
+def _wrapped(error: BaseException) -> list[BaseException]:
+    # httpcore forgets what a socket said. Elsewhere a context may be anything that happened before.
+    is_hidden = type(error).__module__.startswith("httpcore") and isinstance(error.__context__, OSError)
+    inside = [
+        getattr(error, "original_exception", None),
+        error.__cause__,
+        *getattr(error, "exceptions", ()),
+        _at(error, "kwargs", "error"),  # botocore says it in its own way
+        error.__context__ if is_hidden else None,
+    ]
+    return [item for item in inside if isinstance(item, BaseException)]
+
+
+def _status(error: BaseException) -> int | None:
+    candidates = (
+        _at(error, "status_code"),
+        _at(error, "code"),
+        _at(error, "response", "status_code"),
+        _at(error, "response", "ResponseMetadata", "HTTPStatusCode"),
+    )
+    return next((value for value in candidates if isinstance(value, int)), None)
+
+
+def _words(error: BaseException) -> Iterator[str]:
+    body = _at(error, "body")
+    parts = (
+        _at(body, "type"),
+        _at(body, "code"),
+        _at(body, "error", "type"),
+        _at(error, "response", "Error", "Code"),
+    )
+    yield from (part for part in parts if isinstance(part, str))
+
+
+def _message_in(error: BaseException) -> str | None:
+    text = _at(error, "response", "text")
+    try:
+        sent = msgspec.json.decode(text) if isinstance(text, str) else None
+    except msgspec.DecodeError:
+        sent = None
+    candidates = (
+        _at(error, "body", "error", "message"),
+        _at(error, "body", "message"),
+        _at(error, "response", "Error", "Message"),
+        _at(error, "error"),
+        _at(error, "message") if _status(error) is not None else None,
+        _at(sent, "error", "message"),
+        _at(sent, "error"),
+        text,
+    )
+    return next((text for text in candidates if isinstance(text, str) and text), None)
+
+
+def _url(error: BaseException) -> str | None:
+    url = _at(error, "kwargs", "endpoint_url") or _at(error, "request", "url")
+    return str(url) if url is not None else None
+
+
+def _wait(error: BaseException) -> float | None:
+    """`Retry-After` is a number of seconds or a date; Google says it in the body, as `34s`."""
+    headers = _at(error, "response", "headers") or _at(error, "response", "ResponseMetadata", "HTTPHeaders")
+    if (milliseconds := _number(_at(headers, "retry-after-ms"))) is not None:
+        return milliseconds / 1000
+    text = _at(headers, "retry-after")
+    if (seconds := _number(text)) is not None:
+        return seconds
+    if text is not None:
+        with suppress(ValueError):
+            return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    details = _at(error, "details", "error", "details")
+    listed = details if isinstance(details, list) else []
+    waits = (_number(str(_at(detail, "retryDelay") or "").removesuffix("s")) for detail in listed)
+    return next((wait for wait in waits if wait is not None), None)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if 0 <= number < float("inf") else None

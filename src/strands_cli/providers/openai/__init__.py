@@ -1,1 +1,0 @@
-"""OpenAI, and hosts that speak its protocol."""
