@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from strands_cli.cli.chat.rendering import Stream
+from strands_cli.cli.chat.screen import Stream
 from tests.fakes import Call, Pause, call
 from tests.projects import Outcome, Project
 from tests.standins import Cut, Hang, OllamaStandin, OpenAIStandin, Standin, Status

@@ -79,7 +79,8 @@ def run(
 
 def _asked(spec: Spec) -> dict[str, str]:
     """The inputs that are missing, from the person at the terminal."""
-    from strands_cli.cli.asking import ask_for, can_ask
+    from strands_cli.cli.questions import ask_for
+    from strands_cli.cli.terminal import can_ask
 
     known = {**spec.inputs.values, **spec.variables}
     wanted = {
@@ -118,8 +119,9 @@ def _prepare_logs(spec: Spec) -> None:
 
 
 async def _run(spec: Spec, *, verbose: bool, yes: bool, **options: Any) -> RunResult:
-    from strands_cli.cli.asking import Terminal, can_ask, consent_for
     from strands_cli.cli.progress import open_progress
+    from strands_cli.cli.questions import Questions, consent_for
+    from strands_cli.cli.terminal import can_ask
     from strands_cli.exec.run import run
     from strands_cli.exec.state import RunOptions
     from strands_cli.toolkit.cancellation import Cancellation
@@ -128,11 +130,11 @@ async def _run(spec: Spec, *, verbose: bool, yes: bool, **options: Any) -> RunRe
     cancel = Cancellation()
     _stop_on_interrupt(cancel.set)
     with open_progress(verbose=verbose) as progress:
-        terminal = Terminal(cancel, progress.asking) if can_ask() else None
+        questions = Questions(lambda: cancel, progress.asking) if can_ask() else None
         given = RunOptions(
             listeners=(progress,),
-            ask_human=terminal.ask if terminal else None,
-            ask_consent=consent_for(get_registry().settings, yes=yes, terminal=terminal),
+            ask_human=questions.ask if questions else None,
+            ask_consent=consent_for(get_registry().settings, yes=yes, questions=questions),
             cancel=cancel,
             **options,
         )

@@ -2,8 +2,9 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import current_thread, main_thread
 from types import FrameType
 from typing import TextIO
@@ -38,6 +39,20 @@ def size_of(stream: TextIO, otherwise: tuple[int, int] = (80, 24)) -> tuple[int,
     except (OSError, ValueError):
         return otherwise
     return columns or otherwise[0], lines or otherwise[1]
+
+
+def can_ask() -> bool:
+    """Whether somebody sits at the terminal who can read a question and answer it."""
+    return bool(sys.stdin and sys.stdin.isatty() and sys.stderr.isatty())
+
+
+def forget_typed() -> None:
+    """What was typed before a question stands on the terminal is not an answer to it."""
+    with suppress(ImportError, OSError, ValueError):  # not on Windows; or it is not a terminal
+        import termios
+
+        with suppress(termios.error):
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 class Signs(msgspec.Struct, frozen=True):

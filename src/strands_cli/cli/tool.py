@@ -248,8 +248,8 @@ def call(reference: str, given: tuple[str, ...], timeout: float | None, yes: boo
     KEY=VALUE pairs, typed by the tool's schema. KEY=@FILE takes a value from a file; KEY=@@… is a text that
     begins with '@'.
     """
-    from strands_cli.cli.consent import permit_for
     from strands_cli.cli.loops import run_async
+    from strands_cli.cli.questions import permit_for
     from strands_cli.toolkit.call import call_tool
     from strands_cli.toolkit.context import CallContext
     from strands_cli.toolkit.workspace import Workspace, current_directory

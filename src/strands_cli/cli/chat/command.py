@@ -1,25 +1,25 @@
 """`strands chat`"""
 
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from strands_cli.cli.chat.choosing import DEFAULT_PROVIDER, Partner, Wanted, choose
+from strands_cli.cli.chat.partner import DEFAULT_PROVIDER, Partner, choose_partner
 from strands_cli.cli.loops import run_async
 from strands_cli.cli.options import ToolReference, var_option
 from strands_cli.cli.output import count
-from strands_cli.cli.terminal import is_live
+from strands_cli.cli.terminal import can_ask, is_live
 from strands_cli.cli.text import wrapped
+from strands_cli.errors import Interrupted
 from strands_cli.providers.choice import PROVIDERS
 from strands_cli.settings import cache_directory
 
 if TYPE_CHECKING:
-    from strands_cli.cli.chat.lines import Lines
-    from strands_cli.cli.chat.rendering import Screen
-    from strands_cli.cli.chat.talking import Talk
-    from strands_cli.cli.chat.terminal import Prompt
+    from strands_cli.cli.chat.screen import Screen
+    from strands_cli.cli.chat.session import Session
 
 HISTORY = "chat-history"
 """The file, in the user's cache directory, that keeps what was typed."""
@@ -63,8 +63,8 @@ def chat(
     On a terminal, Ctrl-C stops an answer, Ctrl-D leaves, and /help lists the commands. Elsewhere each line
     of standard input is a message, and standard output has the answers and nothing else.
     """
-    wanted = Wanted(
-        file=file,
+    partner = choose_partner(
+        file,
         agent=agent,
         tools=tools,
         system=system,
@@ -73,57 +73,69 @@ def chat(
         model=model,
         host=host,
     )
-    return run_async(_chat(choose(wanted), yes=yes))
+    return run_async(_chat(partner, yes=yes))
 
 
 async def _chat(partner: Partner, *, yes: bool) -> int:
-    from strands_cli.cli.chat.rendering import Screen
+    from strands_cli.cli.chat.screen import Screen
 
     live = bool(sys.stdin and sys.stdin.isatty() and is_live(sys.stdout))
-    screen = Screen(sys.stdout, sys.stderr, live=live)
-    talk = _talk(partner, screen, yes=yes)
-    source = _source(live=live)
-    while (said := await source.next()) is not None and await talk.take(said):
-        pass
-    return 0 if live else talk.exit_code
-
-
-def _source(*, live: bool) -> "Prompt | Lines":
-    """Where the user's words come from."""
+    session = _session(partner, Screen(sys.stdout, sys.stderr, live=live), yes=yes)
     if live:
-        from strands_cli.cli.chat.terminal import Prompt
+        from strands_cli.cli.chat.prompt import Prompt
 
-        return Prompt(cache_directory() / HISTORY)
-    from strands_cli.cli.asking import can_ask
-    from strands_cli.cli.chat.lines import Lines
+        read = Prompt(cache_directory() / HISTORY).next
+    else:
+        read = InputLines("> " if can_ask() else "").next
+    while (line := await read()) is not None and await session.take(line):
+        pass
+    return 0 if live else session.exit_code
 
-    return Lines("> " if can_ask() else "")
+
+class InputLines:
+    """What the user says where there is no terminal: reads standard input to its end, a line is a message."""
+
+    def __init__(self, prompt: str) -> None:
+        """`prompt` is shown before each line, on standard error, to someone who types."""
+        self._prompt = prompt
+        if isinstance(sys.stdin, TextIOWrapper):
+            sys.stdin.reconfigure(errors="replace")
+
+    async def next(self) -> str | None:
+        """The next message; None at the end, Interrupted after Ctrl-C.
+
+        Nothing else goes on meanwhile, so the loop may wait too.
+        """
+        if sys.stdin is None:
+            return None
+        if self._prompt:
+            click.echo(self._prompt, nl=False, err=True)
+        try:
+            return sys.stdin.readline() or None
+        except KeyboardInterrupt:  # which a loop does not survive in a task
+            raise Interrupted("Interrupted.") from None
 
 
-def _talk(partner: Partner, screen: "Screen", *, yes: bool) -> "Talk":
-    from strands_cli.cli.asking import can_ask, grant_all
-    from strands_cli.cli.chat.asking import Asking, confirm
-    from strands_cli.cli.chat.slash import Commands
-    from strands_cli.cli.chat.talking import Talk
+def _session(partner: Partner, screen: "Screen", *, yes: bool) -> "Session":
+    from strands_cli.cli.chat.session import ChatQuestions, Session
+    from strands_cli.cli.questions import consent_for
     from strands_cli.exec.emitting import Emitter
     from strands_cli.runtime.conversation import Conversation
     from strands_cli.runtime.strands_adapter import Surroundings
 
     around = Surroundings(partner.spec, inputs=partner.inputs, directory=Path())
     around.model(partner.agent)  # what is missing is said now, and not after the first question
-    asking = Asking(screen, lambda: around.cancel) if can_ask() else None
-    ask_consent = asking.consent if asking else None
+    questions = ChatQuestions(screen, lambda: around.cancel) if can_ask() else None
     conversation = Conversation(
         around,
         partner.agent,
         partner.prompt,
         emit=Emitter((screen,), around.redactor),
-        ask_consent=grant_all if yes or around.settings.bypass_consent else ask_consent,
-        ask_person=asking.ask if asking else None,
+        ask_consent=consent_for(around.settings, yes=yes, questions=questions),
+        ask_person=questions.ask if questions else None,
     )
     if screen.is_live:
-        has = count(len(conversation.tools), "tool")
-        banner = f"{conversation.model}, {has}. /help lists the commands, Ctrl-D leaves."
+        tools = count(len(conversation.tools), "tool")
+        banner = f"{conversation.model}, {tools}. /help lists the commands, Ctrl-D leaves."
         screen.note("\n".join(wrapped(banner, screen.width - 1)))
-    commands = Commands(conversation, screen, around.redactor, confirm if asking else None)
-    return Talk(conversation, commands, screen)
+    return Session(conversation, screen, around.redactor)

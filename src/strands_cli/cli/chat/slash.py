@@ -1,13 +1,16 @@
 """What begins with a slash: commands to the program, not questions to the model."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import json
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from strands_cli.cli.chat.rendering import Screen
-from strands_cli.cli.chat.saving import as_text, file_of, is_file, write_whole
+from strands_cli.cli.chat.screen import Screen
 from strands_cli.cli.output import count
+from strands_cli.cli.text import clean
 from strands_cli.cli.tool import first_sentence
+from strands_cli.documents.files import Draft
 from strands_cli.errors import ArtifactError, UsageError, did_you_mean
 from strands_cli.secrets import Redactor
 
@@ -30,16 +33,11 @@ _KEYS = """\
   Enter sends, Alt-Enter (or Esc and then Enter, or Ctrl-J) begins a new line.
   Ctrl-C stops an answer, and at the prompt drops the line. Ctrl-D leaves.
   A message that begins with a slash is sent with two: //etc is a directory."""
-_ASKS = {True: "asks for your consent", False: ""}
+_SPEAKERS = {"user": "You", "assistant": "Model"}
 
 
 def is_command(line: str) -> bool:
     return line.startswith("/") and not line.startswith("//")
-
-
-def message_of(line: str) -> str:
-    """What is sent to the model: of two slashes at the beginning, one."""
-    return line[1:] if line.startswith("//") else line
 
 
 class Commands:
@@ -71,32 +69,32 @@ class Commands:
             case "/model":
                 self._screen.note(self._conversation.model)
             case "/save" | "/save!":
-                await self._save(file_of(argument), is_forced=name == "/save!")
+                await self._save(argument, replace=name == "/save!")
             case "/clear":
                 self._conversation.clear()
                 self._screen.note("A new conversation.")
         return name != "/quit"
 
     def _tools(self) -> str:
-        rows = [
-            (tool.id, _ASKS[tool.requires_consent], first_sentence(tool.description))
-            for tool in self._conversation.tools
-        ]
-        return (
-            _columns(rows) or "The model has no tools: 'strands chat --tools echo,calculator' gives it some."
-        )
+        rows = []
+        for tool in self._conversation.tools:
+            asks = "asks for your consent" if tool.requires_consent else ""
+            rows.append((tool.id, asks, first_sentence(tool.description)))
+        none = "The model has no tools: 'strands chat --tools echo,calculator' gives it some."
+        return _columns(rows) or none
 
-    async def _save(self, file: Path, *, is_forced: bool) -> None:
-        if not is_forced and not await self._may_write(file):
-            raise ArtifactError(f"{file} exists already.", hint=f"/save! {file} replaces it.")
+    async def _save(self, argument: str, *, replace: bool) -> None:
+        file = _file_of(argument)
         messages = self._redactor.value(self._conversation.messages)
-        write_whole(file, as_text(file, messages, self._conversation.model))
+        text = _as_text(file, messages, self._conversation.model)
+        try:
+            _write(file, text, replace=replace)
+        except FileExistsError:
+            question = f"{file} exists already. Replace it? [y/N]"
+            if self._confirm is None or not await self._confirm(question):
+                raise ArtifactError(f"{file} exists already.", hint=f"/save! {file} replaces it.") from None
+            _write(file, text, replace=True)
         self._screen.note(f"Wrote {count(len(messages), 'message')} to {file}.")
-
-    async def _may_write(self, file: Path) -> bool:
-        if not is_file(file):
-            return True
-        return self._confirm is not None and await self._confirm(f"{file} exists already. Replace it? [y/N]")
 
 
 def _help() -> str:
@@ -113,3 +111,79 @@ def _columns(rows: Sequence[tuple[str, ...]]) -> str:
         for row in zip(*columns, strict=True)
     )
     return "\n".join(f"  {line}" for line in lines)
+
+
+# --- A conversation as a file -----------------------------------------------------------------------------
+
+
+def _file_of(argument: str) -> Path:
+    try:
+        return Path(argument).expanduser()
+    except RuntimeError as error:  # a home that nobody has
+        raise UsageError(f"{argument}: {error}", hint="Name a file: /save FILE") from None
+
+
+def _write(file: Path, text: str, *, replace: bool) -> None:
+    """Writes the file whole or not at all. FileExistsError if there is one, and `replace` is false."""
+    elsewhere = "Choose another place: /save FILE"
+    if file.exists() and not file.is_file():
+        raise ArtifactError(f"{file} is not a file.", hint=elsewhere)
+    try:
+        with Draft(str(file), None, None) as draft:
+            draft.stream.write(text.encode("utf-8", "replace"))
+            draft.sync()
+            draft.publish(replace=replace)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise ArtifactError(f"{file} cannot be written: {error.strerror}.", hint=elsewhere) from None
+
+
+def _as_text(file: Path, messages: Sequence[Mapping[str, Any]], model: str) -> str:
+    """What the file is to hold, by its name: JSON for `.json`, else Markdown."""
+    if file.suffix.lower() == ".json":
+        document = {"model": model, "messages": messages}
+        return json.dumps(document, indent=2, ensure_ascii=False, default=_plain) + "\n"
+    return clean("\n".join(_markdown(messages, model)))
+
+
+def _plain(value: object) -> str:
+    return b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+def _markdown(messages: Sequence[Mapping[str, Any]], model: str) -> Iterator[str]:
+    yield f"# Conversation with {model}\n"
+    speaker = ""
+    for message in messages:
+        is_result = any("toolResult" in block for block in message["content"])
+        now = speaker if is_result else _SPEAKERS[message["role"]]
+        if now != speaker:
+            yield f"## {now}\n"
+        speaker = now
+        for block in message["content"]:
+            yield from _block(block)
+
+
+def _block(block: Mapping[str, Any]) -> Iterator[str]:
+    if "text" in block:
+        yield f"{block['text'].strip()}\n"
+    elif "toolUse" in block:
+        use = block["toolUse"]
+        yield _fenced(f"Calls `{use['name']}` with", use["input"])
+    elif "toolResult" in block:
+        result = block["toolResult"]
+        parts = [part.get("text", part.get("json", list(part))) for part in result["content"]]
+        if result["status"] == "success":
+            yield _fenced("The tool answers", parts[0] if len(parts) == 1 else parts)
+        else:  # the message, which is there for programs a second time
+            yield _fenced("The tool fails", parts[0] if parts else "")
+
+
+def _fenced(title: str, value: Any) -> str:
+    """A value in a fence that nothing in it ends."""
+    is_text = isinstance(value, str)
+    text = str(value) if is_text else json.dumps(value, indent=2, ensure_ascii=False, default=_plain)
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{title}:\n\n{fence}{'text' if is_text else 'json'}\n{text}\n{fence}\n"

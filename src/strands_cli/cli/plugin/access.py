@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from strands_cli.cli.consent import forget_typed
 from strands_cli.cli.output import count, print_note
+from strands_cli.cli.terminal import forget_typed
 from strands_cli.cli.text import clean, one_line
 from strands_cli.errors import ToolError
 from strands_cli.plugins.approvals import Changes

@@ -20,19 +20,6 @@ DEFAULT_PROMPT = "You are a helpful assistant. Answer briefly and in plain text.
 _AGENT = "assistant"
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says about whom to talk to."""
-
-    file: Path | None = None
-    agent: str | None = None
-    tools: tuple[str, ...] = ()
-    system: str | None = None
-    pairs: tuple[str, ...] = ()
-    provider: str | None = None
-    model: str | None = None
-    host: str | None = None
-
-
 class Partner(msgspec.Struct, frozen=True, kw_only=True):
     """Who is talked to."""
 
@@ -42,75 +29,86 @@ class Partner(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[str, Any]
 
 
-def choose(wanted: Wanted) -> Partner:
-    """The agent that is wanted, ready to be built; StrandsError where it cannot be."""
-    tools = _references(wanted.tools)
-    partner = _of_file(wanted, wanted.file, tools) if wanted.file else _of_options(wanted, tools)
+def choose_partner(
+    file: Path | None,
+    *,
+    agent: str | None,
+    tools: Iterable[str],
+    system: str | None,
+    pairs: Sequence[str],
+    provider: str | None,
+    model: str | None,
+    host: str | None,
+) -> Partner:
+    """The agent that the command line asks for, ready to be built; StrandsError where it cannot be."""
+    added = _references(tools)
+    if file is None:
+        for option, value in (("--agent", agent), ("--var", pairs)):
+            if value:
+                raise UsageError(
+                    f"{option} is about a workflow, and no file is given.",
+                    hint="Name the file: strands chat FILE",
+                )
+        runtime = Runtime(provider=provider or DEFAULT_PROVIDER, model_id=model, host=host)
+        partner = _described(runtime, DEFAULT_PROMPT if system is None else system, added)
+    else:
+        spec = with_choice(load_workflow(file, pairs), provider=provider, model=model, host=host)
+        partner = _of_workflow(spec, agent, system, added)
     choice = model_of(partner.spec, partner.agent)
     for reason, remedy in missing(choice) if choice else ():
         raise ProviderError(reason, hint=remedy)
     return partner
 
 
-def _references(given: Iterable[str]) -> tuple[str, ...]:
+def _references(tools: Iterable[str]) -> tuple[str, ...]:
     """The tools of `--tools a,b --tools c`, each of which there is; files are those of this directory."""
     from strands_cli.tools import get_registry
     from strands_cli.tools._discovery.references import is_path
 
-    parts = [part.strip() for text in given for part in text.split(",")]
+    parts = [part.strip() for text in tools for part in text.split(",")]
     found = tuple(dict.fromkeys(part for part in parts if part))
     for reference in found:
         get_registry().require(reference)
     return tuple(str(Path.cwd() / reference) if is_path(reference) else reference for reference in found)
 
 
-def _of_options(wanted: Wanted, tools: Sequence[str]) -> Partner:
-    for option, value in (("--agent", wanted.agent), ("--var", wanted.pairs)):
-        if value:
-            raise UsageError(
-                f"{option} is about a workflow, and no file is given.",
-                hint="Name the file: strands chat FILE",
-            )
-    prompt = DEFAULT_PROMPT if wanted.system is None else wanted.system
+def _described(runtime: Runtime, prompt: str, tools: Sequence[str]) -> Partner:
+    """An agent that no file declares."""
     spec = Spec(
         version=0,
         name="chat",
-        runtime=Runtime(
-            provider=wanted.provider or DEFAULT_PROVIDER, model_id=wanted.model, host=wanted.host
-        ),
+        runtime=runtime,
         agents={_AGENT: AgentSpec(prompt=prompt)},
         pattern=Chain(steps=(Step(agent=_AGENT),)),
         tools=Tools(python=tuple(PythonTool(callable=reference) for reference in tools)),
         file=Path.cwd() / "chat",
     )
-    for issue in _problems(spec):
+    for issue in _warnings(spec):
         print_warning(f"{issue.reason} {issue.remediation}".strip())
     return Partner(spec=spec, agent=_AGENT, prompt=prompt, inputs={})
 
 
-def _of_file(wanted: Wanted, file: Path, tools: Sequence[str]) -> Partner:
-    spec = load_workflow(file, wanted.pairs)
-    spec = with_choice(spec, provider=wanted.provider, model=wanted.model, host=wanted.host)
-    agent = _agent_of(spec, wanted.agent)
+def _of_workflow(spec: Spec, name: str | None, system: str | None, tools: Sequence[str]) -> Partner:
+    agent = _agent_of(spec, name)
     spec = _with_tools(spec, agent, tools)
     inputs = resolve_inputs(spec)
-    _problems(spec)
-    prompt = _rendered(spec, agent, inputs) if wanted.system is None else wanted.system
+    _warnings(spec)
+    prompt = _rendered(spec, agent, inputs) if system is None else system
     return Partner(spec=spec, agent=agent, prompt=prompt, inputs=inputs)
 
 
-def _agent_of(spec: Spec, wanted: str | None) -> str:
+def _agent_of(spec: Spec, name: str | None) -> str:
     names = ", ".join(spec.agents)
-    if wanted is None:
+    if name is None:
         if len(spec.agents) > 1:
             raise UsageError(
                 f"{spec.file} has several agents: {names}.", hint="Say which one with --agent NAME."
             )
         return next(iter(spec.agents))
-    if wanted not in spec.agents:
-        hint = did_you_mean(wanted, spec.agents) or f"The agents are {names}."
-        raise UsageError(f"There is no agent {wanted!r} in {spec.file}.", hint=hint)
-    return wanted
+    if name not in spec.agents:
+        hint = did_you_mean(name, spec.agents) or f"The agents are {names}."
+        raise UsageError(f"There is no agent {name!r} in {spec.file}.", hint=hint)
+    return name
 
 
 def _with_tools(spec: Spec, agent: str, added: Sequence[str]) -> Spec:
@@ -140,7 +138,7 @@ def _rendered(spec: Spec, agent: str, inputs: dict[str, Any]) -> str:
         raise UsageError(error.message, hint=f"{error.hint} {hint}".strip()) from None
 
 
-def _problems(spec: Spec) -> tuple[Issue, ...]:
+def _warnings(spec: Spec) -> tuple[Issue, ...]:
     """The warnings about a workflow; UnsupportedError where it has errors."""
     from strands_cli.capability import check_capability
 

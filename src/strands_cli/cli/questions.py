@@ -1,0 +1,147 @@
+"""Questions to the person at the terminal: consent to calls, and what tools and workflows want to know."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from strands_cli.cli.terminal import can_ask, forget_typed
+from strands_cli.cli.text import clean
+from strands_cli.errors import Interrupted, ToolFailed
+from strands_cli.settings import Settings
+from strands_cli.toolkit.cancellation import Cancellation
+from strands_cli.toolkit.context import Permit
+from strands_cli.toolkit.contract import Tool
+
+if TYPE_CHECKING:
+    from strands_cli.runtime.turns import AskConsent, PendingCall
+    from strands_cli.types.spec import Input
+
+YES = {"y", "yes"}
+_ALWAYS = {"a", "always"}
+_SHOWN_CHARACTERS = 2000
+
+
+def _show_call(tool_id: str, arguments: Any) -> None:
+    shown = json.dumps(arguments, indent=2, ensure_ascii=False)
+    cut = shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + "\n…"
+    click.echo(f"{tool_id} asks for your consent to run with\n{clean(cut)}", err=True)
+    forget_typed()
+
+
+# --- One call, as `strands tool call` makes it ------------------------------------------------------------
+
+
+def permit_for(settings: Settings, *, yes: bool) -> Permit | None:
+    """What decides over a tool that asks for consent; None where nobody can be asked."""
+    if yes or settings.bypass_consent:
+        return _permit_all
+    return _ask_for_permit if can_ask() else None
+
+
+async def _permit_all(tool: Tool, arguments: dict[str, Any]) -> None:
+    """The user has said yes to everything beforehand."""
+
+
+async def _ask_for_permit(tool: Tool, arguments: dict[str, Any]) -> None:
+    if not tool.requires_consent:
+        return
+    _show_call(tool.id, arguments)
+    try:
+        agreed = click.confirm("Run it?", default=False, err=True)
+    except click.Abort:  # Ctrl-C ends the command, not only this call
+        raise KeyboardInterrupt from None
+    if not agreed:
+        raise ToolFailed(f"You refused the call of {tool.id}.", code="denied")
+
+
+# --- While agents are at work -----------------------------------------------------------------------------
+
+
+class Questions:
+    """Asks on standard error and reads lines from standard input, without holding up the loop.
+
+    One question at a time, inside of `aside`, which makes room for it. The Cancellation that `cancel` gives
+    ends the waiting with Interrupted. `offers_always` lets the user agree to a tool once and for all.
+    """
+
+    def __init__(
+        self,
+        cancel: Callable[[], Cancellation],
+        aside: Callable[[], AbstractContextManager[None]],
+        *,
+        offers_always: bool = False,
+    ) -> None:
+        self._cancel = cancel
+        self._aside = aside
+        self._one_at_a_time = asyncio.Lock()
+        self._always: set[str] = set()
+        self._offers_always = offers_always
+
+    async def ask(self, question: str) -> str:
+        """What was typed; Interrupted where the work is stopped meanwhile, or nothing can come any more."""
+        async with self._one_at_a_time:
+            with self._aside():
+                forget_typed()
+                return await self._line(question)
+
+    async def consent(self, calls: "Sequence[PendingCall]") -> Collection[str]:
+        """The ids of the calls that may be made: all of them together, or one by one."""
+        async with self._one_at_a_time:
+            with self._aside():
+                return [call.call_id for call in calls if await self._agrees(call)]
+
+    async def _agrees(self, call: "PendingCall") -> bool:
+        if call.tool.id in self._always:
+            return True
+        _show_call(call.tool.id, call.arguments)
+        choice = "[y/N/a] (a: always, in this conversation)" if self._offers_always else "[y/N]"
+        answer = (await self._line(f"Run it? {choice}")).strip().lower()
+        if self._offers_always and answer in _ALWAYS:
+            self._always.add(call.tool.id)
+            return True
+        return answer in YES
+
+    async def _line(self, question: str) -> str:
+        click.echo(f"{clean(question)} ", nl=False, err=True)
+        loop, cancel, number = asyncio.get_running_loop(), self._cancel(), sys.stdin.fileno()
+        answered: asyncio.Future[bytes] = loop.create_future()
+
+        def settle(typed: bytes) -> None:
+            if not answered.done():
+                answered.set_result(typed)
+
+        loop.add_reader(number, lambda: settle(os.read(number, 65_536)))
+        try:
+            with cancel.on_set_in_loop(settle, b""):
+                typed = await answered
+        finally:
+            loop.remove_reader(number)
+        if not typed:
+            raise Interrupted("Interrupted." if cancel.is_set() else "Nobody answers any more.")
+        return typed.decode("utf-8", "replace").rstrip("\r\n")
+
+
+async def grant_all(calls: "Sequence[PendingCall]") -> Collection[str]:
+    """The user has said yes to everything beforehand."""
+    return [call.call_id for call in calls]
+
+
+def consent_for(settings: Settings, *, yes: bool, questions: Questions | None) -> "AskConsent | None":
+    """Who decides over calls that need consent; None where nobody can be asked."""
+    if yes or settings.bypass_consent:
+        return grant_all
+    return questions.consent if questions else None
+
+
+def ask_for(name: str, declared: "Input") -> str:
+    """A value for an input, typed at the terminal; the loader judges it like one of --var."""
+    about = [declared.description, " or ".join(str(item) for item in declared.enum)]
+    label = "; ".join(part for part in about if part)
+    answer: str = click.prompt(clean(f"{name} ({label})" if label else name), err=True)
+    return answer
