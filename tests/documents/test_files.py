@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strands_cli.documents.files import Entry, NotRegular, Outside, Place, locate, walk
+from strands_cli.documents.files import Entry, NotRegular, Outside, Place, locate, walk, write_file
 
 LINKS = {"up": "..", "loop": "loop", "sub/top": "..", "whole": "/", "ping": "pong", "pong": "ping"}
 
@@ -262,3 +262,15 @@ def test_it_agrees_with_the_system_about_where_a_path_leads(unchanged: Path, nam
         found = None
     assert (found is None) == (expected is None)
     assert found is None or expected is None or os.path.samestat(found, expected)
+
+
+def test_a_file_is_written_whole_in_place_of_another_or_not_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    write_file(file, b"old")
+    write_file(file, b"new", sync=False)
+    assert file.read_bytes() == b"new"
+    with pytest.raises(IsADirectoryError):
+        write_file(tmp_path, b"x")
+    with pytest.raises(FileNotFoundError):
+        write_file(tmp_path / "none" / "x", b"x")
+    assert [*tmp_path.iterdir()] == [file]

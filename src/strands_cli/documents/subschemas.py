@@ -8,11 +8,15 @@ OPENING_KEYWORDS = ("additionalProperties", "unevaluatedProperties", "patternPro
 
 def local_target(reference: object, root: dict[str, Any]) -> Any:
     """What a `$ref` into the schema itself points at; None where it points elsewhere, or at nothing."""
-    if not isinstance(reference, str) or not reference.startswith("#"):
+    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         return None
     target: Any = root
-    for part in reference[1:].split("/")[1:]:
-        target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
+    for part in reference.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(target, list):
+            target = target[int(name)] if name.isdecimal() and int(name) < len(target) else None
+        else:
+            target = target.get(name) if isinstance(target, dict) else None
     return target
 
 

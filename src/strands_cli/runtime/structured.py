@@ -16,6 +16,7 @@ from strands import Agent
 from strands.hooks import AfterToolsEvent
 from strands.types.content import Message
 
+from strands_cli.documents.subschemas import relocated
 from strands_cli.errors import AnswerError, SpecError, ToolError, ToolFailed
 from strands_cli.toolkit.arguments import parse_object
 from strands_cli.toolkit.call import prepare
@@ -28,7 +29,6 @@ MOST_REFUSED = 10
 """How many calls of the tool may not fit: a model that goes on would never come to an end."""
 
 _WRAPPED = "value"
-_INNER = f"#/properties/{_WRAPPED}"
 _FENCED = re.compile(r"```(?:json)?[ \t]*\n(?P<text>.*?)```", re.DOTALL | re.IGNORECASE)
 _OPENING = re.compile(r"[{\[]")
 _MOST_PLACES = 200
@@ -197,22 +197,12 @@ def _only_choice(schema: dict[str, Any]) -> str:
 
 def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
     """An object schema around any other: tools take nothing but objects."""
-    inner = schema if "$id" in schema else _moved(schema)
+    inner = schema
+    if "$id" not in schema:  # which would make its references its own
+        plain = {key: part for key, part in schema.items() if key != "$schema"}
+        inner = relocated(plain, f"/properties/{_WRAPPED}")
     wrapper = {"type": "object", "properties": {_WRAPPED: inner}, "required": [_WRAPPED]}
     return wrapper | {key: schema[key] for key in ("$schema",) if key in schema}
-
-
-def _moved(schema: Any) -> Any:
-    """The schema with its local references as they have to be one level further down."""
-    if isinstance(schema, list):
-        return [_moved(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    made = {key: _moved(part) for key, part in schema.items() if key != "$schema"}
-    reference = made.get("$ref")
-    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
-        made["$ref"] = _INNER + reference[1:]
-    return made
 
 
 def _successes(message: Message) -> set[str]:

@@ -13,6 +13,7 @@ from typing import Any, TypedDict, Unpack
 from zlib import crc32
 
 from strands_cli.documents.problems import JsonPath, describe, pointer
+from strands_cli.documents.subschemas import relocated
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit import schedule
 from strands_cli.toolkit.call import call_tool, deeper
@@ -21,7 +22,6 @@ from strands_cli.toolkit.composed_schemas import (
     output_at,
     refusal,
     refuse_misfit,
-    relocated,
     shared_input,
     taken_arguments,
 )

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from strands_cli.documents.problems import pointer
-from strands_cli.documents.subschemas import OPENING_KEYWORDS, composed_of, local_target
+from strands_cli.documents.subschemas import OPENING_KEYWORDS, composed_of, local_target, relocated
 from strands_cli.errors import ToolError
 from strands_cli.toolkit.contract import Tool
 
@@ -113,19 +113,6 @@ def _merged(schemas: Sequence[Schema]) -> Schema:
             properties[name] = part if known == part else {"allOf": [known, part]}
     required = dict.fromkeys(name for schema in schemas for name in schema.get("required", []))
     return {"type": "object", "properties": properties, "required": list(required)}
-
-
-def relocated(schema: Any, place: str) -> Any:
-    """A schema as it reads at another place of a larger one: its references to itself point there."""
-    if isinstance(schema, list):
-        return [relocated(part, place) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    moved = {key: relocated(part, place) for key, part in schema.items()}
-    reference = moved.get("$ref")
-    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
-        moved["$ref"] = f"#{place}{reference[1:]}"
-    return moved
 
 
 def output_at(path: tuple[str | int, ...], tool: Tool, partial: bool = False) -> Schema:

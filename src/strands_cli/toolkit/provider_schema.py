@@ -6,6 +6,8 @@ Only what is advertised changes, and it may say less than the tool's own schema,
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from strands_cli.documents.subschemas import local_target
+
 Schema = dict[str, Any]
 
 MOST_INLINED = 500
@@ -78,7 +80,7 @@ class _Plain:
         made: Schema = {}
         while missing := [reference for reference, name in self._kept.items() if name not in made]:
             for reference in missing:
-                made[self._kept[reference]] = self.of(resolved(self._root, reference), (reference,))
+                made[self._kept[reference]] = self.of(_resolved(self._root, reference), (reference,))
         return made
 
     def of(self, schema: Any, above: tuple[str, ...]) -> Any:
@@ -94,7 +96,7 @@ class _Plain:
         if reference in above or self._inlined >= MOST_INLINED:
             return {"$ref": f"#/$defs/{self._name(reference)}"}
         self._inlined += 1
-        return self.of(resolved(self._root, reference), (*above, reference))
+        return self.of(_resolved(self._root, reference), (*above, reference))
 
     def _name(self, reference: str) -> str:
         if reference not in self._kept:
@@ -120,12 +122,9 @@ class _Plain:
         return made
 
 
-def resolved(root: Schema, reference: str) -> Any:
+def _resolved(root: Schema, reference: str) -> Any:
     """What a local reference points at; where it points at nothing, a schema that takes anything."""
-    target: Any = root
-    for part in filter(None, reference.removeprefix("#").split("/")):
-        name = part.replace("~1", "/").replace("~0", "~")
-        target = target.get(name) if isinstance(target, dict) else None
+    target = local_target(reference, root)
     return target if isinstance(target, dict | bool) else {}
 
 

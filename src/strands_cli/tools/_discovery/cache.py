@@ -167,14 +167,11 @@ def _can_be_written(entry: Entry) -> bool:
 
 def _write(file: Path, data: bytes) -> None:
     """Replaces the file in one step, so that a reader sees the old content or the new."""
-    temporary = file.with_name(f"{file.stem}.{os.getpid()}-{time.monotonic_ns():x}.tmp")
+    from strands_cli.documents.files import write_file
+
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(file)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_file(file, data, sync=False)
         _drop_oldest(file.parent)
     except OSError:
         return  # the next scan reads the files again
