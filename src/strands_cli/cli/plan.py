@@ -44,7 +44,11 @@ def show_plan(spec: Spec, *, as_json: bool) -> None:
     if as_json:
         print_json(_document(spec, outline))
         return
-    click.echo(f"{click.style(spec.name, bold=True)}  {_heading(spec, outline)}")
+    stages = [box.stage for box in outline.work if not box.when]
+    is_concurrent = len(set(stages)) < len(stages) or any(box.kind == "worker" for box in outline.work)
+    together = f", {spec.runtime.max_parallel} at a time at most" if is_concurrent else ""
+    steps = count(len(outline.work), "step")
+    click.echo(f"{click.style(spec.name, bold=True)}  {pattern_name(spec)} of {steps}{together}")
     if spec.description:
         click.echo(first_line(spec.description))
     click.echo()
@@ -54,30 +58,14 @@ def show_plan(spec: Spec, *, as_json: bool) -> None:
     print_columns([*_facts(spec, outline)], indent="")
 
 
-def _heading(spec: Spec, outline: Outline) -> str:
-    steps = count(len(outline.work), "step")
-    together = f", {spec.runtime.max_parallel} at a time at most" if _is_concurrent(outline) else ""
-    return f"{pattern_name(spec)} of {steps}{together}"
-
-
-def _is_concurrent(outline: Outline) -> bool:
-    numbers = [box.stage for box in outline.work if not box.when]
-    return len(set(numbers)) < len(numbers) or any(box.kind == "worker" for box in outline.work)
-
-
 def _print_box(box: Box, spec: Spec, digits: int) -> None:
-    number = f"{box.stage:>{digits}}." if box.stage else f"{'–':>{digits}} "
-    remarks = "; ".join(filter(None, [_condition(box), box.note]))
-    click.echo(f"{number} {click.style(box.title, bold=True)}{f'  ({remarks})' if remarks else ''}")
-    indent = " " * (digits + 2)
-    for name, text in _details(box, spec):
-        click.echo(f"{indent}{name:<6} {printable(text)}")
-
-
-def _condition(box: Box) -> str:
+    number, condition = f"{box.stage:>{digits}}.", f"if {first_line(box.when)}" if box.when else ""
     if box.stage == 0:
-        return "never reached"
-    return f"if {first_line(box.when)}" if box.when else ""
+        number, condition = f"{'–':>{digits}} ", "never reached"
+    remarks = "; ".join(filter(None, [condition, box.note]))
+    click.echo(f"{number} {click.style(box.title, bold=True)}{f'  ({remarks})' if remarks else ''}")
+    for name, text in _details(box, spec):
+        click.echo(f"{'':{digits + 2}}{name:<6} {printable(text)}")
 
 
 def _details(box: Box, spec: Spec) -> Iterator[tuple[str, str]]:
@@ -85,10 +73,8 @@ def _details(box: Box, spec: Spec) -> Iterator[tuple[str, str]]:
         yield "asks", f"a human: {first_line(box.input)}"
         return
     model = asked_model(spec, box.agent)
-    yield (
-        "agent",
-        f"{box.agent}, {model}" if model else f"{first_line(box.agent)}, which the file does not declare",
-    )
+    undeclared = f"{first_line(box.agent)}, which the file does not declare"
+    yield "agent", f"{box.agent}, {model}" if model else undeclared
     yield "tools", ", ".join(tool_name(tool) for tool in box.tools) or "none"
     if box.input.strip():
         yield "input", first_line(box.input)
@@ -96,36 +82,28 @@ def _details(box: Box, spec: Spec) -> Iterator[tuple[str, str]]:
 
 
 def _facts(spec: Spec, outline: Outline) -> Iterator[tuple[str, str]]:
-    yield "model calls", _calls_text(outline)
+    calls = f"{outline.calls.least} at least, {outline.calls.most} at most"
+    if any(box.tools for box in outline.work):
+        calls += "; plus one for each round of tool calls"
+    yield "model calls", calls + ("; the budget of steps may end the run before" if outline.capped else "")
     for name, state in _inputs(spec).items():
         yield f"input {name}", state
-    budgets = budget_texts(spec)
-    yield "budgets", ", ".join(budgets) if budgets else "none"
+    yield "budgets", ", ".join(budget_texts(spec)) or "none"
     for artifact in spec.outputs.artifacts:
         yield "artifact", first_line(artifact.path)
 
 
-def _calls_text(outline: Outline) -> str:
-    least, most = outline.calls.least, outline.calls.most
-    text = f"{least} at least, {most} at most"
-    if any(box.tools for box in outline.work):
-        text += "; plus one for each round of tool calls"
-    return text + ("; the budget of steps may end the run before" if outline.capped else "")
-
-
 def _inputs(spec: Spec) -> dict[str, str]:
-    given = {**spec.inputs.values, **spec.variables}
-    states = {}
+    values = {**spec.inputs.values, **spec.variables}
+    states = {name: first_line(str(value)) for name, value in values.items()}
     for name, declared in spec.inputs.declared.items():
-        if name in given:
-            states[name] = first_line(str(given[name]))
-        elif declared.default is not msgspec.UNSET:
+        if name in values:
+            continue
+        if declared.default is not msgspec.UNSET:
             states[name] = f"{first_line(str(declared.default))} (by default)"
-        elif name in spec.inputs.required:
-            states[name] = f"to be given: --var {name}=…"
         else:
-            states[name] = "not given"
-    return {**{name: first_line(str(value)) for name, value in given.items()}, **states}
+            states[name] = f"to be given: --var {name}=…" if name in spec.inputs.required else "not given"
+    return states
 
 
 def _document(spec: Spec, outline: Outline) -> dict[str, Any]:

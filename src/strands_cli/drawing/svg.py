@@ -1,7 +1,10 @@
 """An outline as a picture that opens in a browser and everywhere else; the layout is our own.
 
 Colours are attributes, because many programs that show SVG read no style sheet. Browsers exchange them for
-darker ones where the reader prefers that. Every box carries the key of its step in `data-step`.
+darker ones where the reader prefers that.
+
+Every box carries its key in `data-step`. A step of a run has the key of its box, with `#2` after it where it
+is run again; the steps of the box `worker` are `worker/0#1` and so on.
 """
 
 import re
@@ -36,16 +39,10 @@ _DARK = {
     "#e6f7ee": "#14352a", "#3b6fd4": "#6f9bf0", "#b7791f": "#e0b04c", "#c2255c": "#f0799f",
     "#2b8a57": "#5cc794",
 }  # fmt: skip
-_STYLE = "\n".join(
-    [
-        "<style>@media (prefers-color-scheme: dark) {",
-        *(
-            f'svg [{part}="{light}"] {{ {part}: {dark}; }}'
-            for light, dark in _DARK.items()
-            for part in ("fill", "stroke")
-        ),
-        "}</style>",
-    ]
+_DARK_RULES = "\n".join(
+    f'svg [{part}="{light}"] {{ {part}: {dark}; }}'
+    for light, dark in _DARK.items()
+    for part in ("fill", "stroke")
 )
 _ARROW_HEAD = (
     '<defs><marker id="arrow" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" '
@@ -111,9 +108,8 @@ def as_svg(outline: Outline, name: str, description: str = "") -> str:
         if source is target:
             loops.setdefault(source, []).append(arrow.label)
         else:
-            links.append(
-                Link(source=source, target=target, label=_label(arrow.label) if arrow.label else None)
-            )
+            label = _label(arrow.label) if arrow.label else None
+            links.append(Link(source=source, target=target, label=label))
     for block, texts in loops.items():
         block.loop = _label(" / ".join(filter(None, texts)))
         block.beside = _LOOP + block.loop.width + 8
@@ -135,7 +131,7 @@ def as_svg(outline: Outline, name: str, description: str = "") -> str:
         ),
         _element("title", name),
         _element("desc", description or f"The steps of the workflow {name}."),
-        _STYLE,
+        f"<style>@media (prefers-color-scheme: dark) {{\n{_DARK_RULES}\n}}</style>",
         _ARROW_HEAD,
         _element("rect", class_="page", width="100%", height="100%", fill=_PAGE),
         *(part for block in blocks if block.title for part in _drawn_frame(block, block.title)),
@@ -166,29 +162,21 @@ def _blocks(outline: Outline) -> list[_Block]:
             for one in inner:
                 one.width = widest
             title = _text(frame.title, most=2)
+            width = max(widest, title.width) + 2 * _PADDING
             height = sum(one.height for one in inner) + _FRAME_GAP * (len(inner) - 1)
-            blocks.append(
-                _Block(
-                    cells=inner,
-                    title=title,
-                    width=max(widest, title.width) + 2 * _PADDING,
-                    height=height + title.height + 2.5 * _PADDING,
-                )
-            )
+            height += title.height + 2.5 * _PADDING
+            blocks.append(_Block(cells=inner, title=title, width=width, height=height))
     return blocks
 
 
 def _cell(box: Box) -> _Cell:
-    texts = [
-        _text(box.title, most=3, size=_TITLE_SIZE, bold=True),
-        *(_text(line, most=4) for line in box_lines(box)),
-    ]
+    texts = [_text(box.title, most=3, size=_TITLE_SIZE, bold=True)]
+    texts += [_text(line, most=4) for line in box_lines(box)]
     side = 26.0 if box.kind in ("human", "router", "evaluator") else _PADDING
     least = 60.0 if box.kind in ("start", "end") else 110.0
     width = max(max(text.width for text in texts) + 2 * side, least)
-    return _Cell(
-        box=box, texts=texts, width=width, height=sum(text.height for text in texts) + 1.4 * _PADDING
-    )
+    height = sum(text.height for text in texts) + 1.4 * _PADDING
+    return _Cell(box=box, texts=texts, width=width, height=height)
 
 
 def _label(content: str) -> _Label:
