@@ -19,8 +19,7 @@ from pathlib import Path
 import msgspec
 from measuring import Row
 
-from strands_cli.sandbox.executable_levels import executables_level
-from strands_cli.sandbox.executables import complete_confined, run_confined, start_confined
+from strands_cli.sandbox.executables import complete_confined, executables_level, run_confined, start_confined
 from strands_cli.sandbox.profile import EXECUTABLE_PROFILE, Profile
 
 SOURCE = """

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from strands_cli import ToolFailed, call_tool
-from strands_cli.sandbox.levels import python_level
+from strands_cli.sandbox.python_code import python_level
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.tools import get_registry

@@ -9,7 +9,7 @@ import msgspec
 
 from strands_cli import tool
 from strands_cli.sandbox.profile import PYTHON_PROFILE, Layer
-from strands_cli.sandbox.python import run_python
+from strands_cli.sandbox.python_code import run_python
 from strands_cli.toolkit.contract import Tool
 from strands_cli.tools import get_registry
 

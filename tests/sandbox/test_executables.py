@@ -22,17 +22,20 @@ import pytest
 
 from strands_cli.errors import ToolError
 from strands_cli.sandbox import tree
-from strands_cli.sandbox.denylist import further_filter
-from strands_cli.sandbox.executable_levels import Level, executables_level, level_of, require
 from strands_cli.sandbox.executables import (
+    ExecutableLevel,
     Finished,
     complete_confined,
     environment_for,
+    executables_level,
+    level_of,
+    require,
     run_confined,
     start_confined,
 )
 from strands_cli.sandbox.profile import EXECUTABLE_PROFILE, Profile
-from strands_cli.sandbox.spawning import Abilities, spawner
+from strands_cli.sandbox.seccomp import further_filter
+from strands_cli.sandbox.spawner_handle import Abilities, spawner
 from tests.sandbox.hostile_programs import HOSTILE, SHEBANGS, SYSTEM_PYTHON, Hostile
 from tests.sandbox.ordinary_user import as_nobody, ordinary_user
 
@@ -655,14 +658,14 @@ def test_where_processes_are_shared_only_the_own_group_can_be_signalled(place: P
 
 
 def test_less_than_that_is_refused_unless_it_is_accepted_by_name() -> None:
-    weak = Level(
+    weak = ExecutableLevel(
         name="seccomp", layers=("rlimits", "seccomp"), missing={"landlock": "none", "namespaces": "none"}
     )
     with pytest.raises(ToolError, match="landlock: none") as caught:
         require(weak)
     assert "accept" in caught.value.hint
     require(weak, accept="seccomp")
-    nothing = Level(name="unavailable", layers=(), missing={"seccomp": "no libseccomp"})
+    nothing = ExecutableLevel(name="unavailable", layers=(), missing={"seccomp": "no libseccomp"})
     with pytest.raises(ToolError, match="no libseccomp"):
         require(nothing, accept="seccomp")
 

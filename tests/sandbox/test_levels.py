@@ -7,16 +7,21 @@ import sys
 import pytest
 
 from strands_cli.sandbox import landlock, seccomp
-from strands_cli.sandbox.interpreter import run_interpreted
-from strands_cli.sandbox.levels import Level, python_level_now, try_level
+from strands_cli.sandbox.monty import run_interpreted
 from strands_cli.sandbox.profile import ALL_LAYERS, EXECUTABLE_PROFILE, PYTHON_PROFILE, Layer, Profile
-from strands_cli.sandbox.python import PythonUnavailable, run_python
+from strands_cli.sandbox.python_code import (
+    PythonLevel,
+    PythonUnavailable,
+    python_level_now,
+    run_python,
+    try_level,
+)
 from tests.projects import Project
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="seccomp is Linux's")
 
 
-def try_with(*layers: Layer) -> Level:
+def try_with(*layers: Layer) -> PythonLevel:
     return asyncio.run(try_level(frozenset(layers)))
 
 
@@ -57,7 +62,7 @@ def test_no_layers_at_all_confine_nothing() -> None:
 
 @linux
 def test_where_code_cannot_be_confined_it_is_refused_with_the_reason() -> None:
-    level = Level(name="disabled", reason="no seccomp", missing={"seccomp": "install libseccomp"})
+    level = PythonLevel(name="disabled", reason="no seccomp", missing={"seccomp": "install libseccomp"})
     assert str(PythonUnavailable(level)) == "Python code cannot be confined on this machine: no seccomp"
 
 

@@ -16,10 +16,10 @@ import pytest
 
 from strands_cli import CallContext, call_tool, get_registry, tool
 from strands_cli.errors import ToolFailed
-from strands_cli.sandbox import running
-from strands_cli.sandbox.launcher import Zygote, zygotes
+from strands_cli.sandbox import python_code
+from strands_cli.sandbox.launcher import ZygoteHandle, zygotes
 from strands_cli.sandbox.profile import ALL_LAYERS, PYTHON_PROFILE
-from strands_cli.sandbox.python import PythonOutcome, run_python
+from strands_cli.sandbox.python_code import PythonOutcome, run_python
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import ToolResult, error_of
 from strands_cli.tools.python_exec import MOST_CALLS, TOOL_SPEC, python_exec
@@ -33,7 +33,7 @@ NO_OUTPUT = "Code executed successfully (no output)"
 @pytest.fixture(autouse=True)
 def no_sessions_left() -> Iterator[None]:
     yield
-    running.end_sessions()
+    python_code.end_sessions()
 
 
 def run(code: str, **arguments: Any) -> ToolResult:
@@ -461,7 +461,7 @@ def test_a_cancelled_call_leaves_no_process_and_no_descriptor() -> None:
 # --- What dies with what ----------------------------------------------------------------------------------
 
 
-def _zygote() -> Zygote:
+def _zygote() -> ZygoteHandle:
     return zygotes().get(ALL_LAYERS).result()
 
 
@@ -516,7 +516,7 @@ HOST = """
 import asyncio
 from strands_cli.sandbox.launcher import zygotes
 from strands_cli.sandbox.profile import ALL_LAYERS
-from strands_cli.sandbox.python import run_python
+from strands_cli.sandbox.python_code import run_python
 
 async def main():
     await run_python("1", session="kept")
@@ -554,7 +554,7 @@ def _is_running(process: int) -> bool:
 def test_a_forked_copy_of_the_host_starts_its_own_zygote() -> None:
     code = (
         "import asyncio, os, sys\n"
-        "from strands_cli.sandbox.python import run_python\n"
+        "from strands_cli.sandbox.python_code import run_python\n"
         "assert asyncio.run(run_python('1')).value == 1\n"
         "child = os.fork()\n"
         "if not child:\n"

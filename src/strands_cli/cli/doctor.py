@@ -61,7 +61,7 @@ def _machine() -> Iterator[Finding]:
 
 def _sandbox() -> Iterator[Finding]:
     """How code that a model writes is confined here, and what would confine it better."""
-    from strands_cli.sandbox.levels import python_level_now
+    from strands_cli.sandbox.python_code import python_level_now
 
     level = python_level_now()
     texts = {

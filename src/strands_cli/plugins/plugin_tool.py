@@ -13,7 +13,7 @@ from strands_cli.plugins.plugin import Plugin, contract_of, read_plugin
 from strands_cli.plugins.processes import Launch, input_of, launch_of, parking
 from strands_cli.plugins.workers import workers
 from strands_cli.sandbox.executables import GRACE_SECONDS, Finished, complete_confined
-from strands_cli.sandbox.spawning import SpawnerLost
+from strands_cli.sandbox.spawner_handle import SpawnerLost
 from strands_cli.secrets import Redactor
 from strands_cli.settings import Settings
 from strands_cli.toolkit.call import call_tool

@@ -18,7 +18,7 @@ from strands_cli.plugins.plugin import Plugin
 from strands_cli.sandbox.confined_executable import Confined
 from strands_cli.sandbox.executables import environment_for, start_confined
 from strands_cli.sandbox.profile import EXECUTABLE_PROFILE, Profile
-from strands_cli.sandbox.spawning import SpawnerLost
+from strands_cli.sandbox.spawner_handle import SpawnerLost
 from strands_cli.toolkit.workspace import Workspace
 
 LEAST_STREAM_BYTES = 1_000_000

@@ -21,7 +21,7 @@ from strands_cli.plugins.processes import Key, Launch
 from strands_cli.sandbox.confined_executable import Confined
 from strands_cli.sandbox.executables import GRACE_SECONDS
 from strands_cli.sandbox.pumps import Intake
-from strands_cli.sandbox.spawning import SpawnerLost
+from strands_cli.sandbox.spawner_handle import SpawnerLost
 from strands_cli.secrets import Redactor
 
 IDLE_SECONDS = 300.0

@@ -14,7 +14,7 @@ import msgspec
 
 from strands_cli.errors import ToolError
 from strands_cli.sandbox.profile import Profile
-from strands_cli.sandbox.spawning import SpawnerLost
+from strands_cli.sandbox.spawner_handle import SpawnerLost
 
 Why = Literal[
     "exited", "answered", "timeout", "idle", "memory", "processes", "output", "cancelled", "killed", "lost"

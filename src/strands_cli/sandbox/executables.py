@@ -10,21 +10,22 @@ import asyncio
 import marshal
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from strands_cli.errors import ToolError
 from strands_cli.sandbox.confined_executable import Confined, Exit
-from strands_cli.sandbox.denylist import further_filter
-from strands_cli.sandbox.executable_levels import level_of, require
 from strands_cli.sandbox.hints import Hint, hint_from
 from strands_cli.sandbox.profile import Profile
 from strands_cli.sandbox.pumps import Intake, Outlet
-from strands_cli.sandbox.seccomp import executable_filter
-from strands_cli.sandbox.spawning import Abilities, SpawnerHandle, SpawnerLost, spawner
+from strands_cli.sandbox.seccomp import SeccompMissing, executable_filter, further_filter
+from strands_cli.sandbox.spawner_handle import Abilities, SpawnerHandle, SpawnerLost, spawner
 
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
 """What every executable gets of the caller's environment; HOME and TMPDIR lead to its scratch directory."""
@@ -287,3 +288,88 @@ def _request(argv: Sequence[str], profile: Profile, cwd: Path, found: Abilities)
     if len(data) > _MOST_REQUEST_BYTES:
         raise ToolError("The arguments and the environment of an executable are too long", code="unavailable")
     return data
+
+
+# --- How well executables can be confined on this machine -------------------------------------------------
+
+ExecutableLevelName = Literal["full", "namespaces", "landlock", "seccomp", "unavailable"]
+"""Which layers hold besides rlimits and seccomp: both, one of them, none. Without seccomp nothing runs."""
+
+
+class ExecutableLevel(msgspec.Struct, frozen=True, kw_only=True):
+    """What confines an executable on this machine."""
+
+    name: ExecutableLevelName
+    layers: tuple[str, ...]
+    missing: Mapping[str, str]
+    """Each layer that is not there, with the reason and what it would need."""
+    processes: str = "watched"
+    """How the number of processes is held: `cgroup`, `rlimit`, or `watched` forty times a second."""
+
+    @property
+    def reason(self) -> str:
+        return "; ".join(f"{layer}: {why}" for layer, why in self.missing.items())
+
+
+def executables_level(*, network: bool = False, room: bool = True) -> ExecutableLevel:
+    """The strongest combination that this machine offers. Starts the spawner: tens of milliseconds, once."""
+    if sys.platform != "linux":
+        return _unavailable({"system": f"{sys.platform} has no confinement that is supported; Linux has"})
+    try:
+        found = spawner(network=network, room=room).abilities()
+    except SpawnerLost as lost:
+        return _unavailable({"spawner": str(lost)})
+    return level_of(found)
+
+
+@cache
+def level_of(found: Abilities) -> ExecutableLevel:
+    missing = {}
+    if why := _why_no_seccomp():
+        missing["seccomp"] = why
+    if not found.landlock:
+        missing["landlock"] = (
+            "the kernel has none: 5.13 or newer, with landlock among its active security modules"
+        )
+    if not found.room:
+        missing["namespaces"] = (
+            f"{found.why_no_room}; they need root with CAP_SYS_ADMIN, or user namespaces for everyone"
+        )
+    if found.why_not_alone:
+        missing["network namespace"] = found.why_not_alone
+    held = [name for name in ("seccomp", "landlock", "namespaces") if name not in missing]
+    return ExecutableLevel(
+        name=_name_of(held), layers=("rlimits", *held), missing=missing, processes=found.processes
+    )
+
+
+def _name_of(held: list[str]) -> ExecutableLevelName:
+    if "seccomp" not in held:
+        return "unavailable"
+    if len(held) == 3:
+        return "full"
+    return "namespaces" if "namespaces" in held else "landlock" if "landlock" in held else "seccomp"
+
+
+def _unavailable(missing: dict[str, str]) -> ExecutableLevel:
+    return ExecutableLevel(name="unavailable", layers=(), missing=missing)
+
+
+def _why_no_seccomp() -> str:
+    try:
+        executable_filter(network=False)
+    except SeccompMissing as missing:
+        return str(missing)
+    return ""
+
+
+def require(level: ExecutableLevel, accept: str = "") -> None:
+    """ToolError unless executables may run at this level; `accept` is a lower one that the user accepts."""
+    if level.name in ("full", "namespaces", "landlock") or (level.name == "seccomp" and accept == "seccomp"):
+        return
+    hint = (
+        'Set `accept = "seccomp"` under [sandbox] to run them without either.'
+        if level.name == "seccomp"
+        else ""
+    )
+    raise ToolError(f"Executables cannot be confined here ({level.reason})", code="unavailable", hint=hint)

@@ -5,8 +5,7 @@ Runs in the confined process before it does anything else, so it imports nothing
 
 import ctypes
 import os
-from collections.abc import Iterable
-from functools import cache
+import struct
 
 # The numbers are the same on every architecture.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -19,109 +18,87 @@ REMOVE_DIR, REMOVE_FILE = 1 << 4, 1 << 5
 MAKE_CHAR, MAKE_DIR, MAKE_REG, MAKE_SOCK, MAKE_FIFO, MAKE_BLOCK, MAKE_SYM = (1 << bit for bit in range(6, 13))
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 
-READ_EXECUTE = EXECUTE | READ_FILE | READ_DIR
-READ_WRITE = (
-    READ_FILE
-    | READ_DIR
-    | WRITE_FILE
-    | TRUNCATE
-    | REMOVE_DIR
-    | REMOVE_FILE
-    | MAKE_DIR
-    | MAKE_REG
-    | MAKE_SYM
-    | REFER
-)
+READ = READ_FILE | READ_DIR
+READ_EXECUTE = READ | EXECUTE
+_MAKE = MAKE_DIR | MAKE_REG | MAKE_SYM | MAKE_FIFO | MAKE_SOCK
+READ_WRITE = READ | WRITE_FILE | TRUNCATE | REMOVE_DIR | REMOVE_FILE | REFER | _MAKE
 _FOR_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 """The rights that a rule on a file, rather than on a directory, may speak of."""
 
-_RIGHTS_OF_ABI = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
-"""How many rights on files each version of Landlock knows."""
+_RIGHTS_OF_ABI = {1: 13, 2: 14, 3: 15, 4: 15}
+"""How many rights on files each version of Landlock knows; later ones know 16."""
 _TCP_ABI, _SCOPE_ABI = 4, 6
 _BIND_AND_CONNECT_TCP = 0b11
 _ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
 
 
-class _Ruleset(ctypes.Structure):
-    _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
-
-
-class _PathBeneath(ctypes.Structure):
-    _pack_ = 1
-    _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def abi() -> int:
     """The version of Landlock that the kernel has; 0 where there is none. Asked by syscall: /sys may lie."""
     try:
-        return _syscall(_CREATE_RULESET, None, 0, _CREATE_RULESET_VERSION)
+        return _syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_CREATE_RULESET_VERSION))
     except OSError:
         return 0
 
 
-def restrict(
-    reads: Iterable[str] = (),
-    writes: Iterable[str] = (),
-    *,
-    network: bool = False,
-    executes: Iterable[str] = (),
-) -> None:
-    """Leaves this process, and all that it starts, no files but these; OSError where that cannot be had.
+class Ruleset:
+    """The files that a process will be left with once it enters.
 
-    `reads` may be read, `executes` read and executed, `writes` read and written. Paths that do not exist are
-    left out. Without `network` there is no TCP either, where the kernel is new enough to refuse it.
+    In steps: what is the same for every call is allowed before there is one. Without `network` there is no
+    TCP either, where the kernel is new enough to refuse it.
     """
-    version = abi()
-    if not version:
-        raise OSError("this kernel has no Landlock")
-    handled = (1 << _RIGHTS_OF_ABI[min(version, 5)]) - 1
-    ruleset = _create(version, handled, network)
-    try:
-        for paths, rights in ((reads, READ_FILE | READ_DIR), (executes, READ_EXECUTE), (writes, READ_WRITE)):
-            for path in paths:
-                _allow(ruleset, path, rights & handled)
-        no_new_privileges()
-        _syscall(_RESTRICT_SELF, ruleset, 0)
-    finally:
-        os.close(ruleset)
+
+    def __init__(self, abi: int, *, network: bool) -> None:
+        if not abi:
+            raise OSError("this kernel has no Landlock")
+        self._handled = (1 << _RIGHTS_OF_ABI.get(abi, 16)) - 1
+        tcp = _BIND_AND_CONNECT_TCP if abi >= _TCP_ABI and not network else 0
+        scoped = _ABSTRACT_SOCKETS_AND_SIGNALS if abi >= _SCOPE_ABI else 0
+        attributes = (ctypes.c_uint64 * 3)(self._handled, tcp, scoped)
+        size = 24 if abi >= _SCOPE_ABI else 16 if abi >= _TCP_ABI else 8
+        self._descriptor = _syscall(
+            _CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), ctypes.c_uint32(0)
+        )
+
+    def allow(self, rights: int, *paths: str) -> None:
+        """Paths that do not exist are left out."""
+        for path in paths:
+            try:
+                parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            except OSError:
+                continue
+            self._add(parent, rights)
+            os.close(parent)
+
+    def _add(self, parent: int, rights: int) -> None:
+        if os.fstat(parent).st_mode & 0o170000 != 0o040000:
+            rights &= _FOR_FILES
+        rule = struct.pack("=Qi", rights & self._handled, parent)
+        _syscall(
+            _ADD_RULE,
+            ctypes.c_int(self._descriptor),
+            ctypes.c_int(_RULE_PATH_BENEATH),
+            rule,
+            ctypes.c_uint32(0),
+        )
+
+    def enter(self) -> None:
+        """From here on there is nothing else for this process and all that it starts. Needs no_new_privs."""
+        _syscall(_RESTRICT_SELF, ctypes.c_int(self._descriptor), ctypes.c_uint32(0))
+        os.close(self._descriptor)
 
 
 def no_new_privileges() -> None:
     """From here on, executing a set-user-id program gives nobody more rights."""
-    if _libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+    if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "no_new_privs was refused")
 
 
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _create(version: int, handled: int, network: bool) -> int:
-    tcp = _BIND_AND_CONNECT_TCP if version >= _TCP_ABI and not network else 0
-    scoped = _ABSTRACT_SOCKETS_AND_SIGNALS if version >= _SCOPE_ABI else 0
-    attributes = _Ruleset(handled, tcp, scoped)
-    size = 24 if version >= _SCOPE_ABI else 16 if version >= _TCP_ABI else 8
-    return _syscall(_CREATE_RULESET, ctypes.byref(attributes), size, 0)
-
-
-def _allow(ruleset: int, path: str, rights: int) -> None:
-    try:
-        parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        is_directory = os.fstat(parent).st_mode & 0o170000 == 0o040000
-        rule = _PathBeneath(rights if is_directory else rights & _FOR_FILES, parent)
-        _syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.byref(rule), 0)
-    finally:
-        os.close(parent)
-
-
 def _syscall(number: int, *arguments: object) -> int:
-    given = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
-    result = _libc().syscall(ctypes.c_long(number), *given)
+    result = int(_LIBC.syscall(ctypes.c_long(number), *arguments))
     if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return int(result)
+        code = ctypes.get_errno()
+        raise OSError(code, f"Landlock: {os.strerror(code)}")
+    return result

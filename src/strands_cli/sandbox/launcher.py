@@ -35,7 +35,7 @@ class NoZygote(Exception):
     """A zygote cannot be started here; the message says why."""
 
 
-class Zygote:
+class ZygoteHandle:
     """One warm interpreter, made by a thread that lives on: the kernel ends a child with its thread."""
 
     def __init__(self, layers: frozenset[Layer]) -> None:
@@ -155,7 +155,7 @@ def _request(letter: bytes, number: int, seconds: float) -> bytes:
 class Child:
     """One confined process: the channel to it, and where its end is told."""
 
-    def __init__(self, zygote: Zygote, number: int, channel: socket.socket, status: int) -> None:
+    def __init__(self, zygote: ZygoteHandle, number: int, channel: socket.socket, status: int) -> None:
         self.zygote = zygote
         self.channel = channel
         self.status = status
@@ -189,10 +189,10 @@ class Zygotes:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._jobs: queue.SimpleQueue[tuple[frozenset[Layer], Future[Zygote]]] | None = None
-        self._running: dict[frozenset[Layer], Future[Zygote]] = {}
+        self._jobs: queue.SimpleQueue[tuple[frozenset[Layer], Future[ZygoteHandle]]] | None = None
+        self._running: dict[frozenset[Layer], Future[ZygoteHandle]] = {}
 
-    def get(self, layers: frozenset[Layer]) -> "Future[Zygote]":
+    def get(self, layers: frozenset[Layer]) -> "Future[ZygoteHandle]":
         with self._lock:
             known = self._running.get(layers)
             if known is None or _is_lost(known):
@@ -208,23 +208,23 @@ class Zygotes:
             if future.done() and future.exception() is None:
                 future.result().kill()
 
-    def _queue(self) -> "queue.SimpleQueue[tuple[frozenset[Layer], Future[Zygote]]]":
+    def _queue(self) -> "queue.SimpleQueue[tuple[frozenset[Layer], Future[ZygoteHandle]]]":
         if self._jobs is None:
             self._jobs = queue.SimpleQueue()
             threading.Thread(target=_start_zygotes, args=(self._jobs,), name="zygotes", daemon=True).start()
         return self._jobs
 
 
-def _start_zygotes(jobs: "queue.SimpleQueue[tuple[frozenset[Layer], Future[Zygote]]]") -> None:
+def _start_zygotes(jobs: "queue.SimpleQueue[tuple[frozenset[Layer], Future[ZygoteHandle]]]") -> None:
     while True:
         layers, future = jobs.get()
         try:
-            future.set_result(Zygote(layers))
+            future.set_result(ZygoteHandle(layers))
         except (OSError, ValueError, NoZygote, seccomp.SeccompMissing) as error:
             future.set_exception(error)
 
 
-def _is_lost(future: "Future[Zygote]") -> bool:
+def _is_lost(future: "Future[ZygoteHandle]") -> bool:
     if not future.done():
         return False
     lost = future.exception() is not None or not future.result().is_alive()

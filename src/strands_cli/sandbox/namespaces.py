@@ -1,11 +1,13 @@
-"""Namespaces, identity and capabilities of a confined process.
+"""Namespaces, identity, capabilities and limits of a confined process.
 
 Runs in the process that confines itself, so it imports nothing of ours.
 """
 
 import ctypes
 import os
+import resource
 import signal
+from collections.abc import Mapping
 from functools import cache
 
 NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
@@ -89,6 +91,23 @@ def die_with_parent(parent: int) -> None:
 def hide_memory() -> None:
     """No other process of the same user may read this one's memory, /proc entries or descriptors."""
     _check(_libc().prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "PR_SET_DUMPABLE")
+
+
+def apply_limits(limits: Mapping[str, int]) -> None:
+    """Sets soft and hard limits by name (`AS`, `CPU`, …); a hard limit that is lower already stays."""
+    for name, wanted in limits.items():
+        which = getattr(resource, f"RLIMIT_{name}")
+        _, hard = resource.getrlimit(which)
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        # At the soft limit of processor time comes a signal that names the reason, at the hard one SIGKILL.
+        last = most + 1 if name == "CPU" and most == wanted else most
+        resource.setrlimit(which, (most, last))
+
+
+def address_space_in_use() -> int:
+    """How many bytes of address space this process has mapped."""
+    with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - pathlib is too heavy for a cold start
+        return int(file.read().split()[0]) * resource.getpagesize()
 
 
 def _write(file: str, text: str) -> None:

@@ -42,7 +42,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """The whole environment: nothing is inherited."""
 
     def rlimits(self) -> dict[str, int]:
-        """The kernel's limits by the names of `resource`, for `limits.apply`; NPROC in the child only."""
+        """For `namespaces.apply_limits`; NPROC in the child only."""
         return {
             "AS": self.address_bytes or self.memory_bytes,
             "CPU": math.ceil(self.cpu_seconds),

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from strands_cli.errors import ToolError, ToolFailed
-from strands_cli.sandbox.conversation import PythonOutcome
+from strands_cli.sandbox.code_run import PythonOutcome
 from strands_cli.sandbox.launcher import ZygoteLost
 from strands_cli.sandbox.profile import PYTHON_PROFILE
-from strands_cli.sandbox.python import PythonUnavailable, run_python
+from strands_cli.sandbox.python_code import PythonUnavailable, run_python
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from strands_cli.events import ToolProgress
 from strands_cli.plugins.plugin_tool import plugin_tool
-from strands_cli.sandbox.executable_levels import executables_level
+from strands_cli.sandbox.executables import executables_level
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import ToolResult, error_of
 from tests.plugins.hostile.records import ANSWER, Hostile

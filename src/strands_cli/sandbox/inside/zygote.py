@@ -18,7 +18,7 @@ import sys
 import time
 from typing import Any
 
-from strands_cli.sandbox import landlock, limits, namespaces, seccomp
+from strands_cli.sandbox import landlock, namespaces, seccomp
 from strands_cli.sandbox.inside import frames, memory_files
 from strands_cli.sandbox.inside.interpreter import serve
 from strands_cli.sandbox.inside.standard_library import MemoryLibrary, read_zones
@@ -62,7 +62,7 @@ class Zygote:
         library = MemoryLibrary()
         library.add_quiet_loop()
         sys.meta_path[:] = [*sys.meta_path[:2], library]
-        self._base_bytes = limits.address_space_in_use()
+        self._base_bytes = namespaces.address_space_in_use()
         self._try("uid", _drop_user)
         namespaces.drop_capabilities()
         landlock.no_new_privileges()
@@ -163,9 +163,9 @@ class Zygote:
         if not ("namespaces" in self.layers and _counts_alone()):
             bounds["NPROC"] += len(self._children) + 1
         if "rlimits" in self.layers:
-            limits.apply({**bounds, "AS": bounds["AS"] + self._base_bytes})
+            namespaces.apply_limits({**bounds, "AS": bounds["AS"] + self._base_bytes})
         if "landlock" in self.layers:
-            landlock.restrict()
+            landlock.Ruleset(landlock.abi(), network=False).enter()
         for name in [name for name in sys.modules if name.startswith(("ctypes", "_ctypes", "strands_cli"))]:
             del sys.modules[name]
         if "seccomp" in self.layers:

@@ -11,17 +11,16 @@ import signal
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from strands_cli.sandbox import limits, namespaces, seccomp
-from strands_cli.sandbox.landlock import no_new_privileges
+from strands_cli.sandbox import namespaces, seccomp
+from strands_cli.sandbox.landlock import READ, READ_EXECUTE, READ_WRITE, Ruleset, no_new_privileges
 from strands_cli.sandbox.spawner import rooms
 from strands_cli.sandbox.spawner.cgroups import Group
 from strands_cli.sandbox.spawner.keeper import pass_on, receive
-from strands_cli.sandbox.spawner.rulesets import EXECUTE, READ, WRITE, Ruleset
 
 _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
 
 Request = dict[str, Any]
-"""What `spawning.request` makes: it crosses as marshalled data."""
+"""What `executables` makes: it crosses as marshalled data."""
 
 
 class Runner:
@@ -81,7 +80,7 @@ class Runner:
         request, descriptors = receive(theirs, 4)
         self._steps(marshal.loads(request), descriptors, ours.close)
         os.close(descriptors[0])
-        limits.apply({"CORE": 0})
+        namespaces.apply_limits({"CORE": 0})
         if not self._scratch:
             rooms.rehearse()
         if self._ruleset is not None:
@@ -89,7 +88,7 @@ class Runner:
         try:
             seccomp.load(bytes(8))
         except OSError:
-            pass  # as it should: that is no filter
+            pass  # as it should: that is not a filter
         theirs.close()
         ours.close()
 
@@ -102,15 +101,15 @@ class Runner:
         most = wanted.pop("NPROC")
         if self._others is not None:
             wanted["NPROC"] = most + self._others
-        limits.apply(wanted)
+        namespaces.apply_limits(wanted)
         if self._group is not None:
             self._group.limit(most + 1)  # the keeper is in it too
 
     def _restrict_files(self, request: Request) -> None:
         no_new_privileges()
         if self._ruleset is not None:
-            self._ruleset.allow(EXECUTE, *request["reads"])
-            self._ruleset.allow(WRITE, *request["writes"])
+            self._ruleset.allow(READ_EXECUTE, *request["reads"])
+            self._ruleset.allow(READ_WRITE, *request["writes"])
             self._ruleset.enter()
 
     def _execute(self, request: Request) -> None:
@@ -154,11 +153,11 @@ def prepared_ruleset(abi: int, scratch: str, *, network: bool) -> Ruleset | None
     if not abi:
         return None
     ruleset = Ruleset(abi, network=network)
-    ruleset.allow(EXECUTE, *rooms.SYSTEM_DIRECTORIES)
+    ruleset.allow(READ_EXECUTE, *rooms.SYSTEM_DIRECTORIES)
     if scratch:
         ruleset.allow(READ, "/proc", *(f"/etc/{name}" for name in rooms.SETTINGS))
-        ruleset.allow(WRITE, *rooms.DEVICES, scratch)
+        ruleset.allow(READ_WRITE, *rooms.DEVICES, scratch)
     else:  # a room has nothing else there
         ruleset.allow(READ, "/proc", "/etc")
-        ruleset.allow(WRITE, "/dev", rooms.SCRATCH)
+        ruleset.allow(READ_WRITE, "/dev", rooms.SCRATCH)
     return ruleset

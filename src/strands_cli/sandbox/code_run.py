@@ -61,7 +61,7 @@ class PythonOutcome(msgspec.Struct, kw_only=True):
     """Whether the process has given an outcome of its own: if not, it was killed."""
 
 
-class Conversation:
+class CodeRun:
     """One piece of code in one confined process, from the request to the outcome."""
 
     def __init__(self, child: Child, profile: Profile, call_tool: CallTool | None) -> None:
@@ -138,7 +138,7 @@ class Conversation:
         return kind, content
 
     async def _take(self, kind: bytes, content: bytes) -> bool:
-        """Notes one frame; true if it was the last one. What is not understood ends the conversation."""
+        """Notes one frame; true if it was the last one. What is not understood ends the run."""
         try:
             if len(content) > self._most(kind):
                 raise ValueError("a frame of this kind cannot be so long")

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from strands_cli.sandbox.conversation import CallTool, PythonError, PythonOutcome
+from strands_cli.sandbox.code_run import CallTool, PythonError, PythonOutcome
 from strands_cli.sandbox.profile import MEGABYTE, Profile
 
 _MOST_MEMORY_BYTES = 64 * MEGABYTE

@@ -17,7 +17,7 @@ import msgspec
 
 _SOURCE = str(Path(__file__).resolve().parents[2])
 _START = (
-    "import sys; sys.path.insert(0, sys.argv[1]); import strands_cli.sandbox.spawner.serving as s; s.main()"
+    "import sys; sys.path.insert(0, sys.argv[1]); import strands_cli.sandbox.spawner.spawner as s; s.main()"
 )
 _READY_SECONDS = 20.0
 _CALLS = 3

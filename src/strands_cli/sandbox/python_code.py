@@ -1,0 +1,337 @@
+"""`run_python`: code that a model wrote, run at the best level of confinement that this machine offers.
+
+The level is found out once, by trying to break out.
+"""
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.util import find_spec
+from typing import Literal
+
+import msgspec
+
+from strands_cli.sandbox.code_run import CallTool, CodeRun, PythonError, PythonOutcome
+from strands_cli.sandbox.launcher import Child, NoZygote, ZygoteHandle, ZygoteLost, zygotes
+from strands_cli.sandbox.profile import ALL_LAYERS, PYTHON_PROFILE, Layer, Profile
+from strands_cli.sandbox.seccomp import SeccompMissing
+
+__all__ = ["PYTHON_PROFILE", "PythonError", "PythonOutcome", "PythonUnavailable", "run_python"]
+
+_TRIES = 3
+_SESSION_CPU_SECONDS = 600.0
+MOST_SESSIONS = 16
+IDLE_SECONDS = 600.0
+_LOOK_SECONDS = 0.005
+
+
+class PythonUnavailable(Exception):
+    """Code cannot be confined here, so it is not run."""
+
+    def __init__(self, level: "PythonLevel") -> None:
+        super().__init__(f"Python code cannot be confined on this machine: {level.reason}")
+        self.level = level
+
+
+async def run_python(
+    code: str,
+    *,
+    profile: Profile = PYTHON_PROFILE,
+    files: Mapping[str, bytes] | None = None,
+    session: str = "",
+    call_tool: CallTool | None = None,
+    _layers: frozenset[Layer] | None = None,
+) -> PythonOutcome:
+    """Runs the code in a process of its own and answers with what became of it; it never raises for the code.
+
+    With a session, the code sees what earlier code of that session has left. `_layers` is for tests of what
+    each layer does alone: it takes the self-test's place.
+    """
+    if _layers is None:
+        level = await python_level()
+        if level.name == "interpreter":
+            from strands_cli.sandbox.monty import run_interpreted
+
+            return await run_interpreted(code, profile, files or {}, session, call_tool)
+        if level.name == "disabled":
+            raise PythonUnavailable(level)
+    layers = ALL_LAYERS if _layers is None else _layers
+    if session:
+        return await _run_in_session(session, code, profile, layers, files=files, call_tool=call_tool)
+    outcome, _ = await run_once(code, profile, layers, files, call_tool)
+    return outcome
+
+
+async def run_once(
+    code: str,
+    profile: Profile,
+    layers: frozenset[Layer],
+    files: Mapping[str, bytes] | None = None,
+    call_tool: CallTool | None = None,
+    *,
+    parks: bool = True,
+) -> tuple[PythonOutcome, ZygoteHandle]:
+    """The outcome of code in a process of its own, and the zygote that made the process.
+
+    Where the zygote dies under it, the code runs again, unless it has called a tool by then. `parks` says
+    whether a process for the next call is made ahead.
+    """
+    for attempt in range(_TRIES):
+        child = await _take(code, profile, layers)
+        run = CodeRun(child, profile, call_tool)
+        try:
+            return await run.run(code, files or {}, session=False), child.zygote
+        except ZygoteLost:
+            if run.outcome.calls or attempt == _TRIES - 1:
+                raise
+        finally:
+            child.end()
+            if parks:
+                child.zygote.park(profile.rlimits())
+    raise ZygoteLost
+
+
+async def _run_in_session(
+    name: str,
+    code: str,
+    profile: Profile,
+    layers: frozenset[Layer],
+    *,
+    files: Mapping[str, bytes] | None = None,
+    call_tool: CallTool | None = None,
+) -> PythonOutcome:
+    """The outcome of code that sees what earlier code of the session has left.
+
+    A process that was killed takes its session with it; the next call begins a new one.
+    """
+    lasting = msgspec.structs.replace(profile, cpu_seconds=_SESSION_CPU_SECONDS)
+    for _ in range(_TRIES):
+        session = await _sessions.take(name, lambda: _take(code, lasting, layers))
+        session.child.arm(profile.seconds)
+        run = CodeRun(session.child, profile, call_tool)
+        lives = False
+        try:
+            outcome = await run.run(code, files or {}, session=True)
+            lives = outcome.is_whole
+            outcome.new_session = session.is_new
+            return outcome
+        except ZygoteLost:
+            if run.outcome.calls:
+                raise
+        finally:
+            (_sessions.give_back if lives else _sessions.end)(session)
+    raise ZygoteLost
+
+
+async def _take(code: str, profile: Profile, layers: frozenset[Layer]) -> Child:
+    for _ in range(_TRIES):
+        try:
+            zygote = await asyncio.wrap_future(zygotes().get(layers))
+        except (OSError, NoZygote) as error:
+            raise ZygoteLost(f"it cannot be started: {error}") from None
+        try:
+            return zygote.take(profile.rlimits(), profile.seconds, zones="zoneinfo" in code)
+        except ZygoteLost:
+            continue
+    raise ZygoteLost
+
+
+# --- Sessions: processes that keep their state from one call to the next ----------------------------------
+
+
+class Session:
+    def __init__(self, child: Child) -> None:
+        self.child = child
+        self.is_new = True
+        self.is_busy = True
+        self.used = time.monotonic()
+
+
+class Sessions:
+    """By name. At most so many live; the one that has rested longest makes room, and a long rest ends it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._live: dict[str, Session] = {}
+
+    async def take(self, name: str, start: Callable[[], Awaitable[Child]]) -> Session:
+        """The session of that name, for one call alone; whoever comes meanwhile waits."""
+        while (session := self._lookup(name)) is None or session.is_busy:
+            if session is None:
+                made = Session(await start())
+                if self._enter(name, made):
+                    return made
+                made.child.end()  # another call was faster
+            # A lock of an event loop would tie the session to that loop; calls come from many.
+            await asyncio.sleep(_LOOK_SECONDS)
+        session.is_new = False
+        session.is_busy = True
+        return session
+
+    def _lookup(self, name: str) -> Session | None:
+        """The live session of that name, if there is one."""
+        with self._lock:
+            session = self._live.get(name)
+        if session is None or session.is_busy or session.child.is_alive():
+            return session
+        self.end(session)  # it had rested too long, or the zygote is gone
+        return None
+
+    def _enter(self, name: str, made: Session) -> bool:
+        with self._lock:
+            if name in self._live:
+                return False
+            self._live[name] = made
+            resting = sorted((live.used, name) for name, live in self._live.items() if not live.is_busy)
+            surplus = max(0, len(self._live) - MOST_SESSIONS)
+            gone = [self._live.pop(name) for _, name in resting[:surplus]]
+        for session in gone:
+            session.child.end()
+        return True
+
+    def give_back(self, session: Session) -> None:
+        """Its process rests until the next call, or until it has rested too long."""
+        session.child.arm(IDLE_SECONDS)
+        session.used = time.monotonic()
+        session.is_busy = False
+
+    def end(self, session: Session) -> None:
+        with self._lock:
+            for name in [name for name, live in self._live.items() if live is session]:
+                del self._live[name]
+        session.child.end()
+
+    def forget(self) -> None:
+        """Lets go of all without ending any: for a forked copy of the host, whose they are not."""
+        self._lock = threading.Lock()
+        self._live = {}
+
+    def close(self) -> None:
+        for session in list(self._live.values()):
+            self.end(session)
+
+
+_sessions = Sessions()
+
+
+def end_sessions() -> None:
+    _sessions.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_sessions.forget)  # they are the parent's
+
+
+# --- Levels -----------------------------------------------------------------------------------------------
+
+PythonLevelName = Literal["full", "seccomp+landlock", "seccomp", "interpreter", "disabled"]
+
+_REMEDIES = {
+    "seccomp": "install libseccomp (Debian: libseccomp2, Fedora: libseccomp) and the package pyseccomp",
+    "landlock": "needs Linux 5.13 or newer with landlock among the modules of the kernel parameter lsm=",
+    "namespaces": "needs root, or user namespaces for ordinary users (user.max_user_namespaces above 0, "
+    "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0)",
+    "uid": "needs root, which becomes nobody before any code runs",
+    "rlimits": "needs a Unix kernel",
+}
+
+_SELF_TEST = """
+import _socket, mmap, os, posix
+
+def is_refused(act):
+    try:
+        act()
+    except (PermissionError, MemoryError):
+        return True
+    except OSError:
+        pass
+    return False
+
+def leaves():
+    if posix.fork() == 0:
+        os._exit(0)
+
+{name: is_refused(act) for name, act in {
+    "open": lambda: posix.open("/", 0),
+    "stat": lambda: posix.stat("/"),
+    "list": lambda: posix.listdir("/"),
+    "internet": lambda: _socket.socket(_socket.AF_INET),
+    "local sockets": lambda: _socket.socket(_socket.AF_UNIX),
+    "fork": leaves,
+    "execute": lambda: posix.execv("/missing", ["missing"]),
+    "signal": lambda: posix.kill(posix.getppid(), 0),
+    "machine code": lambda: mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC),
+    "memory": lambda: bytearray(1 << 40),
+}.items()}
+"""
+_TEST_PROFILE = Profile(seconds=10.0, memory_bytes=PYTHON_PROFILE.memory_bytes)
+
+
+class PythonLevel(msgspec.Struct, frozen=True, kw_only=True):
+    """How model-written Python is confined here."""
+
+    name: PythonLevelName
+    layers: frozenset[str] = frozenset()
+    missing: Mapping[str, str] = {}
+    """The layers that are not in force, with the reason and what they would need."""
+    reason: str = ""
+    """Why it is not a better one: what the self-test found."""
+
+    @property
+    def is_confined(self) -> bool:
+        return self.name in ("full", "seccomp+landlock", "seccomp")
+
+
+_found: PythonLevel | None = None
+
+
+async def python_level() -> PythonLevel:
+    """The level in force, from a self-test at first use."""
+    global _found  # noqa: PLW0603 - found once, and the same for the whole process
+    if _found is None or _found.name == "disabled":
+        _found = await try_level()
+    return _found
+
+
+def python_level_now() -> PythonLevel:
+    """The same for callers without a running loop, such as `strands doctor`."""
+    return asyncio.run(python_level())
+
+
+async def try_level(wanted: frozenset[Layer] = ALL_LAYERS) -> PythonLevel:
+    """Starts a confined process and has it try what it must not be able to do."""
+    if sys.platform != "linux":
+        return _without_kernel(f"{sys.platform} has no seccomp", {"seccomp": "needs Linux"})
+    try:
+        outcome, zygote = await run_once(_SELF_TEST, _TEST_PROFILE, wanted, parks=False)
+    except SeccompMissing as error:
+        return _without_kernel(str(error), {"seccomp": f"{error}: {_REMEDIES['seccomp']}"})
+    except ZygoteLost as error:
+        return _without_kernel(f"no process could be started: {error or 'it ended at once'}", {})
+    missing = {name: f"{why}; {_REMEDIES[name]}" for name, why in zygote.missing.items() if _matters(name)}
+    if outcome.error is not None or not isinstance(outcome.value, dict):
+        return _without_kernel(f"the self-test failed: {outcome.error}", missing)
+    holes = [name for name, is_refused in outcome.value.items() if not is_refused]
+    if holes:
+        return _without_kernel(f"the self-test broke out: {', '.join(holes)}", missing)
+    return PythonLevel(name=_name_of(zygote.layers), layers=zygote.layers, missing=missing)
+
+
+def _matters(layer: str) -> bool:
+    """An ordinary user has nobody to become: that layer is missing to root only."""
+    return layer != "uid" or os.geteuid() == 0
+
+
+def _name_of(layers: frozenset[str]) -> PythonLevelName:
+    if {"seccomp", "landlock", "namespaces"} <= layers:
+        return "full"
+    return "seccomp+landlock" if "landlock" in layers else "seccomp"
+
+
+def _without_kernel(reason: str, missing: Mapping[str, str]) -> PythonLevel:
+    if find_spec("pydantic_monty") is not None:
+        return PythonLevel(name="interpreter", reason=reason, missing=missing)
+    return PythonLevel(name="disabled", reason=reason, missing=missing)
