@@ -1,10 +1,18 @@
 """Parse JSON and pick a value out of it."""
 
-from typing import Any
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
-from strands_cli.errors import ToolFailed
+from strands_cli.documents.problems import describe, pointer, shorten
+from strands_cli.errors import ToolFailed, closest
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
+from strands_cli.toolkit.workspace import Workspace, refusal
 
 TOOL_SPEC = {
     "name": "parse_json",
@@ -45,9 +53,6 @@ TOOL_SPEC = {
 def parse_json(
     text: str | None = None, path: str | None = None, query: str = "", *, context: ToolContext
 ) -> Any:
-    from strands_cli.tools.data_tools._documents import file_text, parse, refuse_deep
-    from strands_cli.tools.data_tools._queries import select
-
     if (text is None) == (path is None):
         raise ToolFailed(
             f"Give text or path: {'neither was' if path is None else 'both were'} given",
@@ -55,9 +60,9 @@ def parse_json(
             hint="text is the JSON itself, path the name of a file that holds it.",
         )
     source = "The text" if path is None else path
-    document = parse(text if text is not None else file_text(context.workspace, source), source)
-    value = select(document, query)
-    refuse_deep(value)
+    document = _parse(text if text is not None else _file_text(context.workspace, source), source)
+    value = _select(document, query)
+    _refuse_deep(value)
     return _as_answer(value)
 
 
@@ -68,3 +73,247 @@ def _as_answer(value: Any) -> Any:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return value
+
+
+# --- JSON texts: read strictly, and with the place of what is wrong ---------------------------------------
+
+_MOST_BYTES = 50_000_000
+_MOST_LEVELS = 200
+"""Of nesting; what is deeper cannot be passed on by everything that reads a result."""
+
+# Strings are matched so that what looks like a number in them is passed over.
+_NUMBER = re.compile(r'"(?:[^"\\]++|\\.)*+"|(NaN|-?Infinity|-?[0-9][0-9.eE+-]*)', re.DOTALL)
+_FORM = "JSON has double quotes around names and texts, no comma before a closing bracket, and no comments."
+
+
+def _file_text(workspace: Workspace, path: str) -> str:
+    with workspace.open(path) as stream:
+        if os.fstat(stream.fileno()).st_size > _MOST_BYTES:
+            raise _too_large(path)
+        try:
+            data = stream.read(_MOST_BYTES)
+        except OSError as error:
+            raise refusal(error, path, "read") from None
+    try:
+        return data.decode(json.detect_encoding(data))
+    except UnicodeDecodeError as error:
+        raise ToolFailed(
+            f"{path} is not JSON: its byte {error.start + 1} is not {error.encoding} text",
+            hint="JSON files are encoded as UTF-8.",
+        ) from None
+
+
+def _parse(text: str, source: str) -> Any:
+    """The value of a JSON text; ToolFailed with line and column where it is not JSON."""
+    if len(text) > _MOST_BYTES:
+        raise _too_large(source)
+    text = text.removeprefix("\ufeff")
+    if not text.strip():
+        raise ToolFailed(f"{source} is empty, which is not JSON", hint="The shortest JSON is {} or null.")
+    try:
+        value = json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
+    except json.JSONDecodeError as error:
+        raise _malformed(source, error) from None
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError:
+        raise _unusable_number(source, text) from None
+    _refuse_half_characters(value, text, source)
+    return value
+
+
+def _malformed(source: str, error: json.JSONDecodeError) -> ToolFailed:
+    near = shorten(error.doc[error.pos : error.pos + 30].split("\n")[0])
+    place = f"{error.msg.removesuffix(' at')} at line {error.lineno}, column {error.colno}"
+    hint = _FORM
+    if error.msg == "Extra data":
+        hint = "It holds more than one value; separate values belong in an array, or in calls of their own."
+    return ToolFailed(f"{source} is not JSON: {place}{f', near {near!r}' if near else ''}", hint=hint)
+
+
+def _refuse_number(token: str) -> NoReturn:
+    raise ValueError(token)
+
+
+def _finite(token: str) -> float:
+    number = float(token)
+    if not math.isfinite(number):
+        _refuse_number(token)
+    return number
+
+
+def _unusable_number(source: str, text: str) -> ToolFailed:
+    """NaN, Infinity, and numbers beyond what Python holds; the parser does not tell where they stand."""
+    number = next(match for match in _NUMBER.finditer(text) if match[1] and _is_unusable(match[1]))
+    start = number.start(1)
+    line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
+    return ToolFailed(
+        f"{source} is not usable JSON: the number {shorten(number[1], 30)} at line {line}, column {column}",
+        hint="JSON has no NaN or Infinity; write null, or the number as a text.",
+    )
+
+
+def _is_unusable(token: str) -> bool:
+    if token.lstrip("-").isdigit():
+        return len(token.lstrip("-")) > sys.get_int_max_str_digits() > 0
+    return not math.isfinite(float(token))
+
+
+def _refuse_half_characters(value: Any, text: str, source: str) -> None:
+    """A lone half of a surrogate pair can be written in JSON, but there is no text with one."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise ToolFailed(
+            f"{source} cannot be used: {half} is half of a character", hint="Such halves come in pairs."
+        ) from None
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _refuse_deep(value: Any) -> None:
+    level = [value]
+    for _ in range(_MOST_LEVELS + 1):
+        containers = [item for item in level if isinstance(item, dict | list)]
+        if not containers:
+            return
+        level = [
+            inner for item in containers for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+    raise _too_deep()
+
+
+def _too_deep() -> ToolFailed:
+    return ToolFailed(
+        f"The JSON is nested more than {_MOST_LEVELS} levels deep",
+        hint="Pick a part of it with query, or flatten it.",
+    )
+
+
+def _too_large(source: str) -> ToolFailed:
+    return ToolFailed(
+        f"{source} is larger than {_MOST_BYTES:,} bytes",
+        hint="Split it, or pick what you need with file_search.",
+    )
+
+
+# --- Queries: a JSON pointer (`/users/0/name`), or a path with dots and brackets (`users[*].name`) --------
+
+_Found = tuple[tuple[str | int, ...], Any]
+"""Where a value stands in the document, and the value."""
+
+_EVERY = None
+_PART = re.compile(
+    r"\[\s*(?:(?P<index>-?[0-9]{1,18}|\*)|'(?P<single>[^']*)'|\"(?P<double>[^\"]*)\")\s*\]"
+    r"|(?:^|\.)(?P<name>[^.\[\]]+)"
+)
+_INDEX = re.compile(r"-?[0-9]{1,18}")
+_SHOWN_KEYS = 20
+
+
+def _select(document: Any, query: str) -> Any:
+    """What the query names: one value, or with wildcards the list of all that there are."""
+    found: list[_Found] = [((), document)]
+    is_many = False
+    for step in _pointer_steps(query) if query.startswith("/") else _path_steps(query):
+        if step is _EVERY:
+            found = [inner for outer in found for inner in _children(outer)]
+            is_many = True
+        elif is_many:
+            found = _those_with(step, found)
+        else:
+            found = [_child(found[0], step)]
+    return [value for _, value in found] if is_many else found[0][1]
+
+
+def _pointer_steps(query: str) -> Iterator[str | None]:
+    for part in query[1:].split("/"):
+        yield part.replace("~1", "/").replace("~0", "~")
+
+
+def _path_steps(query: str) -> Iterator[str | None]:
+    position = 1 if re.match(r"\$(?=[.\[]|$)", query) else 0
+    while position < len(query):
+        match = _PART.match(query, position)
+        if match is None or match.lastgroup is None:
+            rest = shorten(query[position:], 20)
+            raise ToolFailed(
+                f"The query cannot be read from {rest!r} at position {position + 1} on",
+                hint="Write it like users[0].name, users[*].name or users[0]['first name'].",
+            )
+        yield _EVERY if match[match.lastgroup] == "*" else match[match.lastgroup]
+        position = match.end()
+
+
+def _children(outer: _Found) -> list[_Found]:
+    path, value = outer
+    if isinstance(value, dict):
+        return [((*path, key), inner) for key, inner in value.items()]
+    if isinstance(value, list):
+        return [((*path, index), inner) for index, inner in enumerate(value)]
+    raise ToolFailed(f"{_place(path)} is {_what(value)}, which contains nothing", code="not_found")
+
+
+def _those_with(step: str, found: list[_Found]) -> list[_Found]:
+    """The step's value of each that has one: the items of real arrays are not all alike."""
+    kept, failure = [], None
+    for outer in found:
+        try:
+            kept.append(_child(outer, step))
+        except ToolFailed as failed:
+            failure = failure or failed
+    if failure and not kept:
+        raise failure
+    return kept
+
+
+def _child(outer: _Found, step: str) -> _Found:
+    path, value = outer
+    if isinstance(value, dict):
+        if step in value:
+            return (*path, step), value[step]
+        raise _no_key(path, value, step)
+    if not isinstance(value, list):
+        raise ToolFailed(
+            f"{_place(path)} is {_what(value)}, so there is no {shorten(step)!r} in it", code="not_found"
+        )
+    count = len(value)
+    if not _INDEX.fullmatch(step):
+        raise ToolFailed(
+            f"{_place(path)} is {_what(value)}, so it has no key {shorten(step)!r}",
+            code="not_found",
+            hint="Take one item by its index, such as [0], or all of them with [*].",
+        )
+    if not -count <= int(step) < count:
+        raise ToolFailed(
+            f"{_place(path)} has no item {step}: it is {_what(value)}",
+            code="not_found",
+            hint=f"The indexes are 0 to {count - 1}." if count else "",
+        )
+    return (*path, int(step) % count), value[int(step)]
+
+
+def _no_key(path: tuple[str | int, ...], value: dict[str, Any], step: str) -> ToolFailed:
+    keys = ", ".join(shorten(key) for key in list(value)[:_SHOWN_KEYS])
+    more = f" and {len(value) - _SHOWN_KEYS} more" if len(value) > _SHOWN_KEYS else ""
+    match = closest(step, value)
+    return ToolFailed(
+        f"{_place(path)} has no key {shorten(step)!r}",
+        code="not_found",
+        hint=(f"Did you mean {match!r}? " if match else "")
+        + (f"Its keys are {keys}{more}." if keys else "It has no keys."),
+    )
+
+
+def _what(value: Any) -> str:
+    described = describe(value)
+    if described in ("null", "true", "false"):
+        return described
+    return f"an {described}" if described[0] in "aio" else f"a {described}"
+
+
+def _place(path: tuple[str | int, ...]) -> str:
+    return pointer(path) or "The document"
