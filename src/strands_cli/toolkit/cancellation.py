@@ -74,8 +74,11 @@ class Cancellation:
             except RuntimeError:
                 pass  # the loop has been closed meanwhile: nobody is left to be called
 
-        with self.on_set(call):
+        self.add_callback(call)  # rather than a second block: each call of a tool comes by here
+        try:
             yield
+        finally:
+            self.remove_callback(call)
 
     def add_callback(self, callback: Callable[[], object]) -> None:
         """For what outlives a block: `callback` stays until it is called or removed. See `on_set`."""
