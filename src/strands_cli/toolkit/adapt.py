@@ -1,4 +1,4 @@
-"""From a function and its spec to something that can be invoked. What does not fit is said here."""
+"""From a function and its spec to something that can be invoked. What does not fit is refused here."""
 
 import inspect
 from collections.abc import Callable
@@ -126,8 +126,8 @@ def _inner(function: Function) -> Function:
 
 def context_name(function: Function, context: bool | str = False) -> str | None:
     """The parameter that the platform fills, if there is one."""
-    wanted = context if isinstance(context, str) else "tool_context" if context else None
-    names = [item.name for item in _parameters(function) if is_context(item) or item.name == wanted]
+    named = context if isinstance(context, str) else "tool_context" if context else None
+    names = [item.name for item in _parameters(function) if is_context(item) or item.name == named]
     return names[0] if names else None
 
 

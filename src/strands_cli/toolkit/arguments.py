@@ -1,4 +1,4 @@
-"""From what a caller sent to the arguments of a body: parsed, mended where nothing is lost, completed."""
+"""From what a caller sent to the arguments of a body: parsed, repaired where nothing is lost, completed."""
 
 import json
 import re

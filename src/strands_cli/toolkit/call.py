@@ -18,8 +18,9 @@ from strands_cli.toolkit.context import (
     InterruptRequested,
     Permit,
     ToolContext,
+    call_context_of,
     inner_cancel_of,
-    inside_of,
+    tool_of,
 )
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.outcome import run_inline, value_of
@@ -147,9 +148,9 @@ async def _run(tool: Tool, call: ToolUse, arguments: dict[str, Any], context: Ca
     raise AssertionError("the last attempt returns or raises")
 
 
-def _call_other(context: ToolContext, other: Tool, arguments: dict[str, Any]) -> Any:
+def _call_other(context: ToolContext, other: Tool, arguments: dict[str, Any], count: int) -> Any:
     """A body's call of another tool, one level deeper: its value, or a coroutine of it for an async body."""
-    caller, _, count = inside_of(context)
+    caller = tool_of(context)
     call: ToolUse = {"toolUseId": f"{caller.id}/{other.id}", "name": other.id, "input": arguments}
     inner = deeper(context, str(count))
 
@@ -165,13 +166,13 @@ def _call_other(context: ToolContext, other: Tool, arguments: dict[str, Any]) ->
 
 def deeper(context: ToolContext, step: str = "") -> CallContext:
     """What a call inside a call is given: its own limits and key, and no cap: only the whole is capped."""
-    caller, given, _ = inside_of(context)
-    if given.depth >= DEEPEST_CALL:
+    outer = call_context_of(context)
+    if outer.depth >= DEEPEST_CALL:
         raise ToolFailed(
-            f"{caller.id} is already {DEEPEST_CALL} calls deep", hint="A tool may not call itself."
+            f"{tool_of(context).id} is already {DEEPEST_CALL} calls deep", hint="A tool may not call itself."
         )
-    key = f"{given.key}/{step}" if given.key and step else given.key
+    key = f"{outer.key}/{step}" if outer.key and step else outer.key
     cancel = inner_cancel_of(context)
     return msgspec.structs.replace(
-        given, depth=given.depth + 1, timeout=None, max_output=0, key=key, cancel=cancel
+        outer, depth=outer.depth + 1, timeout=None, max_output=0, key=key, cancel=cancel
     )

@@ -36,7 +36,7 @@ Step = Tool | Callable[[Any], Any]
 Body = Callable[[dict[str, Any], ToolContext], Coroutine[Any, Any, Any]]
 
 _BETWEEN_STEPS_SECONDS = 1.0
-"""Added to what the steps may take, so that a step's own limit is heard of before the composition's."""
+"""Added to what the steps may take, so that a step's own limit ends it before the composition's does."""
 _ENDS_A_FALLBACK = frozenset({"cancelled", "denied", "consent_required", "blocked"})
 """Failures after which trying something else would be against somebody's will."""
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Permit = Callable[["Tool", dict[str, Any]], Awaitable[None]]
 """Returns when the call may go on; raises ToolFailed (`denied`, `consent_required`) when it may not."""
 
-CallOther = Callable[["ToolContext", "Tool", dict[str, Any]], Any]
-"""How a body's call of another tool is made: `call.py` gives it, so that this module need not know it."""
+CallOther = Callable[["ToolContext", "Tool", dict[str, Any], int], Any]
+"""How a body makes its n-th call of another tool; `call.py` gives it, which this module need not know."""
 
 
 class AgentView(Protocol):
@@ -78,18 +78,18 @@ class ToolContext:
     """What a tool's body may know of its call. A parameter with this annotation is filled by the platform."""
 
     # What the platform itself asks of a context are functions below, so that authors do not see them here.
-    __slots__ = ("_abandoned", "_call", "_calls", "_given", "_inner_cancel", "_tool", "tool_use")
+    __slots__ = ("_abandoned", "_call", "_calls", "_inner_cancel", "_outer", "_tool", "tool_use")
 
     def __init__(
         self,
         tool: "Tool",
         tool_use: ToolUse,
-        given: CallContext = NOTHING_GIVEN,
+        outer: CallContext = NOTHING_GIVEN,
         call: CallOther | None = None,
     ) -> None:
         self.tool_use = tool_use
         self._tool = tool
-        self._given = given
+        self._outer = outer
         self._call = call
         self._calls = 0
         self._abandoned = False
@@ -98,49 +98,49 @@ class ToolContext:
     @property
     def workspace(self) -> Workspace:
         """The directories that this call may touch."""
-        return self._given.workspace or Workspace(settings_of(self).workspace, current_directory())
+        return self._outer.workspace or Workspace(settings_of(self).workspace, current_directory())
 
     @property
     def invocation_state(self) -> Mapping[str, Any]:
         """What the caller of the agent passed along."""
-        return self._given.invocation_state
+        return self._outer.invocation_state
 
     @property
     def agent(self) -> AgentView:
         """The name and the state of the agent that makes the call."""
-        if self._given.agent is None:
+        if self._outer.agent is None:
             raise ToolFailed(f"{self._tool.id} needs an agent, and this call comes from none")
-        return self._given.agent
+        return self._outer.agent
 
     @property
     def key(self) -> str:
         """The same for each repetition of the same call: what was done under it need not be done again."""
-        return self._given.key
+        return self._outer.key
 
     @property
     def cancelled(self) -> bool:
         """Whether nobody waits for the answer any more. A body that works long looks at it now and then."""
-        return self._abandoned or (self._given.cancel is not None and self._given.cancel.is_set())
+        return self._abandoned or (self._outer.cancel is not None and self._outer.cancel.is_set())
 
     def progress(self, data: Any) -> None:
         """Tells whoever watches how far the body has come."""
-        if self._given.emit is not None:
-            self._given.emit(ToolProgress(self._tool.id, self.tool_use.get("toolUseId", ""), data))
+        if self._outer.emit is not None:
+            self._outer.emit(ToolProgress(self._tool.id, self.tool_use.get("toolUseId", ""), data))
 
     def call(self, reference: str, **arguments: Any) -> Any:
         """Another tool's value, called like any other; awaitable in an async body. ToolFailed if it fails."""
-        if self._call is None or self._given.resolve is None:
+        if self._call is None or self._outer.resolve is None:
             raise ToolFailed(f"{self._tool.id} calls other tools, and there are none to call here")
         self._calls += 1
-        return self._call(self, self._given.resolve(reference), arguments)
+        return self._call(self, self._outer.resolve(reference), arguments, self._calls)
 
     def interrupt(self, name: str, reason: Any = None) -> Any:
         """A human's answer; awaitable in an async body. The call ends here until there is one."""
-        if self._given.interrupt is None:
+        if self._outer.interrupt is None:
             raise ToolFailed(
                 f"{self._tool.id} asks a human ({name}), and nobody can be asked here", code="denied"
             )
-        answer = self._given.interrupt(name, reason)
+        answer = self._outer.interrupt(name, reason)
         return _awaitable(answer) if self._tool.is_async else answer
 
 
@@ -151,26 +151,30 @@ async def _awaitable(value: Any) -> Any:
 # --- for the platform, not for bodies ---------------------------------------------------------------------
 
 
-def inside_of(context: ToolContext) -> tuple["Tool", CallContext, int]:
-    """Whose call it is, what it was given, how many calls it has made."""
-    return context._tool, context._given, context._calls
+def tool_of(context: ToolContext) -> "Tool":
+    return context._tool
+
+
+def call_context_of(context: ToolContext) -> CallContext:
+    """All that the outside gave to the call, of which a body sees only a part."""
+    return context._outer
 
 
 def settings_of(context: ToolContext) -> Settings:
-    return context._given.settings or load_settings()
+    return context._outer.settings or load_settings()
 
 
 def engine_state_of(context: ToolContext) -> dict[str, Any]:
     """The invocation state as the SDK's agent passes it, for tools that were written for the SDK."""
-    return {**context._given.invocation_state, **context._given.engine_state}
+    return {**context._outer.invocation_state, **context._outer.engine_state}
 
 
 def time_limit(context: ToolContext) -> float:
     """The seconds that a call may take: its caller's, else the tool's where the settings don't lower them."""
-    tool, given = context._tool, context._given
-    if given.timeout is not None:
-        return given.timeout
-    bound = given.settings.timeout if given.settings else None
+    tool, outer = context._tool, context._outer
+    if outer.timeout is not None:
+        return outer.timeout
+    bound = outer.settings.timeout if outer.settings else None
     return min(tool.timeout, bound) if bound else tool.timeout
 
 
@@ -178,8 +182,8 @@ def abandon(context: ToolContext) -> None:
     """Says that nobody waits for the body any more, to it and to the calls that it makes."""
     context._abandoned = True
     if context._inner_cancel is not None:
-        if context._given.cancel is not None:
-            context._given.cancel.remove_callback(context._inner_cancel.set)
+        if context._outer.cancel is not None:
+            context._outer.cancel.remove_callback(context._inner_cancel.set)
         context._inner_cancel.set()
 
 
@@ -187,6 +191,6 @@ def inner_cancel_of(context: ToolContext) -> Cancellation:
     """What cancels the calls that a body makes: the end of its own call, or whatever cancels that."""
     if context._inner_cancel is None:
         context._inner_cancel = Cancellation()
-        if context._given.cancel is not None:
-            context._given.cancel.add_callback(context._inner_cancel.set)
+        if context._outer.cancel is not None:
+            context._outer.cancel.add_callback(context._inner_cancel.set)
     return context._inner_cancel

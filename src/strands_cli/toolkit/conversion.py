@@ -1,4 +1,4 @@
-"""From validated JSON to the objects that a body declared, by msgspec; and what is said where that fails."""
+"""From validated JSON to the objects that a body declared, by msgspec; and the refusal where that fails."""
 
 import re
 from collections.abc import Callable, Iterable

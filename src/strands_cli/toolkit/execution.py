@@ -11,7 +11,7 @@ from typing import Any
 
 from strands_cli.errors import ToolFailed
 from strands_cli.settings import DEFAULT_THREADS
-from strands_cli.toolkit.context import CallContext, ToolContext, abandon, inside_of, time_limit
+from strands_cli.toolkit.context import ToolContext, abandon, call_context_of, time_limit, tool_of
 from strands_cli.toolkit.outcome import Raised, run_inline, value_of
 
 MOST_ABANDONED = 100
@@ -30,7 +30,7 @@ async def run_body(arguments: dict[str, Any], context: ToolContext) -> Any:
 
     The answer comes at the deadline even if the body swallows its cancellation: it is left to itself then.
     """
-    tool, given, _ = inside_of(context)
+    tool, cancel = tool_of(context), call_context_of(context).cancel
     seconds = time_limit(context)
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Any] = loop.create_future()
@@ -43,7 +43,7 @@ async def run_body(arguments: dict[str, Any], context: ToolContext) -> Any:
     leave = start(arguments, context, settle)
     timer = loop.call_later(seconds, settle, _EXPIRED)
     try:
-        with given.cancel.on_set_in_loop(settle, _CANCELLED) if given.cancel else nullcontext():
+        with cancel.on_set_in_loop(settle, _CANCELLED) if cancel else nullcontext():
             outcome = await answer
     finally:
         timer.cancel()
@@ -66,18 +66,16 @@ def _in_task(arguments: dict[str, Any], context: ToolContext, settle: Settle) ->
 
 async def _guarded(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> None:
     """Settles from inside the task: a callback on its end would cost a round of the loop more."""
-    tool, _, _ = inside_of(context)
     try:
-        outcome = await tool.invoke(arguments, context)
+        outcome = await tool_of(context).invoke(arguments, context)
     except BaseException as error:  # noqa: BLE001 - as in run_inline; a cancellation here is the deadline's
         outcome = Raised(error)
     settle(outcome)
 
 
 def _in_thread(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
-    tool, given, _ = inside_of(context)
     variables = copy_context()
-    return _submit(lambda: variables.run(run_inline, tool, arguments, context), given, settle)
+    return _submit(lambda: variables.run(run_inline, tool_of(context), arguments, context), context, settle)
 
 
 def _in_process(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
@@ -85,7 +83,7 @@ def _in_process(arguments: dict[str, Any], context: ToolContext, settle: Settle)
     from strands_cli.toolkit.isolation import IsolatedBody
 
     body = IsolatedBody(arguments, context)
-    leave_thread = _submit(body.outcome, inside_of(context)[1], settle)
+    leave_thread = _submit(body.outcome, context, settle)
 
     def leave() -> None:
         body.kill()
@@ -94,8 +92,9 @@ def _in_process(arguments: dict[str, Any], context: ToolContext, settle: Settle)
     return leave
 
 
-def _submit(body: Callable[[], Any], given: CallContext, settle: Settle) -> Leave:
+def _submit(body: Callable[[], Any], context: ToolContext, settle: Settle) -> Leave:
     loop = asyncio.get_running_loop()
+    outer = call_context_of(context)
 
     def deliver(outcome: Any) -> None:
         try:
@@ -104,8 +103,8 @@ def _submit(body: Callable[[], Any], given: CallContext, settle: Settle) -> Leav
             pass  # the loop is closed: the call was abandoned and its program has gone on
 
     job = Job(body, deliver)
-    pool = daemon_pool(given.settings.threads if given.settings else DEFAULT_THREADS)
-    pool.submit(job, extra=given.depth > 0)
+    pool = daemon_pool(outer.settings.threads if outer.settings else DEFAULT_THREADS)
+    pool.submit(job, extra=outer.depth > 0)
     return partial(pool.abandon, job)
 
 
@@ -175,7 +174,7 @@ class DaemonPool:
                 raise ToolFailed(
                     f"{self._abandoned} earlier calls outlived their limits and still hold their threads",
                     code="overloaded",
-                    hint="Mend the tools that hang (the log names them), or restart the program.",
+                    hint="Repair the tools that hang (the log names them), or restart the program.",
                 )
             self._extra += extra
             self._under_way += 1

@@ -19,7 +19,7 @@ import msgspec
 
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.sandbox.tree import end_marked_tree
-from strands_cli.toolkit.context import ToolContext, inside_of
+from strands_cli.toolkit.context import ToolContext, tool_of
 from strands_cli.toolkit.outcome import Raised
 
 _LENGTH_BYTES = 4
@@ -41,7 +41,7 @@ class FunctionPlace(msgspec.Struct, frozen=True):
 
 
 class IsolatedCall(msgspec.Struct, frozen=True):
-    """What the child is told."""
+    """What the child reads: one call of one function."""
 
     place: FunctionPlace
     call: str
@@ -105,8 +105,8 @@ class IsolatedBody:
                 self._context.progress(frame["progress"])
         status = self._process.wait()
         how = f"signal {_signal_name(-status)}" if status < 0 else f"exit status {status}"
-        tool, _, _ = inside_of(self._context)
-        raise ToolFailed(f"Execution failed: the process of {tool.id} ended with {how}", code="crashed")
+        name = tool_of(self._context).id
+        raise ToolFailed(f"Execution failed: the process of {name} ended with {how}", code="crashed")
 
     def kill(self) -> None:
         if self._process is not None:
@@ -118,17 +118,16 @@ def _signal_name(number: int) -> str:
 
 
 def _request(arguments: dict[str, Any], context: ToolContext) -> IsolatedCall:
-    tool, given, _ = inside_of(context)
-    assert tool.place is not None
-    workspace = context.workspace
+    place, workspace = tool_of(context).place, context.workspace
+    assert place is not None
     return IsolatedCall(
-        place=msgspec.convert(tool.place, FunctionPlace),
+        place=msgspec.convert(place, FunctionPlace),
         call=json.dumps({**context.tool_use, "input": arguments}),
         sys_path=[entry for entry in sys.path if entry],
         workspace=[str(root) for root in workspace.roots],
         base=str(workspace.base),
-        invocation_state=_only_json(given.invocation_state),
-        key=given.key,
+        invocation_state=_only_json(context.invocation_state),
+        key=context.key,
     )
 
 

@@ -40,20 +40,20 @@ def main() -> None:
     request = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=IsolatedCall)
     sys.path[:] = [*request.sys_path, *(entry for entry in sys.path if entry not in request.sys_path)]
     workspace = Workspace(tuple(Path(root) for root in request.workspace), Path(request.base))
-    given = CallContext(
+    outer = CallContext(
         emit=listen, workspace=workspace, invocation_state=request.invocation_state, key=request.key
     )
-    answer = _answer(request, given)
+    answer = _answer(request, outer)
     with suppress(AttributeError, OSError, ValueError):  # whatever the body has made of it
         sys.stdout.flush()  # the host ends this process as soon as it has the answer
     send(answer)
 
 
-def _answer(request: IsolatedCall, given: CallContext) -> dict[str, Any]:
+def _answer(request: IsolatedCall, outer: CallContext) -> dict[str, Any]:
     try:
         tool = _find(request.place)
         call = json.loads(request.call)
-        value = value_of(run_inline(tool, call["input"], ToolContext(tool, call, given)), tool)
+        value = value_of(run_inline(tool, call["input"], ToolContext(tool, call, outer)), tool)
         if tool.is_async:
             import asyncio
 
@@ -81,7 +81,7 @@ def _portable(value: object) -> dict[str, Any]:
 
 
 def _plain(data: object) -> Any:
-    """Progress as far as it can be told: what has no JSON form is told as text."""
+    """Progress as JSON; what has no JSON form becomes text."""
     try:
         plain = plain_json(data)
         msgspec.msgpack.encode(plain)

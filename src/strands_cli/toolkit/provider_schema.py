@@ -100,9 +100,9 @@ class _Plain:
 
     def _name(self, reference: str) -> str:
         if reference not in self._kept:
-            wished = reference.rpartition("/")[2].strip("#") or "root"
-            is_taken = wished in self._kept.values()
-            self._kept[reference] = f"{wished}_{len(self._kept)}" if is_taken else wished
+            label = reference.rpartition("/")[2].strip("#") or "root"
+            is_taken = label in self._kept.values()
+            self._kept[reference] = f"{label}_{len(self._kept)}" if is_taken else label
         return self._kept[reference]
 
     def _rewritten(self, schema: Schema, above: tuple[str, ...]) -> Schema:
@@ -172,7 +172,7 @@ def _parts(schemas: Any) -> Iterator[Schema]:
 
 
 def _both(one: Schema, other: Schema) -> Schema:
-    """What has to fit two schemas, said once."""
+    """What has to fit two schemas, as one."""
     made = {**other, **one}
     made["properties"] = _merged(one, other, lambda first, second: {"allOf": [first, second]})
     made["required"] = list(dict.fromkeys([*one.get("required", []), *other.get("required", [])]))
@@ -224,5 +224,5 @@ def _choice(branches: list[Schema]) -> str:
 
 
 def _with_note(schema: Schema, note: str) -> Schema:
-    said = " ".join(text for text in (schema.get("description"), note) if text)
-    return {**schema, "description": said} if said else schema
+    text = " ".join(part for part in (schema.get("description"), note) if part)
+    return {**schema, "description": text} if text else schema

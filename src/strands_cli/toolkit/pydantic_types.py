@@ -24,14 +24,14 @@ _OWN_WORDS = ("Value error, ", "Assertion failed, ")
 
 
 class PydanticTypes:
-    """Some parameters of a function, read as one TypedDict: all that is wrong with them is told at once."""
+    """Some parameters of a function, read as one TypedDict, so that all problems are reported at once."""
 
     def __init__(self, types: dict[str, Any]) -> None:
         shape = TypedDict("Arguments", types, total=False)  # type: ignore[misc]
         # This holds for the dataclasses within; models have a configuration of their own.
         config = ConfigDict(extra="forbid", val_json_bytes="base64", ser_json_bytes="base64")
         shape.__pydantic_config__ = config  # type: ignore[attr-defined]
-        with _told_plainly():
+        with _refusals():
             self._adapter: TypeAdapter[Any] = TypeAdapter(shape)
             self._schema = _schema_of(self._adapter)
         self._names = tuple(types)
@@ -68,12 +68,12 @@ class PydanticTypes:
 
 def pydantic_output(annotation: Any) -> Schema:
     """The schema of what `values.plain_json` makes of a value with pydantic models in it."""
-    with _told_plainly():
+    with _refusals():
         return _schema_of(TypeAdapter(annotation), output=True)
 
 
 @contextmanager
-def _told_plainly() -> Iterator[None]:
+def _refusals() -> Iterator[None]:
     """What pydantic cannot read, in one sentence and without the address of its manual."""
     try:
         yield

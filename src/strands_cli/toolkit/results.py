@@ -101,7 +101,7 @@ def _shortened(text: str) -> str:
 
 
 def _plain(detail: object) -> Any:
-    """A detail as JSON; what has no JSON form is told as text."""
+    """A detail as JSON; what has no JSON form becomes text."""
     try:
         return msgspec.json.decode(msgspec.json.encode(detail, enc_hook=str))
     except (TypeError, ValueError, RecursionError, OverflowError):

@@ -197,7 +197,7 @@ def _innermost(function: Any) -> Any:
 
 
 def _hints(function: Any) -> tuple[dict[str, Any], dict[str, Exception]]:
-    """The types of the parameters, and why some cannot be told: each is resolved by itself."""
+    """The types of the parameters, and why some have none: each is resolved by itself."""
     enclosed: dict[str, Any] = {}
     names = function.__code__.co_freevars if hasattr(function, "__code__") else ()
     for variable, cell in zip(names, getattr(function, "__closure__", None) or (), strict=False):
@@ -236,7 +236,7 @@ def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
 def _optional(annotation: Any) -> Any:
     if get_origin(annotation) is not Annotated:
         return Union[annotation, None]  # noqa: UP007 - not every annotation knows the operator
-    # What is said of the parameter goes on being said of the whole of it.
+    # A description of the parameter stays one of the whole of it.
     return Annotated[(_optional(annotation.__origin__), *annotation.__metadata__)]
 
 
@@ -345,7 +345,7 @@ def _can_change(default: Any) -> bool:
 
 
 def _supplying(supply: dict[str, Callable[[], Any]], convert: Convert | None) -> Convert | None:
-    """Converts, and gives what was omitted and could not be told in the schema."""
+    """Converts, and adds the omitted defaults that the schema cannot hold."""
     if not supply:
         return convert
 

@@ -87,7 +87,7 @@ def unusable_output(reason: str, problems: list[Problem] | None = None) -> ToolF
     return ToolFailed(
         f"The tool's answer cannot be used: {reason}",
         code="output_invalid",
-        hint="This is a defect of the tool, not of the call: other arguments will not mend it.",
+        hint="This is a defect of the tool, not of the call: other arguments will not help.",
         details=[problem.as_detail() for problem in problems or ()],
     )
 

@@ -88,7 +88,7 @@ class Workspace(msgspec.Struct, frozen=True):
             try:
                 yield place
             except OSError as error:
-                # What stands beside a root is not told.
+                # The names of what stands beside a root are nobody's business.
                 raise refusal(error, path, act, None if place.path in self.roots else place) from None
 
     def _refusal(self, error: OSError | ValueError, path: str, act: str) -> ToolFailed:
