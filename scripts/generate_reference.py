@@ -96,7 +96,7 @@ fewer programs need; those of `strands_cli.runtime` import the agent SDK, the ot
 """
 MODULES = {
     "strands_cli.tools.registry": ("ToolRegistry",),
-    "strands_cli.toolkit.info": ("ToolInfo", "ToolCategory"),
+    "strands_cli.toolkit.info": ("ToolFields", "ToolInfo", "ToolCategory"),
     "strands_cli.tools.base": ("NativeTool",),
     "strands_cli.toolkit.foreign": ("as_tool", "tools_in"),
     "strands_cli.toolkit.contract": ("Tool",),
@@ -298,7 +298,7 @@ def _listed(names: list[str]) -> str:
 
 def native_tools() -> Iterator[str]:
     registry = get_registry()
-    infos = [info for info in registry.list_all() if info.source == "native"]
+    infos = [info for info in registry.list_all() if info.module_path.startswith("strands_cli.tools.")]
     infos.sort(key=lambda info: info.id)
     yield NATIVE_TOOLS
     rows = ((link(info.id), str(info.category), info.family) for info in infos)
@@ -538,6 +538,8 @@ class _Unquoted(ast.NodeTransformer):
     """Annotations that are strings, as they are meant."""
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        if ast.unparse(node.value) == "Annotated" and isinstance(node.slice, ast.Tuple):
+            return self.visit(node.slice.elts[0])  # the rest is for the code
         return node if ast.unparse(node.value) == "Literal" else self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -35,7 +36,7 @@ BROAD_EXCEPTS: dict[str, str] = {
     "toolkit/outcome.py:run_inline": "whatever a body raises is its outcome",
     "toolkit/execution.py:_guarded": "whatever a body raises is its outcome",
     "toolkit/values.py:normalise": "a value's own methods run here, and are the tool's code too",
-    "tools/_discovery/loading.py:load_tool": "importing a module runs whatever its author wrote",
+    "tools/sources/modules.py:Source.load": "importing a module runs whatever its author wrote",
 }
 
 # Files of more than 600 lines that are one subject, and why a reader wants it whole.
@@ -281,6 +282,26 @@ def test_a_broad_except_stands_only_where_the_table_says_so() -> None:
     assert not unlisted, f"Catch what you expect, or add to BROAD_EXCEPTS in {__file__}: {unlisted}"
     assert not gone, f"No longer there, so take it out of BROAD_EXCEPTS in {__file__}: {gone}"
     assert all(BROAD_EXCEPTS.values()), "An entry of BROAD_EXCEPTS says why it has to be broad"
+
+
+FIELD_FILES = {"replaced_by": 5, "isolate": 6, "max_output": 10}
+"""How many files name a field of tools: its line in `toolkit/info.py`, the decorator's typed parameter, and who uses
+it. A number may become smaller; one that grows says that a field is written down again."""
+
+
+@pytest.mark.parametrize("field", FIELD_FILES)
+def test_a_field_of_tools_is_written_down_once(field: str) -> None:
+    files = [file for file in PACKAGE.rglob("*.py") if re.search(rf"\b{field}\b", file.read_text("utf-8"))]
+    assert len(files) <= FIELD_FILES[field], sorted(str(file.relative_to(PACKAGE)) for file in files)
+
+
+def test_the_decorator_takes_every_field_of_tools() -> None:
+    from strands_cli.toolkit.info import OPTIONS
+
+    tree = ast.parse((PACKAGE / "toolkit/decorator.py").read_text("utf-8"))
+    overloads = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "tool"]
+    typed = {argument.arg for node in overloads for argument in node.args.kwonlyargs}
+    assert typed == {*OPTIONS, "spec", "context"}
 
 
 # --- Light commands ---------------------------------------------------------------------------------------

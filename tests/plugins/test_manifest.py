@@ -21,7 +21,7 @@ from strands_cli.plugins.directories import digests
 from strands_cli.plugins.manifest import CliTool, Files, Manifest, Setting, ToolRequires
 from strands_cli.plugins.plugin import PluginReading, find_plugins, read_plugin, undeclared_executables
 from strands_cli.schema.validator import published_schema
-from strands_cli.tools._discovery.plugins import read_wanted_plugin, scan_plugins
+from strands_cli.tools.sources.plugins import read_wanted_plugin, scan_plugins
 from tests.plugins.makers import SH, Bench
 from tests.projects import Project
 
@@ -65,7 +65,7 @@ def test_the_manifest_of_the_seed_is_a_plugin(bench: Bench) -> None:
     plugin = read(bench, SEED).plugin
     assert plugin is not None
     (info,) = plugin.infos("here")
-    assert (info.id, info.version, info.timeout_ms, info.line) == ("my-plugin__format", "0.0.0", 30_000, 4)
+    assert (info.id, info.version, info.timeout, info.line) == ("my-plugin__format", "0.0.0", 30.0, 4)
     assert info.input_schema == SEED["cli_tools"][0]["parameters"]  # type: ignore[index]
 
 

@@ -464,7 +464,7 @@ def test_the_caller_being_cancelled_ends_the_body_and_is_reported() -> None:
         ({"timeout": 0}, "greater than zero"),
         ({"timout": 3}, "no option 'timout'"),
         ({"version": "one"}, "not a version"),
-        ({"category": "filez"}, "none of"),
+        ({"category": "filez"}, "no category"),
         ({"requires": {"x": 5}}, "version range"),
         ({"annotations": {"readonly": True}}, "readOnlyHint"),
         ({"isolate": "thread"}, "process"),

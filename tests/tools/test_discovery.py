@@ -16,13 +16,11 @@ from hypothesis import strategies as st
 
 from strands_cli.errors import Issue
 from strands_cli.toolkit.info import ToolCategory, ToolInfo
-from strands_cli.tools._discovery.cache import Cache
+from strands_cli.tools._discovery import Discovered
 from strands_cli.tools._discovery.checking import schema_issues
-from strands_cli.tools._discovery.modules import read_module
-from strands_cli.tools._discovery.reading import Reading
-from strands_cli.tools._discovery.scan import scan_directory
-from strands_cli.tools._discovery.syntax import ModuleReader, Sources
-from strands_cli.tools._discovery.values import Unread
+from strands_cli.tools._discovery.scan import NO_CACHE, Cache, scan_directory
+from strands_cli.tools._discovery.static import SourceFile, SourceFiles, Unread
+from strands_cli.tools._discovery.tool_files import read_tools
 
 NATIVE = Path(__file__).parents[2] / "src" / "strands_cli" / "tools"
 
@@ -50,14 +48,14 @@ class Tools:
         file.write_bytes(text if isinstance(text, bytes) else dedent(text).encode())
         return file
 
-    def scan(self, cache: Cache | None = None, package: str = "tools") -> Reading:
+    def scan(self, cache: Cache = NO_CACHE, package: str = "tools") -> Discovered:
         return scan_directory(self.root, package=package, source="project", origin="", cache=cache)
 
     def settle(self) -> None:
         """Lets the files become older than the time that a change may go unnoticed."""
         time.sleep(0.03)
 
-    def read(self, text: str, name: str = "greet.py") -> Reading:
+    def read(self, text: str, name: str = "greet.py") -> Discovered:
         self.write(name, text)
         return self.scan()
 
@@ -82,7 +80,7 @@ def tools(tmp_path: Path) -> Tools:
     return Tools(tmp_path)
 
 
-def ids(reading: Reading) -> list[str]:
+def ids(reading: Discovered) -> list[str]:
     return [info.id for info in reading.infos]
 
 
@@ -100,7 +98,7 @@ def test_a_spec_beside_a_function_is_a_tool(tools: Tools) -> None:
 
 def test_the_decorator_says_what_a_listing_shows(tools: Tools) -> None:
     options = (
-        'spec=TOOL_SPEC, version="2.1.0", category="http", timeout=5 * 60, requires_consent=True, '
+        'spec=TOOL_SPEC, version="2.1.0", category="http", timeout=300, requires_consent=True, '
         'deprecated=True, replaced_by="hello", requires={"httpx": ">=0.27", "binaries": ["jq"]}, '
         'output_schema={"type": "string"}, family="people", blocking=False, effects=compute()'
     )
@@ -594,7 +592,7 @@ def test_decorated_methods_are_no_tools_by_themselves(tools: Tools) -> None:
 
 
 def test_every_tool_of_this_package_is_read() -> None:
-    skip = frozenset({"registry", "base"})
+    skip = frozenset({"registry", "base", "sources"})
     reading = scan_directory(NATIVE, package="strands_cli.tools", source="native", origin="x", skip=skip)
     assert reading.issues == ()
     assert {"echo", "calculator", "file_read", "http_request"} <= set(ids(reading))
@@ -637,6 +635,25 @@ for LOOPED in (): ...
 GROWN = []
 GROWN.append(1)
 ROUND = ROUND
+TWICE = {}
+TWICE = {"x": 1}
+AUGMENTED = {}
+AUGMENTED |= {}
+DELETED = {}
+del DELETED["x"]
+SHARED = {}
+def share():
+    global SHARED
+FILLED = {}
+def fill():
+    FILLED["x"] = 1
+BEHIND = {}
+ALIAS = BEHIND
+ALIAS["x"] = 1
+READ = {}
+READ.update(x=1)
+def innocent(EMPTY):
+    EMPTY["x"] = 1
 """
 SPEC_LINE = MODULE.count("\n") + 3
 UNREAD = [
@@ -659,9 +676,13 @@ UNREAD = [
     ("{'a': 'x' * 9}", 0, "'inputSchema.a' is computed by an expression"),
     ("{'a': 9 ** 9}", 0, "'inputSchema.a' is computed by an expression"),
     ("{'a': not 1}", 0, "'inputSchema.a' is computed by an expression"),
-    ("{'a': 99999999999 * 99999999999}", 0, "'inputSchema.a' is a number too large"),
+    ("{'a': 5 * 60}", 0, "'inputSchema.a' is computed by an expression"),
     ("{'a': f'{1:x}'}", 0, "'inputSchema.a' is computed by a format"),
-    ("{'a': {[]}}", 0, "'inputSchema.a' is a set of things that a set cannot hold"),
+    ("{'a': {1}}", 0, "'inputSchema.a' is computed by an expression"),
+    ("{'a': 3 - 1}", 0, "'inputSchema.a' is computed by an expression"),
+    ("{'a': f'{1}'}", 0, "'inputSchema.a' is computed by a format"),
+    ("{'a': -EMPTY}", 0, "'inputSchema.a' is computed by an expression"),
+    ("{'a': [*{}]}", 0, "'inputSchema.a' unpacks something that is not a list"),
     ("CHANGED", 3, "'inputSchema' uses 'CHANGED', which is changed on line 3"),
     ("DECIDED", 5, "'inputSchema' uses 'DECIDED', which is decided by an 'if' on line 5"),
     ("FOREIGN", 6, "'inputSchema' uses 'FOREIGN', which comes from elsewhere.x, which is not a file of the"),
@@ -673,13 +694,21 @@ UNREAD = [
     ),
     ("LACKING", 9, "'inputSchema' uses 'LACKING', which comes from ._lacking, which does not have 'LACKING'"),
     ("function", 10, "'inputSchema' uses 'function', which is a function or a class"),
-    ("EMPTY[0]", 0, "'inputSchema' asks for the item 0, which is not there"),
-    ("EMPTY[:]", 0, "'inputSchema' is computed by an expression"),
+    ("EMPTY[0]", 0, "'inputSchema' is computed by a lookup"),
+    ("EMPTY[:]", 0, "'inputSchema' is computed by a lookup"),
+    ("{}['x']", 0, "'inputSchema' asks for 'x', which is not there"),
     ("{[]: 1}", 0, "'inputSchema' has a key that a dictionary cannot hold"),
     ("UNPACKED", 12, "'inputSchema' uses 'UNPACKED', which is decided by unpacking on line 12"),
     ("LOOPED", 13, "'inputSchema' uses 'LOOPED', which is decided by a loop on line 13"),
     ("GROWN", 15, "'inputSchema' uses 'GROWN', which is changed on line 15"),
-    ("ROUND", 16, "'inputSchema' uses 'ROUND', which the file neither assigns nor imports"),
+    ("ROUND", 16, "'inputSchema' uses 'ROUND', which is defined by itself"),
+    ("TWICE", 18, "'inputSchema' uses 'TWICE', which is assigned again on line 18"),
+    ("AUGMENTED", 20, "'inputSchema' uses 'AUGMENTED', which is changed on line 20"),
+    ("DELETED", 22, "'inputSchema' uses 'DELETED', which is changed on line 22"),
+    ("SHARED", 25, "'inputSchema' uses 'SHARED', which is changed on line 25"),
+    ("FILLED", 28, "'inputSchema' uses 'FILLED', which is changed on line 28"),
+    ("BEHIND", 31, "'inputSchema' uses 'BEHIND', which is changed on line 31"),
+    ("READ", 33, "'inputSchema' uses 'READ', which is changed on line 33"),
 ]
 
 
@@ -711,11 +740,11 @@ def test_files_that_import_each_other_in_a_circle_end_in_a_reason(tools: Tools) 
         "A0 = [1]\n" + "".join(f"A{n + 1} = [*A{n}, *A{n}]\n" for n in range(60)),
         "A0 = [1]\n" + "".join(f"A{n + 1} = [A{n}, A{n}]\n" for n in range(60)),
         "A0 = 'x'\n" + "".join(f"A{n + 1} = A{n} + A{n}\n" for n in range(60)),
-        "A0 = 'x'\n" + "".join(f"A{n + 1} = f'{{A{n}}}{{A{n}}}'\n" for n in range(60)),
+        f"A0 = '{'x' * 500_000}'\n" + "".join(f"A{n + 1} = A{n} + A{n}\n" for n in range(60)),
         "A0 = {'a': 1}\n" + "".join(f"A{n + 1} = {{'x': A{n}, 'y': A{n}}} | A{n}\n" for n in range(60)),
         "A60 = " + "[" * 150 + "]" * 150,
         "A60 = " + "+".join(["1"] * 2000),
-        "A0 = 1\n" + "".join(f"A{n + 1} = A{n}\n" for n in range(2000)) + "A60 = A2000",
+        "B0 = 1\n" + "".join(f"B{n + 1} = B{n}\n" for n in range(2000)) + "A60 = B2000",
     ],
 )
 def test_names_that_double_each_other_are_given_up_soon(tools: Tools, text: str) -> None:
@@ -775,12 +804,9 @@ def test_a_computed_argument_of_the_decorator_is_told(tools: Tools, decorator: s
 
 
 VALUES = [
-    ("X = {'a': 1} | {'b': [*(1, 2), *{3: 4}]}", {"a": 1, "b": [1, 2, 3]}),
-    ("X = ('a' 'b' + 'c', -1, +2, 2 - 1.5, 3 * 4, [1] + [2], (1,) + (2,), set())", None),
-    ("N = 'x'\nX = f'{N}-{1}-{1.5}'", "x-1-1.5"),
-    ("A, (B, C) = 1, [2, 3]\nX = [A, B, C]", [1, 2, 3]),
-    ("A = B = [1]\nX = A[-1], {'k': B}['k'][0]", (1, 1)),
-    ("from ._other import *\nX = SHARED", {"shared": True}),
+    ("X = {'a': 1} | {'b': [*(1, 2), 3]}", {"a": 1, "b": [1, 2, 3]}),
+    ("X = ('a' 'b' + 'c', -1, +2, b'x' + b'y', [1] + [2], (1,) + (2,))", None),
+    ("A = B = [1]\nX = A, {'k': B}['k']", ([1], [1])),
     ("from . import _other\nX = _other.SHARED['shared']", True),
     ("from ._other import SHARED as S\nX = {**S, 'more': 1}", {"shared": True, "more": 1}),
     ("import _other as o\nX = o.SHARED", {"shared": True}),
@@ -788,10 +814,6 @@ VALUES = [
     ("from any.tools import _other\nX = _other.SHARED", {"shared": True}),
     ("from tools._deep.inner import DEEP as X", "deep"),
     ("from ._deep import inner\nX = inner.UP", {"shared": True}),
-    (
-        "from strands_cli.tools.registry import ToolSpec\nS = ToolSpec(id='a', **{'version': 'b'})\nX = S.version",
-        "b",
-    ),
     ("from strands_cli.tools import registry as r\nX = r.ToolCategory.FILE_OPS", "file_ops"),
     ("if __name__ == '__main__':\n    X = 1\nX = 2\nif __name__ == '__main__':\n    X = 3", 2),
     ("def f():\n    X = 1\nX = 2", 2),
@@ -826,6 +848,25 @@ UNDECIDED = [
     "X = {}\nX['a']['b'] = 1",
     "X: int",
     "from nowhere import *",
+    "from .module import *",
+    "A, (X, C) = 1, [2, 3]",
+    "X = 1\nX = 2",
+    "X = {1, 2}",
+    "X = f'{1}'",
+    "X = 2 * 3",
+    "X = 2 + 3",
+    "X = [1][0]",
+    "X = {}\nX.update(a=1)",
+    "X = {}\nprint(X.get('a'))",
+    "X = {}\nfor Y in X:\n    X[Y] = 1",
+    "X = []\nwith a:\n    X += [1]",
+    "X = 1\nif a:\n    del X",
+    "X = {}\ndef f():\n    global X\n    X = 1",
+    "X = {}\ndef f():\n    X['a'] = 1",
+    "X = {}\nclass C:\n    X.a = 1",
+    "X = {}\nY = X\nY['a'] = 1",
+    "X = {}\nZ = X\nY = Z\nY['a'] = 1",
+    "X = {}\n[X := 1]",
     "from . import X",
     "import X",
     f"from .{'x' * 300} import X",
@@ -840,16 +881,10 @@ def test_what_only_running_decides_is_unread(tmp_path: Path, text: str) -> None:
     assert isinstance(value_in(tmp_path, text), Unread)
 
 
-def test_names_mean_what_they_meant_where_they_stand(tools: Tools) -> None:
-    info = tools.only(
-        """
-        X: str = "before"
-        TOOL_SPEC = {"name": "greet", "description": X + " " f"{X}!" __doc__ if 0 else X, "inputSchema": {}}
-        X = "after"
-        def greet(tool): ...
-    """.replace(" __doc__ if 0 else X", "")
-    )
-    assert info.description == "before before!"
+def test_a_spec_that_is_changed_after_its_assignment_is_unread_and_not_listed_wrongly(tools: Tools) -> None:
+    (info,) = tools.read(GREET + 'TOOL_SPEC["description"] = "Something else"\n').infos
+    assert (info.id, info.description) == ("greet", "")
+    assert info.unread.startswith("'TOOL_SPEC' is changed on line 10")
 
 
 def test_the_docstring_may_be_the_description(tools: Tools) -> None:
@@ -882,7 +917,7 @@ REFUSED: list[tuple[str | bytes, int, str]] = [
     ('TOOL_SPEC = {"inputSchema": {}, "name": "' + "x" * 65 + '"}\n' + DEF, 1, "its name has 65 characters"),
     ('TOOL_SPEC = {"name": "greet",\n"inputSchema": {},\n"input": 1}\n' + DEF, 3, "the unknown key 'input'"),
     ('TOOL_SPEC = {"name": "greet",\n"inputSchema": {"type": "string"}}\n' + DEF, 2, "is not of type object"),
-    ('TOOL_SPEC = {"name": "greet",\n"inputSchema": {"a": {1, 2}}}\n' + DEF, 2, "there is a set at /a"),
+    ('TOOL_SPEC = {"name": "greet",\n"inputSchema": {"a": b"x"}}\n' + DEF, 2, "there is a bytes at /a"),
     (
         'TOOL_SPEC = {"name": "greet",\n"inputSchema": {"a": {1: 2}}}\n' + DEF,
         2,
@@ -1013,7 +1048,7 @@ def test_files_that_are_not_tools_by_name_are_left_alone(tools: Tools) -> None:
         tools.write(name, "(")
     tools.write("greet.py")
     skip = frozenset({"skipped"})
-    reading = scan_directory(tools.root, package="t", source="s", origin="o", cache=None, skip=skip)
+    reading = scan_directory(tools.root, package="t", source="s", origin="o", skip=skip)
     assert (ids(reading), reading.issues) == (["greet"], ())
 
 
@@ -1038,11 +1073,11 @@ def test_what_is_no_file_at_all_is_told(tools: Tools) -> None:
 
 
 def test_a_directory_that_is_not_there_has_no_tools(tmp_path: Path) -> None:
-    def scan(directory: Path) -> Reading:
-        return scan_directory(directory, package="t", source="s", origin="o", cache=None)
+    def scan(directory: Path) -> Discovered:
+        return scan_directory(directory, package="t", source="s", origin="o")
 
     (tmp_path / "file").touch()
-    assert scan(tmp_path / "nowhere") == Reading()
+    assert scan(tmp_path / "nowhere") == Discovered()
     assert "Not a directory" in scan(tmp_path / "file").issues[0].reason
 
 
@@ -1105,11 +1140,10 @@ HIT = """
 import sys
 before = set(sys.modules)
 from pathlib import Path
-from strands_cli.tools._discovery.cache import Cache
-from strands_cli.tools._discovery.scan import scan_directory
+from strands_cli.tools._discovery.scan import Cache, scan_directory
 root, cache = map(Path, sys.argv[1:])
 reading = scan_directory(root, package="tools", source="project", origin="", cache=Cache(cache))
-print([info.id for info in reading.infos], "strands_cli.tools._discovery.modules" in sys.modules)
+print([info.id for info in reading.infos], "strands_cli.tools._discovery.declarations" in sys.modules)
 print(sorted({"importlib.metadata", "hashlib", "pkgutil", "asyncio"} & set(sys.modules) - before))
 """
 
@@ -1178,7 +1212,7 @@ def test_edits_in_quick_succession_are_all_noticed(tools: Tools) -> None:
         assert str(number) in info.description
 
 
-def shelf_of(tmp_path: Path) -> Path:
+def cache_file_of(tmp_path: Path) -> Path:
     (file,) = (tmp_path / "cache").iterdir()
     return file
 
@@ -1198,7 +1232,7 @@ def test_a_damaged_cache_is_ignored(tools: Tools, tmp_path: Path, damage: Callab
     tools.write("greet.py")
     tools.settle()
     good = tools.scan(tools.cache)
-    file = shelf_of(tmp_path)
+    file = cache_file_of(tmp_path)
     intact = file.read_bytes()
     file.write_bytes(damage(intact))
     assert tools.scan(tools.cache) == good
@@ -1219,7 +1253,7 @@ def test_a_cache_that_is_a_directory_where_a_file_should_be_is_no_error(tools: T
     tools.write("greet.py")
     tools.settle()
     tools.scan(tools.cache)
-    file = shelf_of(tmp_path)
+    file = cache_file_of(tmp_path)
     file.unlink()
     file.mkdir()
     assert ids(tools.scan(tools.cache)) == ["greet"]
@@ -1244,7 +1278,7 @@ def test_writers_at_the_same_time_leave_a_whole_cache(tools: Tools, tmp_path: Pa
     outputs = {run.communicate()[0].partition("]")[0] for run in runs}
     assert len(outputs) == 1
     assert "greet29" in outputs.pop()
-    assert shelf_of(tmp_path).suffix == ".msgpack"
+    assert cache_file_of(tmp_path).suffix == ".msgpack"
     assert "False" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
@@ -1283,12 +1317,9 @@ scalars = (
     | st.just(...)
 )
 literals = st.recursive(
-    scalars | st.complex_numbers(allow_nan=False, allow_infinity=False),
+    scalars,
     lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.tuples(inner, inner)
-        | st.dictionaries(scalars, inner, max_size=4)
-        | st.sets(scalars, max_size=4)
+        st.lists(inner, max_size=4) | st.tuples(inner, inner) | st.dictionaries(scalars, inner, max_size=4)
     ),
     max_leaves=20,
 )
@@ -1297,8 +1328,8 @@ literals = st.recursive(
 def value_in(directory: Path, text: str) -> object:
     file = directory / "module.py"
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
-    reader = Sources(directory).open(file)
-    return reader.value("X") if isinstance(reader, ModuleReader) else reader
+    found = SourceFiles(directory).open(file)
+    return found.value("X") if isinstance(found, SourceFile) else found
 
 
 @given(literals)
@@ -1338,10 +1369,10 @@ statements = st.one_of(
 )
 
 
-def survives(directory: Path, source: bytes) -> Reading:
+def survives(directory: Path, source: bytes) -> Discovered:
     file = directory / "module.py"
     file.write_bytes(source)
-    reading = read_module(file, module_path="tools.module", source="project", origin="")
+    reading = read_tools(file, module_path="tools.module", source="project", origin="")
     assert reading.infos or reading.issues
     assert all(issue.file and issue.reason for issue in reading.issues)
     for info in reading.infos:
@@ -1378,10 +1409,10 @@ def test_no_damage_to_the_cache_changes_an_answer(tmp_path: Path, at: int, new: 
         tools.write("greet.py")
         tools.settle()
         tools.scan(tools.cache)
-        intact.write_bytes(shelf_of(tmp_path).read_bytes())
-    shelf, data = shelf_of(tmp_path), intact.read_bytes()
+        intact.write_bytes(cache_file_of(tmp_path).read_bytes())
+    file, data = cache_file_of(tmp_path), intact.read_bytes()
     start = at % len(data)
-    shelf.write_bytes(data[:start] + new + data[start + len(new) :])
+    file.write_bytes(data[:start] + new + data[start + len(new) :])
     (info,) = scan_directory(
         tmp_path / "tools", package="tools", source="project", origin="", cache=Cache(tmp_path / "cache")
     ).infos

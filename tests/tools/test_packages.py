@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strands_cli.tools._discovery.cache import Cache
-from strands_cli.tools._discovery.packages import locate_module, read_entry_points, scan_packages
-from strands_cli.tools._discovery.reading import EntryPoint, Reading
+from strands_cli.tools._discovery import Discovered
+from strands_cli.tools._discovery.scan import NO_CACHE, Cache, EntryPoint
+from strands_cli.tools.sources.packages import locate_module, read_entry_points, scan_packages
 
 GREET = """
 open({trace!r}, "w").close()
@@ -46,10 +46,10 @@ class Site:
         )
         return self.write(f"{directory}/entry_points.txt", entry_points)
 
-    def points(self, cache: Cache | None = None) -> list[EntryPoint]:
+    def points(self, cache: Cache = NO_CACHE) -> list[EntryPoint]:
         return read_entry_points(path=[str(self.root)], cache=cache)
 
-    def scan(self, cache: Cache | None = None) -> Reading:
+    def scan(self, cache: Cache = NO_CACHE) -> Discovered:
         return scan_packages(path=[str(self.root)], cache=cache)
 
     def settle(self) -> None:
@@ -234,11 +234,11 @@ before = set(sys.modules)
 from pathlib import Path
 opened = []
 sys.addaudithook(lambda event, arguments: event == "open" and opened.append(str(arguments[0])))
-from strands_cli.tools._discovery.cache import Cache
-from strands_cli.tools._discovery.packages import scan_packages
+from strands_cli.tools._discovery.scan import Cache
+from strands_cli.tools.sources.packages import scan_packages
 reading = scan_packages(path=[sys.argv[1]], cache=Cache(Path(sys.argv[2])))
 read = [name for name in opened if name.startswith(sys.argv[1])]
-heavy = {"importlib.metadata", "strands_cli.tools._discovery.modules", "configparser", "email"}
+heavy = {"importlib.metadata", "strands_cli.tools._discovery.declarations", "configparser", "email"}
 print([info.id for info in reading.infos], len(read), sorted(heavy & set(sys.modules) - before))
 """
 

@@ -46,7 +46,7 @@ def _readings(spec: Spec) -> Iterator[tuple[str, tuple[Issue, ...], tuple[ToolIn
     if not spec.tools.plugins:
         return
     from strands_cli.tools import get_registry
-    from strands_cli.tools._discovery.plugins import read_wanted_plugin
+    from strands_cli.tools.sources.plugins import read_wanted_plugin
 
     settings = get_registry().settings
     for index, wanted in enumerate(spec.tools.plugins):

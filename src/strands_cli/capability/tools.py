@@ -27,7 +27,7 @@ class Declared(msgspec.Struct, frozen=True):
 def resolve_reference(spec: Spec, reference: str) -> ToolInfo | None:
     """The tool that a reference in the workflow means; files are relative to the workflow."""
     from strands_cli.tools import get_registry
-    from strands_cli.tools._discovery.references import is_path
+    from strands_cli.tools.sources.files import is_path
 
     try:
         if is_path(reference) and not Path(reference).is_absolute():
@@ -67,7 +67,7 @@ def check_python_tools(spec: Spec) -> Iterator[Issue]:
 def _unavailable(spec: Spec, at: str, reference: str, info: ToolInfo) -> Iterator[Issue]:
     """What a tool lacks here. A plugin that is not as it was approved does not run at all."""
     requires = info.requires
-    if info.source == "plugin":
+    if info.manifest:
         if at.startswith("/tools/python/"):  # of those under tools.plugins, `check_plugins` tells
             yield from _unapproved(spec, at, info)
         needs = plugin_needs(info)

@@ -30,7 +30,7 @@ from strands_cli.cli.output import (
     tool_output_aside,
 )
 from strands_cli.errors import Issue, SpecError, ToolError, UsageError
-from strands_cli.toolkit.info import ToolCategory, ToolInfo
+from strands_cli.toolkit.info import DEFAULTS, FIELDS, ToolCategory, ToolInfo
 from strands_cli.toolkit.requirements import missing_requirements
 from strands_cli.tools import get_registry
 
@@ -156,17 +156,16 @@ def show(reference: str, load: bool, as_json: bool) -> None:
 
 
 def _facts(info: ToolInfo) -> Iterator[tuple[str, str]]:
-    from strands_cli.toolkit.contract import DEFAULT_TIMEOUT_SECONDS
-
     place = f" ({info.file}:{info.line})" if info.file else ""
     yield "origin", f"{info.origin}{place}"
     yield "category", _group_of(info)
     yield "family", info.family
-    seconds = info.timeout_ms / 1000 if info.timeout_ms else DEFAULT_TIMEOUT_SECONDS
-    yield "time limit", f"{seconds:g} s"
+    yield "time limit", f"{info.timeout:g} s"
     yield "consent", "asked before each call" if info.requires_consent else "not needed"
-    if info.requires:
-        yield "requires", json.dumps(info.requires)
+    for name, default in DEFAULTS.items():
+        value = getattr(info, name)
+        if FIELDS[name].label and value != default:
+            yield FIELDS[name].label, value if isinstance(value, str) else json.dumps(value)
     if declared := plugin_access(info):
         from strands_cli.cli.plugin.access import accesses
 
@@ -177,7 +176,7 @@ def _facts(info: ToolInfo) -> Iterator[tuple[str, str]]:
 
 def plugin_access(info: ToolInfo) -> "tuple[Manifest, CliTool] | None":
     """What the plugin of a tool says of it, where it is one of a plugin: what it asks for is there."""
-    if info.source != "plugin":
+    if not info.manifest:
         return None
     from strands_cli.plugins.plugin import declaration_of
 
@@ -351,7 +350,7 @@ def check(path: Path | None, load: bool, as_json: bool) -> int:
     PATH is a tool's file or a directory of tools; without it, everything that this project sees is checked.
     """
     from strands_cli.tools._discovery.checking import schema_issues
-    from strands_cli.tools._discovery.sources import read_path
+    from strands_cli.tools.sources.files import read_path
 
     if path is None:
         registry = get_registry()

@@ -21,7 +21,7 @@ from strands_cli.plugins.manifest import CliTool, Manifest, Setting, variable_of
 from strands_cli.schema.validator import SchemaInvalid, Validator, published_schema
 from strands_cli.settings import Settings
 from strands_cli.toolkit.contract import Tool, closed_schema
-from strands_cli.toolkit.info import Requires, ToolInfo, name_problem
+from strands_cli.toolkit.info import DEFAULTS, Requires, ToolInfo, name_problem
 
 MOST_BYTES = 1_000_000
 SOURCE = "plugin"
@@ -63,19 +63,16 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
         """Its tools as a listing shows them; with a keyring, secrets need not be in the environment."""
         return tuple(
             ToolInfo(
+                **{**_fields_of(tool), "requires": self._requires(tool, has_keyring=has_keyring)},
                 id=self.manifest.tool_id(tool),
                 callable_name=tool.name,
                 family=self.name,
-                description=tool.description,
                 version=self.manifest.version,
-                requires_consent=tool.requires_consent,
-                timeout_ms=max(1, round(1000 * tool.timeout)),
-                requires=self._requires(tool, has_keyring=has_keyring),
                 input_schema=tool.parameters,
-                output_schema=tool.output_schema,
                 source=SOURCE,
                 origin=origin,
                 file=str(self.file),
+                manifest=str(self.file),
                 line=self.lines[tool.name],
             )
             for tool in self.manifest.cli_tools
@@ -151,23 +148,22 @@ def undeclared_executables(plugin: Plugin) -> list[str]:
 
 def contract_of(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
     """The parts of a Tool that the manifest decides: all but its body."""
-    own_limit = {} if tool.max_output is None else {"max_output": tool.max_output}
     return {
+        **_fields_of(tool),
         "id": manifest.tool_id(tool),
         "description": tool.description or f"{tool.name} of the plugin {manifest.name}",
         "input_schema": tool.parameters,
-        "output_schema": tool.output_schema,
         "is_async": True,
         "family": manifest.name,
         "version": manifest.version,
-        "timeout": tool.timeout,
-        "retries": tool.retries,
-        "effects": tool.effects,
-        "annotations": tool.annotations,
-        "requires_consent": tool.requires_consent,
         "requires": tool.needs,
-        **own_limit,
     }
+
+
+def _fields_of(tool: CliTool) -> dict[str, Any]:
+    """What a manifest says of a tool: the fields that it shares with every other declaration of one."""
+    values = {name: getattr(tool, name) for name in CliTool.__struct_fields__ if name in DEFAULTS}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 # --- Finding them ----------------------------------------------------------------------------------------

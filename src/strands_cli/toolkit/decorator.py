@@ -1,7 +1,7 @@
 """`@tool`: from a function to a Tool that can also be called directly."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import copy
 from functools import update_wrapper
 from typing import Any, Literal, overload
@@ -21,7 +21,7 @@ from strands_cli.toolkit.adapt import (
 from strands_cli.toolkit.call import finish, prepare
 from strands_cli.toolkit.context import CallContext, ToolContext
 from strands_cli.toolkit.contract import Invoke, Tool
-from strands_cli.toolkit.info import Requires, ToolCategory
+from strands_cli.toolkit.info import OPTIONS, Requires, ToolCategory
 from strands_cli.toolkit.outcome import run_inline, value_of
 from strands_cli.toolkit.results import ToolResult, ToolUse, failure
 
@@ -32,6 +32,13 @@ class FunctionTool(Tool, kw_only=True, eq=False):
     function: Function
     binding: Callable[[Function], Invoke]
     """How the function, or the method of an object, is invoked."""
+
+    def _take(self, names: Collection[str]) -> None:
+        Tool._take(self, names)
+        if self.isolate and self.place is None:
+            from strands_cli.toolkit.isolation import place_of
+
+            self.place = place_of(self.function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 1 and is_tool_use(args[0]):
@@ -52,32 +59,6 @@ class FunctionTool(Tool, kw_only=True, eq=False):
         from strands_cli.toolkit.bridge import bridge_of
 
         yield bridge_of(self)
-
-
-_OPTIONS = frozenset(
-    {
-        "name",
-        "description",
-        "inputSchema",
-        "output_schema",
-        "context",
-        "version",
-        "family",
-        "category",
-        "timeout",
-    }
-    | {
-        "retries",
-        "max_output",
-        "blocking",
-        "isolate",
-        "effects",
-        "annotations",
-        "requires",
-        "requires_consent",
-    }
-    | {"deprecated", "replaced_by"}
-)
 
 
 def is_tool_use(value: object) -> bool:
@@ -162,9 +143,10 @@ def _build(function: Function, options: dict[str, Any]) -> FunctionTool:
 
 
 def _refuse_unknown(options: dict[str, Any]) -> None:
+    known = {*OPTIONS, "context"}
     for name in options:
-        if name not in _OPTIONS:
-            hint = did_you_mean(name, _OPTIONS) or f"The options are {', '.join(sorted(_OPTIONS))}."
+        if name not in known:
+            hint = did_you_mean(name, known) or f"The options are {', '.join(sorted(known))}."
             raise ToolError(f"@tool has no option {name!r}", code="unavailable", hint=hint)
 
 
@@ -214,25 +196,16 @@ def tool_from_function(function: Function, spec: dict[str, Any], **options: Any)
 
 
 def _make(function: Function, parts: dict[str, Any], binding: Callable[[Function], Invoke]) -> FunctionTool:
-    if parts.get("isolate"):
-        from strands_cli.toolkit.isolation import place_of
-
-        parts["place"] = place_of(function)
+    code = getattr(inspect.unwrap(function), "__code__", None)
     made = FunctionTool(
-        **parts,
+        **{"origin": code.co_filename if code else "", **parts},
         function=function,
         binding=binding,
         invoke=_unbound if is_method(function) else binding(function),
         is_async=runs_async(function),
-        origin=_source_of(function),
     )
     update_wrapper(made, function)
     return made
-
-
-def _source_of(function: Function) -> str:
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return code.co_filename if code else ""
 
 
 def _unbound(_arguments: dict[str, Any], _context: ToolContext) -> Any:

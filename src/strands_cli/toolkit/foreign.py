@@ -9,13 +9,16 @@ from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.toolkit.adapt import spec_parts
 from strands_cli.toolkit.context import InterruptRequested, ToolContext, engine_state_of
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.decorator import tool_from_function
+from strands_cli.toolkit.decorator import tool, tool_from_function
 
 
 def as_tool(value: Any, spec: dict[str, Any] | None = None, **options: Any) -> Tool:
-    """Any callable or object that is a tool somewhere, as a Tool; `spec` is the TOOL_SPEC beside it."""
+    """Any callable or object that is a tool somewhere, as a Tool.
+
+    `spec` is the TOOL_SPEC beside it; `options` are fields of Tool that count over its own.
+    """
     if isinstance(value, Tool):
-        return value
+        return value.with_fields(**options) if options else value
     if is_sdk_tool(value):
         return tool_from_sdk(value, **options)
     if spec is not None and _is_native(value):
@@ -23,10 +26,7 @@ def as_tool(value: Any, spec: dict[str, Any] | None = None, **options: Any) -> T
     if spec is not None:
         return tool_from_function(value, spec, **options)
     if callable(value):
-        from strands_cli.toolkit.decorator import tool
-
-        made: Tool = tool(**options)(value)
-        return made
+        return tool(value).with_fields(**options)
     raise ToolError(
         f"{value!r} is not a tool", code="unavailable", hint="A tool is a function, or has a TOOL_SPEC."
     )

@@ -1,13 +1,28 @@
-"""What is known of a tool without loading it."""
+"""What is known of a tool without loading it, and the one table of what can be said of a tool.
 
+`ToolFields` is that table: a field's line there holds its type, its default, the rule that a value must keep,
+the remedy, and what `tool show` calls it. The decorator, ToolSpec, discovery, the loaded Tool, `tool check`
+and `tool show` follow from it.
+"""
+
+import math
 import re
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
+from strands_cli.errors import did_you_mean
+from strands_cli.toolkit.requirements import requirements_problem
+
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _SEMVER = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
+
+DEFAULT_TIMEOUT_SECONDS = 30.0
+DEFAULT_MAX_OUTPUT_BYTES = 100_000
+
+HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 Requires = dict[str, Any]
 """`{"package": ">=1.0"}`, and the keys `packages`, `binaries`, `env`, `platforms` (see requirements.py)."""
@@ -23,36 +38,191 @@ class ToolCategory(StrEnum):
     COMPUTE = "compute"
 
 
-class ToolInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+# --- the rules: why a value is refused, with {key} for what the author calls the field --------------------
+
+
+def name_problem(name: object) -> str:
+    """Why a tool's name is refused, or nothing. Providers take no other names than these."""
+    if not isinstance(name, str) or not name:
+        return "it has no name"
+    if TOOL_NAME.fullmatch(name):
+        return ""
+    if len(name) > 64:
+        return f"its name has {len(name)} characters; providers take 64 at most"
+    return f"its name {name!r} has other characters than letters, digits, '_' and '-'"
+
+
+def _text_problem(value: object) -> str:
+    return "" if isinstance(value, str) else "{key} must be a string"
+
+
+def _family_problem(value: object) -> str:
+    problem = name_problem(value) if isinstance(value, str) and value else _text_problem(value)
+    return problem.replace("its name", "its family's name")
+
+
+def version_problem(version: object) -> str:
+    if not isinstance(version, str):
+        return _text_problem(version)
+    return "" if _SEMVER.fullmatch(version) else f"{version!r} is not a version of the form 1.2.3"
+
+
+def _category_problem(value: object) -> str:
+    known = isinstance(value, str) and value in list(ToolCategory)
+    return "" if known else f"there is no category {value!r}"
+
+
+def _category_remedy(value: object) -> str:
+    known = [category.value for category in ToolCategory]
+    return f"{did_you_mean(str(value), known)} The categories are {', '.join(known)}.".strip()
+
+
+def _flag_problem(value: object) -> str:
+    return "" if isinstance(value, bool) else "{key} must be True or False"
+
+
+def _count_problem(value: object) -> str:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return "" if is_count else "{key} must be a whole number, zero or more"
+
+
+def _seconds_problem(value: object) -> str:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return "" if is_number and 0 < value < math.inf else "{key} must be a number greater than zero"  # type: ignore[operator]
+
+
+def _milliseconds_problem(value: object) -> str:
+    whole = isinstance(value, int)
+    return _seconds_problem(value) if whole else "{key} must be a whole number greater than zero"
+
+
+def _isolate_problem(value: object) -> str:
+    return "" if value == "process" else f"{{key}} is {value!r}; it may be 'process'"
+
+
+def _judged_on_load(_: object) -> str:
+    """Effects are templates over the input schema: `parse_effects` holds the two against each other."""
+    return ""
+
+
+def _annotations_problem(value: object) -> str:
+    if not isinstance(value, Mapping):
+        return "{key} must be a dictionary"
+    wrong = [name for name, hint in value.items() if name not in HINTS or not isinstance(hint, bool)]
+    return f"its annotation {wrong[0]!r} is not one of {', '.join(HINTS)} with True or False" if wrong else ""
+
+
+def _schema_problem(value: object) -> str:
+    return "" if isinstance(value, dict) else "{key} must be a dictionary"
+
+
+def _input_schema_problem(value: object) -> str:
+    if not isinstance(value, dict):
+        return _schema_problem(value)
+    takes_object = bare_schema(value).get("type", "object") == "object"
+    return "" if takes_object else "{key} is not of type object"
+
+
+# --- the table --------------------------------------------------------------------------------------------
+
+
+class Field(msgspec.Struct, frozen=True):
+    """What holds for one field of a tool, wherever it is declared."""
+
+    problem: Callable[[Any], str]
+    remedy: str | Callable[[Any], str]
+    label: str = ""
+    """What `tool show` calls it, where the value speaks for itself."""
+    listed: bool = True
+    """Whether a listing is incomplete without it. What is not listed, and computed, is known on load."""
+
+    def remedy_for(self, value: object) -> str:
+        return self.remedy if isinstance(self.remedy, str) else self.remedy(value)
+
+
+_NAME = "Use up to 64 letters, digits, '_' and '-'."
+_STRING = "Write it as a string in quotes."
+_FLAG = "Write True or False."
+_JSON = "Use strings, numbers, True, False, None, lists and dictionaries only."
+_COUNT = "Give a whole number, such as 3."
+_EFFECTS = "See 'effects' in TOOL_DEVELOPMENT.md."
+
+
+class ToolFields(msgspec.Struct, kw_only=True):
+    """What an author can say of a tool, in whatever place. A new field of tools is a new line here."""
+
+    id: Annotated[str, Field(name_problem, _NAME)]
+    """`name` in the decorator and in a TOOL_SPEC."""
+    description: Annotated[str, Field(_text_problem, _STRING)] = ""
+    family: Annotated[str, Field(_family_problem, _NAME)] = ""
+    """The group that it is in; by default its package, or itself."""
+    category: Annotated[ToolCategory | None, Field(_category_problem, _category_remedy)] = None
+    version: Annotated[str, Field(version_problem, 'Write it as in version="1.0.0".')] = "0.0.0"
+    """A SemVer version."""
+
+    deprecated: Annotated[bool, Field(_flag_problem, _FLAG)] = False
+    replaced_by: Annotated[str, Field(_text_problem, _STRING)] = ""
+    """The tool to use instead of a deprecated one."""
+    requires_consent: Annotated[bool, Field(_flag_problem, _FLAG)] = False
+    """Whether somebody is asked before each call."""
+    requires: Annotated[
+        Requires | None,
+        Field(requirements_problem, "See 'requires' in TOOL_DEVELOPMENT.md.", "requires"),
+    ] = None
+    """Packages, programs, environment variables and platforms that it needs."""
+
+    timeout: Annotated[float, Field(_seconds_problem, "Give the seconds, such as 30.")] = (
+        DEFAULT_TIMEOUT_SECONDS
+    )
+    """Seconds for one try."""
+    retries: Annotated[int, Field(_count_problem, _COUNT, "retries", listed=False)] = 0
+    """How often a retryable failure is tried again; taken for idempotent or read-only tools only."""
+    max_output: Annotated[int, Field(_count_problem, _COUNT, "output limit", listed=False)] = (
+        DEFAULT_MAX_OUTPUT_BYTES
+    )
+    """Bytes of an answer that a model gets; what is longer goes to a file. 0 means no limit."""
+    blocking: Annotated[bool, Field(_flag_problem, _FLAG, listed=False)] = True
+    """Whether a sync body runs in a worker thread; false for a quick pure function, which runs inline."""
+    isolate: Annotated[
+        Literal["process"] | None,
+        Field(_isolate_problem, 'Write isolate="process".', "isolation", listed=False),
+    ] = None
+    """`"process"`: the body runs in a process of its own, which can be killed."""
+    effects: Annotated[Any, Field(_judged_on_load, _EFFECTS, "effects", listed=False)] = None
+    """What it reads and writes, as templates over its input, or `"exclusive"`."""
+    annotations: Annotated[
+        Mapping[str, bool], Field(_annotations_problem, _FLAG, "annotations", listed=False)
+    ] = {}
+    """MCP's hints, such as `readOnlyHint`."""
+
+    input_schema: Annotated[
+        dict[str, Any] | None, Field(_input_schema_problem, f"A tool takes an object. {_JSON}")
+    ] = None
+    """`inputSchema` in the decorator and in a TOOL_SPEC."""
+    output_schema: Annotated[dict[str, Any] | None, Field(_schema_problem, _JSON)] = None
+
+
+class ToolInfo(ToolFields, frozen=True, kw_only=True, omit_defaults=True):  # type: ignore[misc]  # msgspec can
     """One tool of one version, as discovery found it.
 
     `ToolSpec` is the same class: authors write it in a family's `TOOL_SPECS`, discovery fills in the rest.
     """
 
-    id: str
-    module_path: str = ""
-    callable_name: str = ""
-    family: str = ""
-
-    category: ToolCategory | None = None
-    description: str = ""
-    version: str = "0.0.0"
-
-    deprecated: bool = False
-    replaced_by: str = ""
-    requires_consent: bool = False
-    timeout_ms: int | None = None
-    requires: Requires | None = None
-
-    input_schema: dict[str, Any] | None = None
-    output_schema: dict[str, Any] | None = None
+    module_path: Annotated[str, Field(_text_problem, _STRING)] = ""
+    callable_name: Annotated[str, Field(_text_problem, _STRING)] = ""
+    timeout_ms: Annotated[
+        int | None, Field(_milliseconds_problem, "Give the milliseconds, such as 30000.")
+    ] = None
+    """The timeout again, where it is not the default."""
 
     source: str = ""
-    """Which entry of the table of sources found it."""
+    """Which source of tools found it."""
     origin: str = ""
     """The package, or the project's file, that it comes from; for people."""
     file: str = ""
     line: int = 0
+    manifest: str = ""
+    """The `plugin.json` that declares it, where a plugin does."""
     unread: str = ""
     """Why its definition cannot be read without running it, where that is so."""
     inferred: bool = False
@@ -63,6 +233,10 @@ class ToolInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             msgspec.structs.force_setattr(self, "callable_name", self.id)
         if not self.family:
             msgspec.structs.force_setattr(self, "family", self.id)
+        if self.timeout_ms is not None:
+            msgspec.structs.force_setattr(self, "timeout", self.timeout_ms / 1000)
+        elif self.timeout != DEFAULT_TIMEOUT_SECONDS:
+            msgspec.structs.force_setattr(self, "timeout_ms", max(1, round(self.timeout * 1000)))
 
     @property
     def import_path(self) -> str:
@@ -84,18 +258,33 @@ class ToolInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 ToolSpec = ToolInfo
 
+FIELDS: dict[str, Field] = {
+    name: annotation.__metadata__[0]
+    for owner in (ToolFields, ToolInfo)
+    for name, annotation in owner.__annotations__.items()
+    if hasattr(annotation, "__metadata__")
+}
+"""Everything that an author can say in a ToolSpec."""
+
+OPTIONS = {
+    {"id": "name", "input_schema": "inputSchema"}.get(name, name): name for name in ToolFields.__annotations__
+}
+"""The fields by the names of the decorator's arguments; two of them keep the SDK's spelling."""
+
+DEFAULTS: dict[str, Any] = {
+    name: getattr(ToolInfo(id=""), name) for name in ToolFields.__struct_fields__ if name != "id"
+}
+
+
+def declared_fields(info: ToolInfo) -> dict[str, Any]:
+    """What is said of a tool: the fields that are not at their defaults."""
+    return {name: getattr(info, name) for name in DEFAULTS if getattr(info, name) != DEFAULTS[name]}
+
 
 def bare_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """The JSON Schema itself, with or without the `{"json": …}` around it."""
     inner = schema.get("json")
     return inner if len(schema) == 1 and isinstance(inner, dict) else schema
-
-
-def version_problem(version: str) -> str:
-    """Why a version is refused, or nothing."""
-    if _SEMVER.fullmatch(version):
-        return ""
-    return f"{version!r} is not a version of the form 1.2.3"
 
 
 def version_key(version: str) -> tuple[Any, ...]:
@@ -108,14 +297,3 @@ def version_key(version: str) -> tuple[Any, ...]:
         return (numbers, (1,), ())
     parts = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in match[4].split("."))
     return (numbers, (0,), parts)
-
-
-def name_problem(name: object) -> str:
-    """Why a tool's name is refused, or nothing. Providers take no other names than these."""
-    if not isinstance(name, str) or not name:
-        return "it has no name"
-    if TOOL_NAME.fullmatch(name):
-        return ""
-    if len(name) > 64:
-        return f"its name has {len(name)} characters; providers take 64 at most"
-    return f"its name {name!r} has other characters than letters, digits, '_' and '-'"

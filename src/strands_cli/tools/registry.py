@@ -1,15 +1,28 @@
 """The registry: every tool that can be named here, where it comes from, and what failed to become one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from strands_cli.errors import Issue, ToolError, closest
 from strands_cli.settings import Settings, load_settings
-from strands_cli.toolkit.info import ToolCategory, ToolInfo, ToolSpec
-from strands_cli.tools._discovery.references import Catalogue, allowed_names, catalogue_of, is_path
+from strands_cli.toolkit.info import (
+    DEFAULTS,
+    ToolCategory,
+    ToolInfo,
+    ToolSpec,
+    version_key,
+)
+from strands_cli.tools._discovery import Discovered, join
+from strands_cli.tools._discovery.scan import Cache
+from strands_cli.tools.sources.callables import Callables
+from strands_cli.tools.sources.files import Files, is_path
+from strands_cli.tools.sources.modules import Source
+from strands_cli.tools.sources.native import Native
+from strands_cli.tools.sources.packages import Packages
+from strands_cli.tools.sources.plugins import Plugins
+from strands_cli.tools.sources.project import Project
 
 if TYPE_CHECKING:
     from strands_cli.toolkit.contract import Tool
@@ -19,15 +32,57 @@ __all__ = ["ToolCategory", "ToolInfo", "ToolRegistry", "ToolSpec"]
 LISTING_HINT = "'strands list-tools' shows all of them."
 
 
-class _Snapshot(msgspec.Struct, frozen=True):
+SOURCES: tuple[type[Source], ...] = (Native, Packages, Plugins, Project, Files, Callables)
+"""In order of precedence: of tools with one id and version the first is kept."""
+
+
+class _Snapshot:
     """What is registered at one moment. A change makes a new one; calls in flight keep theirs."""
 
-    settings: Settings
-    infos: tuple[ToolInfo, ...]
-    issues: tuple[Issue, ...]
-    catalogue: Catalogue
-    loaded: dict[str, "Tool"]
-    """Tools made so far, by `id@version`."""
+    def __init__(
+        self,
+        settings: Settings,
+        sources: dict[str, Source],
+        infos: Iterable[ToolInfo],
+        issues: Iterable[Issue],
+        loaded: dict[tuple[str, str, str], "Tool"],
+    ) -> None:
+        self.settings = settings
+        self.sources = sources
+        self.infos = tuple(infos)
+        self.issues = tuple(issues)
+        self.loaded = loaded
+        """Tools made so far, by source, file and `id@version`."""
+        self._by_id: dict[str, list[ToolInfo]] = {}
+        self._by_name: dict[str, list[ToolInfo]] = {}
+        for info in self.infos:
+            self._by_id.setdefault(info.id, []).append(info)
+            for name in dict.fromkeys(self.source_of(info).names(info)):
+                self._by_name.setdefault(name, []).append(info)
+
+    @property
+    def names(self) -> set[str]:
+        return {*self._by_id, *self._by_name, *(info.reference for info in self.infos)}
+
+    def find(self, reference: str) -> ToolInfo | None:
+        """The tool that is meant by `echo`, `echo@1.0.0`, `native:…`, `strands_tools.…` or a dotted path."""
+        name, _, version = reference.partition("@")
+        candidates = self._by_id.get(name) or self._by_name.get(name) or []
+        if version:
+            return next((info for info in candidates if info.version == version), None)
+        return _preferred(candidates)
+
+    def source_of(self, info: ToolInfo) -> Source:
+        """Who loads a tool. One that was registered at run time is a file's, or else has a module's name."""
+        return self.sources.get(info.source) or self.sources[Files.name if info.file else Callables.name]
+
+
+def _preferred(infos: Sequence[ToolInfo]) -> ToolInfo | None:
+    """The highest version that is not deprecated, of the first source that has the tool."""
+    if len(infos) < 2:
+        return infos[0] if infos else None
+    _, first = next(groupby(infos, key=lambda info: info.source))
+    return max(first, key=lambda info: (not info.deprecated, version_key(info.version)))
 
 
 class ToolRegistry:
@@ -60,11 +115,17 @@ class ToolRegistry:
 
     def refresh(self, settings: Settings | None = None) -> None:
         """Discovers everything anew, by default for the current directory."""
-        from strands_cli.tools._discovery.sources import discover
-
         settings = settings or load_settings()
-        found = discover(settings)
-        self._snapshot = _snapshot(settings, found.infos, found.issues, {})
+        cache = Cache.of_user()
+        sources = {kind.name: kind(settings, cache) for kind in SOURCES}
+        found = join(source.discover() for source in sources.values())
+        infos, refused = _accepted(found)
+        self._snapshot = _Snapshot(settings, sources, infos, (*found.issues, *refused), {})
+
+    async def aclose(self) -> None:
+        """Ends what loaded tools have started and keep."""
+        for source in self._snapshot.sources.values():
+            await source.aclose()
 
     @property
     def settings(self) -> Settings:
@@ -83,14 +144,14 @@ class ToolRegistry:
 
     def get(self, tool_id: str) -> ToolInfo | None:
         """The tool of an id, or of `id@version`."""
-        info = self._snapshot.catalogue.find(tool_id)
+        info = self._snapshot.find(tool_id)
         return info if info and tool_id in (info.id, info.reference) else None
 
     def get_by_import_path(self, import_path: str) -> ToolInfo | None:
         """The tool that any form of reference means."""
         if is_path(import_path):
-            return self._read_file(import_path)
-        return self._snapshot.catalogue.find(import_path)
+            return self._snapshot.sources[Files.name].find(import_path)
+        return self._snapshot.find(import_path)
 
     def resolve(self, user_input: str) -> str | None:
         """The module that a reference leads to, or None."""
@@ -108,34 +169,31 @@ class ToolRegistry:
         return True, None
 
     def get_allowlist(self) -> set[str]:
-        names = (allowed_names(info) for info in self._snapshot.infos)
-        return set(self._snapshot.settings.allow).union(*names)
+        return {*self._snapshot.settings.allow, *self._snapshot.names}
 
     def register(self, *added: "ToolInfo | Tool") -> None:
         """Adds tools at run time: a ToolSpec that says where one is, or the tool itself."""
         now = self._snapshot
-        tools = {tool.id + "@" + tool.version: tool for tool in added if not isinstance(tool, ToolInfo)}
         infos = [item if isinstance(item, ToolInfo) else _info_of(item) for item in added]
+        pairs = zip(added, infos, strict=True)
+        tools = {_key(info): item for item, info in pairs if not isinstance(item, ToolInfo)}
         for info in infos:
-            earlier = now.catalogue.find(info.reference)
+            earlier = now.find(info.reference)
             if earlier is not None:
                 raise ToolError(
                     f"There is a tool {info.reference} already, from {earlier.origin}",
                     code="conflict",
                     hint="Give it another name or another version.",
                 )
-        self._snapshot = _snapshot(now.settings, (*now.infos, *infos), now.issues, now.loaded | tools)
+        loaded = now.loaded | tools
+        self._snapshot = _Snapshot(now.settings, now.sources, (*now.infos, *infos), now.issues, loaded)
 
     def load(self, reference: "str | ToolInfo") -> "Tool":
         """The tool itself, ready to be called; ToolError says why there is none."""
-        from strands_cli.tools._discovery.loading import load_tool
-
         info = reference if isinstance(reference, ToolInfo) else self.require(reference)
-        loaded = self._snapshot.loaded
-        named_by_file = info.source in ("file", "plugin")  # a workflow may bring some that are not listed
-        key = f"{info.source}:{info.file}:{info.reference}" if named_by_file else info.reference
+        loaded, key = self._snapshot.loaded, _key(info)
         if key not in loaded:
-            loaded[key] = load_tool(info, self._snapshot.settings)
+            loaded[key] = self._snapshot.source_of(info).load(info)
         return loaded[key]
 
     def require(self, reference: str) -> ToolInfo:
@@ -164,7 +222,7 @@ class ToolRegistry:
 
     def _plugin_trouble(self, name: str) -> str:
         """Why a plugin that is there has no tools."""
-        from strands_cli.tools._discovery.plugins import disabled_plugins
+        from strands_cli.tools.sources.plugins import disabled_plugins
 
         for issue in self._snapshot.issues:
             if issue.file.endswith(f"/{name}/plugin.json"):
@@ -173,32 +231,25 @@ class ToolRegistry:
             return f"Its plugin is switched off: 'strands plugin enable {name}' switches it on."
         return ""
 
-    def _read_file(self, reference: str) -> ToolInfo | None:
-        from strands_cli.tools._discovery.sources import read_reference
 
-        return read_reference(reference)
+def _accepted(found: Discovered) -> tuple[list[ToolInfo], list[Issue]]:
+    """The first of each id and version; a later one of the same is refused, and both origins are named."""
+    kept: dict[tuple[str, str], ToolInfo] = {}
+    refused: list[Issue] = []
+    for info in found.infos:
+        earlier = kept.setdefault((info.id, info.version), info)
+        if earlier is info:
+            continue
+        reason = f"There are two tools {info.reference}: {earlier.origin} has one, {info.origin} another."
+        remedy = f"The one of {earlier.origin} is used. Give the other one another name or version."
+        refused.append(Issue(reason=reason, remediation=remedy, file=info.file, line=info.line))
+    return list(kept.values()), refused
 
 
-def _snapshot(
-    settings: Settings, infos: Iterable[ToolInfo], issues: Iterable[Issue], loaded: dict[str, "Tool"]
-) -> _Snapshot:
-    infos = tuple(infos)
-    return _Snapshot(settings, infos, tuple(issues), catalogue_of(infos), loaded)
+def _key(info: ToolInfo) -> tuple[str, str, str]:
+    return info.source, info.file, info.reference
 
 
 def _info_of(tool: "Tool") -> ToolInfo:
-    return ToolInfo(
-        id=tool.id,
-        family=tool.family,
-        category=tool.category,
-        description=tool.description,
-        version=tool.version,
-        deprecated=tool.deprecated,
-        replaced_by=tool.replaced_by,
-        requires_consent=tool.requires_consent,
-        requires=tool.requires,
-        input_schema=tool.input_schema,
-        output_schema=tool.output_schema,
-        source="runtime",
-        origin=tool.origin or "registered at run time",
-    )
+    fields = {name: getattr(tool, name) for name in DEFAULTS if name != "effects"}
+    return ToolInfo(**fields, id=tool.id, source="runtime", origin=tool.origin or "registered at run time")

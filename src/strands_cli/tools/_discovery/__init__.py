@@ -1,1 +1,41 @@
-"""Finding tools without running them: files and installed packages are read, never imported."""
+"""Tools are discovered from what their files say. Nothing is imported; `scan` remembers what was read."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from strands_cli.errors import Issue
+from strands_cli.toolkit.info import ToolInfo
+
+_FAMILY_FILES = frozenset({"schema.py", "tests.py"})
+"""A family keeps these beside its tools."""
+
+
+class Discovered(msgspec.Struct, frozen=True):
+    """The tools of a file, a family, a directory or a source, and what was wrong."""
+
+    infos: tuple[ToolInfo, ...] = ()
+    issues: tuple[Issue, ...] = ()
+    files: tuple[str, ...] = ()
+    """Every path that this rests on, those that were looked for and are not there included."""
+
+
+def join(parts: Iterable[Discovered]) -> Discovered:
+    infos: list[ToolInfo] = []
+    issues: list[Issue] = []
+    files: list[str] = []
+    for part in parts:
+        infos += part.infos
+        issues += part.issues
+        files += part.files
+    return Discovered(tuple(infos), tuple(issues), tuple(files))
+
+
+def is_module_name(name: str) -> bool:
+    """Whether a file of a tools directory is read as a tool."""
+    return name.endswith(".py") and name[0] not in "_." and name != "conftest.py" and name[:5] != "test_"
+
+
+def is_submodule_name(name: str) -> bool:
+    """Whether a file of a family is read as a tool."""
+    return is_module_name(name) and name not in _FAMILY_FILES

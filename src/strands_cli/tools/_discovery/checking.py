@@ -13,9 +13,8 @@ from strands_cli.errors import Issue, ToolError
 from strands_cli.schema.validator import SchemaInvalid, Validator
 from strands_cli.toolkit.adapt import context_name, refuse_mismatch, takes_tool_use
 from strands_cli.toolkit.contract import Tool, closed_schema
-from strands_cli.toolkit.info import ToolInfo
-from strands_cli.tools._discovery.scope import Function, Scope
-from strands_cli.tools._discovery.source import parse
+from strands_cli.toolkit.info import ToolInfo, declared_fields
+from strands_cli.tools._discovery.syntax import Function, Scope, parse
 
 
 def schema_issues(info: ToolInfo) -> list[Issue]:
@@ -32,43 +31,24 @@ def schema_issues(info: ToolInfo) -> list[Issue]:
     return issues
 
 
-# What the contract itself judges, where the decorator says it in literals.
-_JUDGED = ("retries", "max_output", "isolate", "effects", "annotations", "blocking")
-
-
 def _declaration_problem(info: ToolInfo) -> list[Issue]:
     """What the contract would refuse, tried on a stand-in for the tool."""
     function = _definition(info)
     if function is not None and info.inferred and function.args.vararg:
         problem = f"no tool can have the parameter *{function.args.vararg.arg}"
         return [_issue(info, problem, "Name each parameter.")]
-    options = _literal_options(function) if function else {}
     schema = info.input_schema if info.input_schema is not None else _open_schema(function)
     try:
         Tool(
             id=info.id,
-            description=info.description,
-            input_schema=schema,
             invoke=lambda _arguments, _context: None,
             is_async=isinstance(function, ast.AsyncFunctionDef),
-            **options,
+            **{**declared_fields(info), "input_schema": schema},
         )
     except ToolError as error:
         problem = error.issue.reason if error.issue else error.message
         return [_issue(info, problem, error.hint or "Correct the tool's definition.")]
     return []
-
-
-def _literal_options(function: Function) -> dict[str, Any]:
-    calls = [decorator for decorator in function.decorator_list if isinstance(decorator, ast.Call)]
-    options = {}
-    for keyword in (keyword for call in calls for keyword in call.keywords):
-        if keyword.arg in _JUDGED:
-            try:
-                options[keyword.arg] = ast.literal_eval(keyword.value)
-            except ValueError:
-                continue  # known on load
-    return options
 
 
 def _open_schema(function: Function | None) -> dict[str, Any]:

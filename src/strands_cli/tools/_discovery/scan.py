@@ -1,20 +1,218 @@
-"""The tools of one directory: its modules and its families, from the cache where nothing has changed."""
+"""The tools of one directory, from the cache where nothing has changed.
 
+A cache is only ever a shortcut: one that is missing, damaged, of another version or not writable makes a scan
+slower and nothing else.
+"""
+
+import functools
+import gc
 import os
+import sys
+import time
+from binascii import crc32  # hashlib would cost more than everything else here
 from pathlib import Path
 
-from strands_cli.errors import Issue
-from strands_cli.tools._discovery.cache import Cache, Stamps, open_shelf, stamp_of
-from strands_cli.tools._discovery.names import is_family_name, is_module_name
-from strands_cli.tools._discovery.reading import Entry, Reading, join_parts
+import msgspec
 
-# `modules` is imported where something has to be read: on a second run that is nowhere, and `ast` stays away.
+from strands_cli.errors import Issue
+from strands_cli.settings import cache_directory
+from strands_cli.toolkit.info import ToolInfo
+from strands_cli.tools._discovery import Discovered, is_module_name, join
+
+# `tool_files` is imported where something has to be read: on a second run that is nowhere, without `ast`.
+
+FORMAT = 2
+
+_CHECKSUM_BYTES = 4
+_MAX_FILES = 256
+_TICK_NANOSECONDS = 15_000_000
+"""File systems date a change by the kernel's last tick: what is younger may change again under one date."""
 
 _NOTHING: frozenset[str] = frozenset()
 
+Stamp = tuple[int, int, int, int]
+"""When a file was written, when anything about it changed, its size and its number."""
+_MISSING: Stamp = (0, 0, 0, 0)
 
-_Candidate = tuple[str, bool, str]
-"""The name without suffix, whether it is a module, and the path."""
+
+# --- the cache --------------------------------------------------------------------------------------------
+
+
+class EntryPoint(msgspec.Struct, frozen=True, array_like=True):
+    """One line of an installed package's `entry_points.txt`."""
+
+    name: str
+    module: str
+    attribute: str
+    distribution: str
+    version: str
+    directory: str
+    """The entry of the import path that the package was found in."""
+    file: str
+
+    @property
+    def value(self) -> str:
+        return f"{self.module}:{self.attribute}" if self.attribute else self.module
+
+    @property
+    def origin(self) -> str:
+        return f"{self.distribution} {self.version}".strip()
+
+
+class _Entry(msgspec.Struct, frozen=True, array_like=True):
+    """What was found under a name, with the state of the files that it rests on."""
+
+    stamps: dict[str, Stamp]
+    infos: tuple[ToolInfo, ...] = ()
+    issues: tuple[Issue, ...] = ()
+    entry_points: tuple[EntryPoint, ...] = ()
+
+
+class _Content(msgspec.Struct, array_like=True):
+    key: str
+    entries: dict[str, _Entry]
+
+
+class _Stamps(dict[str, Stamp]):
+    """The stamps of files, each taken once, when it is first asked for."""
+
+    def __missing__(self, path: str) -> Stamp:
+        try:
+            stamp = _stamp_of(os.stat(path))  # noqa: PTH116 - a Path per file would double the cost of a scan
+        except (OSError, ValueError):
+            stamp = _MISSING
+        self[path] = stamp
+        return stamp
+
+
+def _stamp_of(status: os.stat_result) -> Stamp:
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+
+
+class CacheFile:
+    """What is remembered of one scan: ask with `find`, add with `keep`, end with `close`."""
+
+    def __init__(self, file: Path | None, key: str) -> None:
+        self._file = file
+        fields = ",".join(ToolInfo.__struct_fields__)
+        self._key = f"{FORMAT}|{fields}|{sys.hexversion:x}|{_state_of_this_code()}|{key!a}"
+        self._entries = self._load()
+        self._used: dict[str, _Entry] = {}
+        self._changed = False
+        self._opened = time.time_ns()
+        self.stamps = _Stamps()
+
+    def find(self, name: str) -> Discovered | None:
+        """What is known under a name, if all the files that it rests on are as they were."""
+        entry = self._current(name)
+        return Discovered(entry.infos, entry.issues, tuple(entry.stamps)) if entry else None
+
+    def find_entry_points(self, name: str) -> tuple[EntryPoint, ...] | None:
+        entry = self._current(name)
+        return entry.entry_points if entry else None
+
+    def _current(self, name: str) -> _Entry | None:
+        entry = self._entries.get(name)
+        if entry is None:
+            return None
+        stamps = self.stamps
+        for path, stamp in entry.stamps.items():
+            if stamps[path] != stamp:
+                return None
+        self._used[name] = entry
+        return entry
+
+    def keep(self, name: str, found: Discovered, entry_points: tuple[EntryPoint, ...] = ()) -> None:
+        """Remembers something, unless a file is so young that it may still change without a trace."""
+        self._changed = True
+        stamps = {path: self.stamps[path] for path in found.files}
+        now = time.time_ns()
+        for written, changed, _, _ in stamps.values():
+            if self._opened - _TICK_NANOSECONDS <= max(written, changed) <= now + _TICK_NANOSECONDS:
+                return
+        entry = _Entry(stamps, found.infos, found.issues, entry_points)
+        try:
+            msgspec.msgpack.encode(entry)
+        except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):
+            return  # a literal may hold what msgpack does not, such as an integer of a hundred digits
+        self._used[name] = entry
+
+    def close(self) -> None:
+        """Writes what was used or added, where that is not what was there before."""
+        if self._file is None or not (self._changed or len(self._used) != len(self._entries)):
+            return
+        if self._used or self._entries:
+            body = msgspec.msgpack.encode(_Content(self._key, self._used))
+            _write(self._file, crc32(body).to_bytes(_CHECKSUM_BYTES, "big") + body)
+
+    def _load(self) -> dict[str, _Entry]:
+        if self._file is None:
+            return {}
+        # The garbage collector would walk through the new objects again and again for nothing.
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            data = self._file.read_bytes()
+            body = data[_CHECKSUM_BYTES:]
+            if crc32(body).to_bytes(_CHECKSUM_BYTES, "big") != data[:_CHECKSUM_BYTES]:
+                return {}
+            content = msgspec.msgpack.decode(body, type=_Content)
+        except (OSError, msgspec.MsgspecError, ValueError, RecursionError):
+            return {}
+        finally:
+            if was_enabled:
+                gc.enable()
+        return content.entries if content.key == self._key else {}
+
+
+class Cache:
+    """A directory of cache files. Several processes may use it at once: the last one to write wins."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._directory = directory
+
+    @classmethod
+    def of_user(cls) -> "Cache":
+        try:
+            return cls(cache_directory() / "discovery")
+        except RuntimeError:  # there is no home directory
+            return NO_CACHE
+
+    def file(self, key: str) -> CacheFile:
+        name = f"{crc32(key.encode(errors='surrogateescape')):08x}-{len(key)}.msgpack"
+        return CacheFile(self._directory / name if self._directory else None, key)
+
+
+NO_CACHE = Cache()
+
+
+@functools.cache
+def _state_of_this_code() -> int:
+    """When this code was last written: who works on it wants its answer, not that of the code before."""
+    try:
+        with os.scandir(os.path.dirname(__file__)) as listing:  # noqa: PTH120 - as above
+            return max(entry.stat().st_mtime_ns for entry in listing if entry.name.endswith(".py"))
+    except (OSError, ValueError):
+        return 0
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Replaces the file in one step, so that a reader sees the old content or the new."""
+    from strands_cli.documents.files import write_file
+
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_file(file, data, sync=False)
+        # Directories come and go, and their files would stay: half of them go when there are too many.
+        files = list(file.parent.iterdir())
+        if len(files) > _MAX_FILES:
+            for old in sorted(files, key=lambda file: file.stat().st_mtime_ns)[: len(files) // 2]:
+                old.unlink(missing_ok=True)
+    except OSError:
+        return  # the next scan reads the files again
+
+
+# --- directories ------------------------------------------------------------------------------------------
 
 
 def scan_directory(
@@ -23,51 +221,53 @@ def scan_directory(
     package: str,
     source: str,
     origin: str,
-    cache: Cache | None = None,
+    cache: Cache = NO_CACHE,
     skip: frozenset[str] = _NOTHING,
-) -> Reading:
+) -> Discovered:
     """What the modules and families of a tools directory declare, in the order of their names.
 
     `package` is the dotted name that the directory is loaded as; `skip` has names without suffix. Without an
     `origin`, each tool gets its own file, relative to the directory that holds this one.
     """
     root = os.path.abspath(directory)  # noqa: PTH100 - the cheap one: nothing is asked of the file system
-    shelf = open_shelf(cache, f"{root}|{package}|{source}|{origin}")
+    known = cache.file(f"{root}|{package}|{source}|{origin}")
     try:
-        candidates = _candidates(root, shelf.stamps)
+        candidates = _candidates(root, known)
     except FileNotFoundError:
-        return Reading()
+        return Discovered()
     except OSError as error:
-        return Reading(issues=(_unreadable(root, error),))
-    parts: list[Reading | Entry] = []
-    directories: set[str] = {name for name, is_module, _ in candidates if not is_module}
+        return Discovered(issues=(_unreadable(root, error),))
+    parts: list[Discovered] = []
+    directories = {name for name, is_module, _ in candidates if not is_module}
     for name, is_module, path in candidates:
         if name in skip:
             continue
-        found: Reading | Entry | None = shelf.find(path)
+        found = known.find(path)
         if is_module and name in directories and is_family(f"{root}{os.sep}{name}"):
-            found = _hidden(path, name)
+            reason = f"{name}.py can never be loaded: Python prefers the package {name}/ beside it."
+            found = _unloadable(path, reason, f"Rename one of them, or move {name}.py into {name}/.")
         elif found is None:
-            found = reading = _read(path, f"{package}.{name}", is_module, source, origin)
-            shelf.keep(path, reading)
+            found = _read(Path(path), f"{package}.{name}", is_module, source, origin)
+            known.keep(path, found)
         parts.append(found)
-    shelf.close()
-    return join_parts(parts)
+    known.close()
+    return join(parts)
 
 
-def _candidates(root: str, stamps: Stamps) -> list[_Candidate]:
-    found: list[_Candidate] = []
+def _candidates(root: str, known: CacheFile) -> list[tuple[str, bool, str]]:
+    """The names without suffix, whether each is a module, and the paths. Their stamps are taken too."""
+    found: list[tuple[str, bool, str]] = []
     with os.scandir(root) as listing:
         for entry in listing:
             name, path = entry.name, entry.path
             if is_module_name(name):
                 found.append((name[:-3], True, path))
-            elif is_family_name(name) and entry.is_dir():
+            elif name[0] not in "_." and name != "tests" and entry.is_dir():
                 found.append((name, False, path))
             else:
                 continue
             try:
-                stamps[path] = stamp_of(entry.stat())
+                known.stamps[path] = _stamp_of(entry.stat())
             except OSError:
                 continue  # a dangling link: reading it says so
     found.sort()
@@ -78,46 +278,37 @@ def is_family(directory: str) -> bool:
     return os.path.isfile(f"{directory}{os.sep}__init__.py")  # noqa: PTH113 - a string, as everywhere here
 
 
-def _read(path: str, module_path: str, is_module: bool, source: str, origin: str) -> Reading:
-    from strands_cli.tools._discovery.modules import read_family, read_module
+def _read(path: Path, module_path: str, is_module: bool, source: str, origin: str) -> Discovered:
+    if "." in (path.stem if is_module else path.name):
+        reason = f"{path.name} can never be loaded: there is a dot in its name."
+        return _unloadable(str(path), reason, "Rename it.")
+    if not is_module and not is_family(str(path)):
+        return _read_plain_directory(path)
+    from strands_cli.tools._discovery.tool_files import read_tools
 
-    place = Path(path)
-    if "." in (place.stem if is_module else place.name):
-        return _unloadable(
-            path, f"{place.name} can never be loaded: there is a dot in its name.", "Rename it."
-        )
-    if is_module:
-        return read_module(place, module_path=module_path, source=source, origin=origin)
-    if is_family(path):
-        return read_family(place, module_path=module_path, source=source, origin=origin)
-    return _read_plain_directory(place)
+    return read_tools(path, module_path=module_path, source=source, origin=origin, is_family=not is_module)
 
 
-def _hidden(path: str, name: str) -> Reading:
-    reason = f"{name}.py can never be loaded: Python prefers the package {name}/ beside it."
-    return _unloadable(path, reason, f"Rename one of them, or move {name}.py into {name}/.")
+def _unloadable(path: str, reason: str, remedy: str) -> Discovered:
+    return Discovered(issues=(Issue(file=path, line=1, reason=reason, remediation=remedy),), files=(path,))
 
 
-def _unloadable(path: str, reason: str, remedy: str) -> Reading:
-    return Reading(issues=(Issue(file=path, line=1, reason=reason, remediation=remedy),), files=(path,))
-
-
-def _read_plain_directory(directory: Path) -> Reading:
-    """Without an `__init__.py` a directory is no family; it is a likely mistake where it holds modules."""
+def _read_plain_directory(directory: Path) -> Discovered:
+    """Without an `__init__.py` a directory is not a family; a likely mistake where it holds modules."""
     files = (str(directory), str(directory / "__init__.py"))
     try:
         modules = sorted(file.name for file in directory.iterdir() if is_module_name(file.name))
     except OSError as error:
-        return Reading(issues=(_unreadable(str(directory), error),), files=files)
+        return Discovered(issues=(_unreadable(str(directory), error),), files=files)
     if not modules:
-        return Reading(files=files)
+        return Discovered(files=files)
     issue = Issue(
         severity="warning",
         file=files[0],
-        reason=f"The directory holds {modules[0]}, but it is no family: it has no __init__.py.",
+        reason=f"The directory holds {modules[0]}, but it is not a family: it has no __init__.py.",
         remediation=f"Add {files[1]}, or rename the directory to _{directory.name}.",
     )
-    return Reading(issues=(issue,), files=files)
+    return Discovered(issues=(issue,), files=files)
 
 
 def _unreadable(path: str, error: OSError) -> Issue:

@@ -7,10 +7,8 @@ import ast
 from typing import Any
 
 from strands_cli.toolkit.docstring import read_docstring
-from strands_cli.tools._discovery.literals import dotted_name
-from strands_cli.tools._discovery.scope import Function
-from strands_cli.tools._discovery.syntax import ModuleReader
-from strands_cli.tools._discovery.values import NotJson, as_json
+from strands_cli.tools._discovery.static import NotJson, SourceFile, as_json, dotted_name
+from strands_cli.tools._discovery.syntax import Function
 
 Schema = dict[str, Any]
 
@@ -31,10 +29,10 @@ class _NotSimple(Exception):
     """An annotation or a default that only loading the tool can settle."""
 
 
-def schema_of(reader: ModuleReader, function: Function, context: object = False) -> Schema | None:
+def schema_of(file: SourceFile, function: Function, context: object = False) -> Schema | None:
     """The schema of what a model fills in; `context` is the decorator's argument of that name."""
     try:
-        properties, required = _properties(reader, function, context)
+        properties, required = _properties(file, function, context)
     except _NotSimple:
         return None
     return {"type": "object", "properties": properties, "required": required}
@@ -45,9 +43,7 @@ def summary_of(function: Function) -> str:
     return read_docstring(ast.get_docstring(function)).description
 
 
-def _properties(
-    reader: ModuleReader, function: Function, context: object
-) -> tuple[dict[str, Schema], list[str]]:
+def _properties(file: SourceFile, function: Function, context: object) -> tuple[dict[str, Schema], list[str]]:
     arguments = function.args
     if arguments.vararg or arguments.kwarg or arguments.posonlyargs:
         raise _NotSimple
@@ -59,7 +55,7 @@ def _properties(
     for argument, default in zip([*arguments.args, *arguments.kwonlyargs], defaults, strict=True):
         if is_filled_by_platform(argument, context):
             continue
-        properties[argument.arg] = _property(reader, argument, default, documented.get(argument.arg, ""))
+        properties[argument.arg] = _property(file, argument, default, documented.get(argument.arg, ""))
         if default is None:
             required.append(argument.arg)
     return properties, required
@@ -77,11 +73,11 @@ def _last_name(annotation: ast.expr | None) -> str:
     return dotted_name(annotation).rpartition(".")[2] if annotation else ""
 
 
-def _property(reader: ModuleReader, argument: ast.arg, default: ast.expr | None, description: str) -> Schema:
+def _property(file: SourceFile, argument: ast.arg, default: ast.expr | None, description: str) -> Schema:
     if argument.annotation is None:
         raise _NotSimple
     schema = _type(argument.annotation)
-    value = reader.evaluate(default) if default is not None else ...
+    value = file.evaluate(default) if default is not None else ...
     if value is None and "anyOf" not in schema:
         schema = {"anyOf": [schema, {"type": "null"}]}
     if description:

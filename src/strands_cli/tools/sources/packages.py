@@ -8,53 +8,57 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from strands_cli.errors import Issue, closest
 from strands_cli.toolkit.info import ToolInfo, name_problem
-from strands_cli.tools._discovery.cache import Cache, Shelf, open_shelf
-from strands_cli.tools._discovery.reading import Entry, EntryPoint, Reading, join_parts
+from strands_cli.tools._discovery import Discovered, join
+from strands_cli.tools._discovery.scan import NO_CACHE, Cache, CacheFile, EntryPoint
+from strands_cli.tools.sources.modules import Source
 
 GROUP = "strands_cli.tools"
 
 _SPEC_NAMES = ("TOOL_SPEC", "TOOL_SPECS")
 
 
+class Packages(Source):
+    name = "package"
+
+    def discover(self) -> Discovered:
+        return scan_packages(cache=self.cache)
+
+
 def read_entry_points(
-    group: str = GROUP, path: Sequence[str] | None = None, cache: Cache | None = None
+    group: str = GROUP, path: Sequence[str] | None = None, cache: Cache = NO_CACHE
 ) -> list[EntryPoint]:
     """The entry points of a group in the packages along an import path, by default that of this process."""
     directories = _directories(path)
-    shelf = _shelf(cache, group, directories)
-    points = _entry_points(shelf, group, directories)
-    shelf.close()
+    known = _cache_file(cache, group, directories)
+    points = _entry_points(known, group, directories)
+    known.close()
     return points
 
 
 def scan_packages(
-    *,
-    group: str = GROUP,
-    path: Sequence[str] | None = None,
-    source: str = "package",
-    cache: Cache | None = None,
-) -> Reading:
+    *, group: str = GROUP, path: Sequence[str] | None = None, cache: Cache = NO_CACHE
+) -> Discovered:
     """The tools that installed packages offer; the name of an entry is the id of a tool or of a family."""
     directories = _directories(path)
-    shelf = _shelf(cache, group, directories)
-    parts: list[Reading | Entry] = []
-    for point in _entry_points(shelf, group, directories):
+    known = _cache_file(cache, group, directories)
+    parts: list[Discovered] = []
+    for point in _entry_points(known, group, directories):
         file = locate_module(point.module, directories)
         if file is None:
-            parts.append(_unlocated(point, source))
+            parts.append(_unlocated(point))
             continue
-        name = f"{point.name}={point.value}|{_origin(point)}|{file}"
-        found: Reading | Entry | None = shelf.find(name)
+        name = f"{point.name}={point.value}|{point.origin}|{file}"
+        found = known.find(name)
         if found is None:
-            found = reading = _read(point, file, source)
-            shelf.keep(name, reading)
+            found = _read(point, file)
+            known.keep(name, found)
         parts.append(found)
-    shelf.close()
-    return join_parts(parts)
+    known.close()
+    return join(parts)
 
 
 def locate_module(dotted: str, path: Sequence[str] | None = None) -> Path | None:
@@ -83,20 +87,18 @@ def _directories(path: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _shelf(cache: Cache | None, group: str, directories: list[str]) -> Shelf:
-    return open_shelf(cache, f"packages|{group}|{os.pathsep.join(directories)}")
+def _cache_file(cache: Cache, group: str, directories: list[str]) -> CacheFile:
+    return cache.file(f"packages|{group}|{os.pathsep.join(directories)}")
 
 
-def _entry_points(shelf: Shelf, group: str, directories: list[str]) -> list[EntryPoint]:
+def _entry_points(known: CacheFile, group: str, directories: list[str]) -> list[EntryPoint]:
     """Of a distribution that is there twice, the first along the path counts, as when it is imported."""
     points: dict[tuple[str, str], EntryPoint] = {}
     for directory in directories:
-        entry = shelf.find(directory)
-        if entry is None:
+        found = known.find_entry_points(directory)
+        if found is None:
             files, found = _read_directory(directory, group)
-            shelf.keep(directory, Reading(files=files), found)
-        else:
-            found = entry.entry_points
+            known.keep(directory, Discovered(files=files), found)
         for point in found:
             points.setdefault((_normal(point.distribution), point.name), point)
     return sorted(points.values(), key=lambda point: (point.name, point.distribution))
@@ -120,7 +122,9 @@ def _read_directory(directory: str, group: str) -> tuple[tuple[str, ...], tuple[
             files.append(file)
         if lines:
             distribution, version = _identity(directory, name)
-            points += [_entry_point(line, distribution, version, directory, file) for line in lines]
+            for entry, value in lines:
+                module, _, attribute = (part.strip() for part in value.partition(":"))
+                points.append(EntryPoint(entry, module, attribute, distribution, version, directory, file))
     return tuple(files), tuple(points)
 
 
@@ -135,14 +139,6 @@ def _section(text: str, group: str) -> Iterator[tuple[str, str]]:
         elif section == group and "=" in line and line[0] not in "#;":
             name, _, value = line.partition("=")
             yield name.strip(), value.partition("[")[0].strip()
-
-
-def _entry_point(
-    line: tuple[str, str], distribution: str, version: str, directory: str, file: str
-) -> EntryPoint:
-    name, value = line
-    module, _, attribute = value.partition(":")
-    return EntryPoint(name, module.strip(), attribute.strip(), distribution, version, directory, file)
 
 
 def _identity(directory: str, name: str) -> tuple[str, str]:
@@ -177,61 +173,62 @@ def _is_directory(path: str) -> bool:
 # --- the tools behind them --------------------------------------------------------------------------------
 
 
-def _read(point: EntryPoint, file: Path, source: str) -> Reading:
-    from strands_cli.tools._discovery.modules import read_attribute, read_family, read_module
+def _read(point: EntryPoint, file: Path) -> Discovered:
+    from strands_cli.tools._discovery.tool_files import read_tools
 
     is_package = file.name == "__init__.py"
+    attribute = "" if point.attribute in _SPEC_NAMES else point.attribute
+    is_family = is_package and not attribute
     depth = len(point.module.split("."))
-    known: dict[str, Any] = {
-        "module_path": point.module,
-        "source": source,
-        "origin": _origin(point),
-        "family": point.name,
-        "root": file.parents[depth if is_package else depth - 1],
-    }
-    if point.attribute and point.attribute not in _SPEC_NAMES:
-        return _only(read_attribute(file, point.attribute, **known), point)
-    return read_family(file.parent, **known) if is_package else read_module(file, **known)
+    found = read_tools(
+        file.parent if is_family else file,
+        module_path=point.module,
+        source=Packages.name,
+        origin=point.origin,
+        family=point.name,
+        root=file.parents[depth if is_package else depth - 1],
+        is_family=is_family,
+        attribute=attribute,
+    )
+    return _only(found, point) if attribute else found
 
 
-def _only(reading: Reading, point: EntryPoint) -> Reading:
+def _only(found: Discovered, point: EntryPoint) -> Discovered:
     """The one tool that the entry's attribute names."""
-    infos = tuple(info for info in reading.infos if point.attribute in (info.callable_name, info.id))
+    infos = tuple(info for info in found.infos if point.attribute in (info.callable_name, info.id))
     if infos:
         files = {info.file for info in infos}
-        issues = tuple(issue for issue in reading.issues if issue.file in files)
-        return Reading(infos, issues, reading.files)
-    match = closest(point.attribute, [info.callable_name for info in reading.infos])
+        issues = tuple(issue for issue in found.issues if issue.file in files)
+        return Discovered(infos, issues, found.files)
+    match = closest(point.attribute, [info.callable_name for info in found.infos])
     issue = _issue(point, f"has no tool {point.attribute!r}", f" The closest is {match!r}." if match else "")
-    return Reading((), (issue, *reading.issues), reading.files)
+    return Discovered((), (issue, *found.issues), found.files)
 
 
-def _unlocated(point: EntryPoint, source: str) -> Reading:
+def _unlocated(point: EntryPoint) -> Discovered:
     """Listed all the same: an import hook may know where the module is."""
-    reason = f"the module {point.module} of {_origin(point)} is not a file on the import path"
+    reason = f"the module {point.module} of {point.origin} is not a file on the import path"
     issue = _issue(point, "is not a file on the import path", " Reinstall the package.", severity="warning")
     if name_problem(point.name):
-        return Reading(issues=(issue,))
+        return Discovered(issues=(issue,))
     info = ToolInfo(
         id=point.name,
         module_path=point.module,
         callable_name=point.attribute,
-        source=source,
-        origin=_origin(point),
+        source=Packages.name,
+        origin=point.origin,
         file=point.file,
         unread=reason,
     )
-    return Reading((info,), (issue,))
+    return Discovered((info,), (issue,))
 
 
-def _issue(point: EntryPoint, what: str, remedy: str, *, severity: str = "error") -> Issue:
+def _issue(
+    point: EntryPoint, what: str, remedy: str, *, severity: Literal["error", "warning"] = "error"
+) -> Issue:
     return Issue(
-        severity="warning" if severity == "warning" else "error",
+        severity=severity,
         file=point.file,
-        reason=f"The entry point {point.name!r} of {_origin(point)}: {point.module} {what}.",
+        reason=f"The entry point {point.name!r} of {point.origin}: {point.module} {what}.",
         remediation=f"Ask the package's author to correct it, or remove the package.{remedy}",
     )
-
-
-def _origin(point: EntryPoint) -> str:
-    return f"{point.distribution} {point.version}".strip()

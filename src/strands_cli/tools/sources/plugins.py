@@ -4,23 +4,40 @@ import os
 import sys
 from functools import cache as once
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from strands_cli.errors import Issue, SpecError
 from strands_cli.plugins.directories import MANIFEST_NAME, plugin_roots, plugins_in
 from strands_cli.settings import Settings
-from strands_cli.tools._discovery.cache import Cache, Shelf, open_shelf
-from strands_cli.tools._discovery.reading import Entry, Reading, join_parts
+from strands_cli.toolkit.info import ToolInfo
+from strands_cli.tools._discovery import Discovered, join
+from strands_cli.tools._discovery.scan import NO_CACHE, Cache
+from strands_cli.tools.sources.modules import Source
+
+if TYPE_CHECKING:
+    from strands_cli.toolkit.contract import Tool
 
 # What reads a plugin is imported where there is one to be read: most listings have none.
 
 
-def scan_plugins(settings: Settings, cache: Cache | None = None) -> Reading:
+class Plugins(Source):
+    name = "plugin"
+
+    def discover(self) -> Discovered:
+        return scan_plugins(self.settings, self.cache)
+
+    def load(self, info: ToolInfo) -> "Tool":
+        from strands_cli.plugins.plugin_tool import load_plugin_tool
+
+        return load_plugin_tool(info, self.settings)
+
+
+def scan_plugins(settings: Settings, cache: Cache = NO_CACHE) -> Discovered:
     """The tools of every plugin that is switched on: the project's, then the user's."""
-    parts = [_scan_root(root, settings, cache) for root in plugin_roots(settings).values()]
-    return join_parts(parts)
+    return join(_scan_root(root, settings, cache) for root in plugin_roots(settings).values())
 
 
-def read_wanted_plugin(wanted: str, base: Path, settings: Settings) -> Reading:
+def read_wanted_plugin(wanted: str, base: Path, settings: Settings) -> Discovered:
     """The tools of a plugin that a workflow names: by its name, or by its directory, relative to `base`."""
     from strands_cli.plugins.approvals import is_disabled, read_state
 
@@ -39,7 +56,7 @@ def read_wanted_plugin(wanted: str, base: Path, settings: Settings) -> Reading:
     )
 
 
-def _find_wanted(wanted: str, base: Path, settings: Settings) -> tuple[Path, Reading] | None:
+def _find_wanted(wanted: str, base: Path, settings: Settings) -> tuple[Path, Discovered] | None:
     for root in plugin_roots(settings).values():
         for place in plugins_in(root):
             reading = _read(place, settings)
@@ -66,57 +83,57 @@ def disabled_plugins(settings: Settings) -> set[str]:
     return {place.name for place in off} | {plugin.name for plugin in own if plugin}
 
 
-def _refused(reason: str, remedy: str) -> Reading:
-    return Reading(issues=(Issue(reason=reason, remediation=remedy),))
+def _refused(reason: str, remedy: str) -> Discovered:
+    return Discovered(issues=(Issue(reason=reason, remediation=remedy),))
 
 
-def _scan_root(root: Path, settings: Settings, cache: Cache | None) -> Reading:
+def _scan_root(root: Path, settings: Settings, cache: Cache) -> Discovered:
     try:
         places = plugins_in(root)
     except OSError as error:
         reason = f"The directory cannot be read: {error.strerror}."
         issue = Issue(file=str(root), reason=reason, remediation="Make it readable, or remove it.")
-        return Reading(issues=(issue,))
+        return Discovered(issues=(issue,))
     if not places:
-        return Reading()
+        return Discovered()
     from strands_cli.plugins.approvals import is_disabled, read_state
 
     try:
         state = read_state()
     except SpecError as error:  # which plugins are switched off is not known, so none is on
         return _refused(error.message, error.hint)
-    shelf = open_shelf(cache, f"{root}|plugins|{settings.project}|{_state_of_the_room()}|{_has_keyring()}")
-    parts = [_found(place, settings, shelf) for place in places if not is_disabled(place, state)]
-    shelf.close()
-    return join_parts(parts)
+    known = cache.file(f"{root}|plugins|{settings.project}|{_state_of_the_room()}|{_has_keyring()}")
+    parts: list[Discovered] = []
+    for place in places:
+        if is_disabled(place, state):
+            continue
+        found = known.find(str(place))
+        if found is None:
+            found = _read(place, settings)
+            if not found.issues:  # what would repair them may be a file that the reading did not get to
+                known.keep(str(place), found)
+        parts.append(found)
+        if "logging" in sys.modules:  # somebody wants to know
+            import logging
+
+            log = logging.getLogger("strands_cli.plugins")
+            log.debug("%s: %d tools, %d problems", place, len(found.infos), len(found.issues))
+    known.close()
+    return join(parts)
 
 
-def _found(place: Path, settings: Settings, shelf: Shelf) -> Reading | Entry:
-    found: Reading | Entry | None = shelf.find(str(place))
-    if found is None:
-        found = reading = _read(place, settings)
-        if not reading.issues:  # what would mend them may be a file that the reading did not get to
-            shelf.keep(str(place), reading)
-    if "logging" in sys.modules:  # somebody wants to know
-        import logging
-
-        log = logging.getLogger("strands_cli.plugins")
-        log.debug("%s: %d tools, %d problems", place, len(found.infos), len(found.issues))
-    return found
-
-
-def _read(place: Path, settings: Settings) -> Reading:
+def _read(place: Path, settings: Settings) -> Discovered:
     from strands_cli.plugins.plugin import read_plugin
 
     reading = read_plugin(place)
     if reading.plugin is None:
-        return Reading(issues=reading.issues)
+        return Discovered(issues=reading.issues)
     approval = _approval(reading.plugin.name, place, settings)
     infos = reading.plugin.infos(_origin(place, settings), has_keyring=_has_keyring())
-    return Reading(infos, approval.issues, (*reading.files, *approval.files))
+    return Discovered(infos, approval.issues, (*reading.files, *approval.files))
 
 
-def _approval(name: str, place: Path, settings: Settings) -> Reading:
+def _approval(name: str, place: Path, settings: Settings) -> Discovered:
     """Whether a plugin is as it was approved. Its files are hashed only where a lock names it."""
     from strands_cli.plugins.approvals import approvals, lock_files, unapproved, update_hint
     from strands_cli.plugins.directories import paths_of
@@ -124,19 +141,19 @@ def _approval(name: str, place: Path, settings: Settings) -> Reading:
     locks = tuple(str(file) for file in lock_files(settings.project))
     try:
         if not any(approvals(place, settings.project)):
-            return Reading(files=locks)
+            return Discovered(files=locks)
         changes = unapproved(place, settings.project)
     except SpecError as error:
-        return Reading(issues=(Issue(reason=error.message, remediation=error.hint),), files=locks)
+        return Discovered(issues=(Issue(reason=error.message, remediation=error.hint),), files=locks)
     files = (*locks, *paths_of(place.resolve()))
     if not changes:
-        return Reading(files=files)
+        return Discovered(files=files)
     issue = Issue(
         file=str(place),
         reason=f"The plugin {name} has changed since it was approved ({changes}); its tools do not run.",
         remediation=update_hint(name),
     )
-    return Reading(issues=(issue,), files=files)
+    return Discovered(issues=(issue,), files=files)
 
 
 def _origin(place: Path, settings: Settings) -> str:

@@ -1,0 +1,390 @@
+"""The values of a module's names, as far as its text tells them. Nothing is run.
+
+Read are literals, names that the module assigns once, names of sibling files, `ToolSpec(…)`,
+`ToolCategory.X`, `+` and `**`. Whatever else stands there is an `Unread` in the place of the value, with line
+and reason, so that a dictionary with one computed entry still gives all the others. A name that is assigned
+twice, or changed in any way, is unread as a whole: what it holds in the end is for running to tell.
+"""
+
+import ast
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from strands_cli.errors import Issue
+from strands_cli.toolkit.info import ToolCategory
+from strands_cli.tools._discovery.syntax import Binding, Scope, parse, resolve_import
+
+MAX_DEPTH = 100
+MAX_STEPS = 100_000
+"""How many parts one reading may look at: a few names that double each other would be endless."""
+_CHARACTERS_PER_STEP = 64
+_LARGEST = 1e300
+"""Beyond it a number is infinite, or not a number, or an integer that nobody meant."""
+
+ONLY_RUNNING = "which only running the module can answer"
+
+_OUR_PACKAGES = ("strands_cli", "strands")
+_SPEC_CLASSES = frozenset({"ToolSpec", "ToolInfo"})
+_CATEGORIES = frozenset({"ToolCategory"})
+
+
+class Unread(msgspec.Struct, frozen=True):
+    """In place of a value: where and why reading stopped. The reason goes on from the name of the value."""
+
+    file: str
+    line: int
+    reason: str
+
+
+class SpecCall(msgspec.Struct, frozen=True, eq=False):
+    """`ToolSpec(…)`, with the arguments as they were written."""
+
+    file: str
+    line: int
+    arguments: dict[str, Any]
+    lines: dict[str, int]
+
+
+def first_unread(value: object, key: str) -> tuple[str, Unread] | None:
+    """The first part of a value that could not be read, with the dotted path to it from `key`."""
+    if isinstance(value, Unread):
+        return key, value
+    parts: list[tuple[str, object]] = []
+    if isinstance(value, dict):
+        parts = [(f"{key}.{name}", part) for name, part in value.items()]
+    elif isinstance(value, list | tuple):
+        parts = [(key, part) for part in value]
+    return next(filter(None, (first_unread(part, name) for name, part in parts)), None)
+
+
+class NotJson(ValueError):
+    """A value that no JSON document can hold."""
+
+
+def as_json(value: object, path: str = "") -> Any:
+    """The value as JSON has it, tuples as lists; NotJson says what has no place there."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | float) and -_LARGEST < value < _LARGEST:
+        return value
+    if isinstance(value, list | tuple):
+        return [as_json(part, f"{path}/{index}") for index, part in enumerate(value)]
+    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        return {name: as_json(part, f"{path}/{name}") for name, part in value.items()}
+    kind = "dictionary whose keys are not all strings" if isinstance(value, dict) else type(value).__name__
+    raise NotJson(f"there is a {kind} at {path or '/'}, which JSON does not have")
+
+
+class SourceFiles:
+    """The files of one reading. Each is parsed once; all of them share one allowance of steps."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.seen: dict[str, None] = {}
+        self.steps = MAX_STEPS
+        self.depth = 0
+        self.underway: set[tuple[Path, str]] = set()
+        self._open: dict[Path, SourceFile | Issue] = {}
+
+    def open(self, path: Path) -> "SourceFile | Issue":
+        if path not in self._open:
+            self.seen[str(path)] = None
+            tree = parse(path)
+            self._open[path] = tree if isinstance(tree, Issue) else SourceFile(self, path, tree)
+        return self._open[path]
+
+    def file_of(self, path: Path | None) -> Path | None:
+        """The package or module file behind a path without a suffix, if there is one."""
+        for candidate in (path / "__init__.py", path.with_name(f"{path.name}.py")) if path else ():
+            self.seen[str(candidate)] = None
+            if os.path.isfile(candidate):  # noqa: PTH113 - Path.is_file raises where a name is too long
+                return candidate
+        return None
+
+
+class SourceFile:
+    """One file: the values of its names, and where they are defined."""
+
+    def __init__(self, files: SourceFiles, path: Path, tree: ast.Module) -> None:
+        self.files = files
+        self.path = path
+        self.scope = Scope(tree)
+        self.docstring = ast.get_docstring(tree, clean=False)
+
+    def value(self, name: str, line: int = 1, prefix: str = "") -> Any:
+        """The value of a module-level name once the module is loaded, or an Unread."""
+        binding = self.scope.last(name)
+        if binding is None:
+            return self._value_of_unbound(name, line, prefix)
+        if name in self.scope.changes:
+            place = self.scope.changes[name]
+            return self.unread(place, f"{prefix}is changed on line {place}, {ONLY_RUNNING}")
+        if binding.how:
+            reason = f"{prefix}is decided by {binding.how} on line {binding.line}, {ONLY_RUNNING}"
+            return self.unread(binding.line, reason)
+        if len(self.scope.bindings[name]) > 1:
+            reason = f"{prefix}is assigned again on line {binding.line}, {ONLY_RUNNING}"
+            return self.unread(binding.line, reason)
+        key = (self.path, name)
+        if key in self.files.underway:
+            return self.unread(binding.line, f"{prefix}is defined by itself: its imports form a circle")
+        self.files.underway.add(key)
+        try:
+            if binding.value is not None:
+                return self.evaluate(binding.value)
+            if binding.module is not None:
+                return self._imported_value(binding, prefix)
+            return self.unread(
+                binding.line, f"{prefix}is a function or a class, not a value that can be read"
+            )
+        finally:
+            self.files.underway.discard(key)
+
+    def _value_of_unbound(self, name: str, line: int, prefix: str) -> Any:
+        if name == "__doc__":
+            return self.docstring
+        if self.scope.stars:
+            reason = f"{prefix}may come from 'from {self.scope.stars[0].module} import *', {ONLY_RUNNING}"
+            return self.unread(line, reason)
+        return self.unread(line, f"{prefix or f'is {name!r}, which '}the file neither assigns nor imports")
+
+    def find(self, name: str) -> "tuple[SourceFile, Binding] | None":
+        """Where a name is defined, through imports of files in the tools directory."""
+        file, binding = self, self.scope.last(name)
+        visited = set()
+        while binding and binding.module is not None and (file.path, binding.name) not in visited:
+            visited.add((file.path, binding.name))
+            target = file.open_module(binding.module, binding.level)
+            inner = target.scope.last(binding.imported) if isinstance(target, SourceFile) else None
+            if not isinstance(target, SourceFile) or inner is None:
+                break
+            file, binding = target, inner
+        if binding is None:
+            return (self, self.scope.stars[0]) if self.scope.stars else None
+        return file, binding
+
+    def origin_of(self, node: ast.expr, names: frozenset[str]) -> str:
+        """Which of our packages an expression takes one of these names from, under whatever alias."""
+        if isinstance(node, ast.Attribute) and node.attr in names:
+            root = dotted_name(node).partition(".")[0]
+            packages = [_package(binding) for binding in self.scope.bindings.get(root, ())]
+        elif isinstance(node, ast.Name):
+            packages = [self._origin(binding, names) for binding in self.scope.bindings.get(node.id, ())]
+        else:
+            return ""
+        return next(filter(None, packages), "")
+
+    def _origin(self, binding: Binding, names: frozenset[str]) -> str:
+        if binding.module is None:
+            return ""
+        found = None if _package(binding) else self.find(binding.name)
+        binding = found[1] if found else binding
+        return _package(binding) if binding.imported in names else ""
+
+    def unread(self, node: ast.AST | int, reason: str) -> Unread:
+        return Unread(str(self.path), node if isinstance(node, int) else getattr(node, "lineno", 1), reason)
+
+    # --- imports ------------------------------------------------------------------------------------------
+
+    def open_module(self, module: str, level: int = 0) -> "SourceFile | Issue | None":
+        """The file of the tools directory that a module's name means here, if it is one of them."""
+        file = self.files.file_of(resolve_import(self.path, self.files.root, module, level))
+        return self.files.open(file) if file else None
+
+    def _imported_value(self, binding: Binding, prefix: str) -> Any:
+        """A sibling's value, or a sibling as a whole, whose names are then read as its attributes."""
+        module = binding.module or ""
+        target = self.open_module(module, binding.level)
+        if isinstance(target, SourceFile) and not binding.imported:
+            return target
+        if isinstance(target, SourceFile) and target is not self and target.scope.last(binding.imported):
+            return target.value(binding.imported)
+        path = resolve_import(self.path, self.files.root, module, binding.level)
+        file = self.files.file_of(path / binding.imported if path else None)
+        submodule = self.files.open(file) if file else None
+        if isinstance(submodule, SourceFile):
+            return submodule
+        written = "." * binding.level + module
+        if isinstance(target, Issue):
+            why = f"comes from {written}, which cannot be read ({Path(target.file).name}:{target.line})"
+        elif target is not None:
+            why = f"comes from {written}, which does not have {binding.imported!r}"
+        else:
+            why = f"comes from {written}, which is not a file of the tools directory"
+        return self.unread(binding.line, prefix + why)
+
+    # --- expressions --------------------------------------------------------------------------------------
+
+    def evaluate(self, node: ast.expr) -> Any:
+        """The value of an expression at the top level of the module."""
+        files = self.files
+        files.steps -= 1
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str | bytes):  # a few names can double a long text, too
+                files.steps -= len(node.value) // _CHARACTERS_PER_STEP
+            return node.value
+        if files.steps < 0:
+            return self.unread(node, "is too large to be read without running the module")
+        if files.depth >= MAX_DEPTH:
+            return self.unread(node, "is nested too deeply to be read without running the module")
+        evaluator = _EVALUATORS.get(type(node))
+        if evaluator is None:
+            return self.unread(node, describe(node))
+        files.depth += 1
+        try:
+            return evaluator(self, node)
+        finally:
+            files.depth -= 1
+
+    def _name(self, node: ast.Name) -> Any:
+        return self.value(node.id, node.lineno, f"uses {node.id!r}, which ")
+
+    def _attribute(self, node: ast.Attribute) -> Any:
+        """`ToolCategory.X`, or a name of a sibling that was imported as a whole."""
+        if self.origin_of(node.value, _CATEGORIES):
+            member = ToolCategory.__members__.get(node.attr)
+            return member.value if member else node.attr.lower()
+        owner = self.evaluate(node.value)
+        if isinstance(owner, SourceFile):
+            return owner.value(node.attr, prefix=f"uses {dotted_name(node)}, which ")
+        reason = f"reads {dotted_name(node) or f'the attribute {node.attr}'}, {ONLY_RUNNING}"
+        return owner if isinstance(owner, Unread) and not dotted_name(node) else self.unread(node, reason)
+
+    def _subscript(self, node: ast.Subscript) -> Any:
+        """`TOOL_SPEC["inputSchema"]`, as a ToolSpec beside a TOOL_SPEC takes its schema; nothing else."""
+        owner = self.evaluate(node.value)
+        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        if isinstance(owner, Unread):
+            return owner
+        if not isinstance(owner, dict) or not isinstance(key, str):
+            return self.unread(node, describe(node))
+        return owner[key] if key in owner else self.unread(node, f"asks for {key!r}, which is not there")
+
+    def _sequence(self, node: ast.List | ast.Tuple) -> Any:
+        members: list[Any] = []
+        for item in node.elts:
+            if not isinstance(item, ast.Starred):
+                members.append(self.evaluate(item))
+                continue
+            inner = self.evaluate(item.value)
+            if not isinstance(inner, list | tuple):
+                wrong = self.unread(item, "unpacks something that is not a list")
+                return inner if isinstance(inner, Unread) else wrong
+            members.extend(inner)
+        return members if isinstance(node, ast.List) else tuple(members)
+
+    def _dict(self, node: ast.Dict) -> Any:
+        result: dict[Any, Any] = {}
+        for key_node, value_node in zip(node.keys, node.values, strict=True):
+            value = self.evaluate(value_node)
+            key = self.evaluate(key_node) if key_node is not None else None
+            if isinstance(key, Unread):
+                return key
+            if key_node is None and not isinstance(value, dict):
+                wrong = self.unread(value_node, "unpacks something that is not a dictionary")
+                return value if isinstance(value, Unread) else wrong
+            try:
+                result |= value if key_node is None else {key: value}
+            except TypeError:
+                return self.unread(key_node or node, "has a key that a dictionary cannot hold")
+        return result
+
+    def _unary(self, node: ast.UnaryOp) -> Any:
+        """A number with its sign, which the syntax takes for an operation."""
+        value = node.operand.value if isinstance(node.operand, ast.Constant) else None
+        if isinstance(value, bool) or not isinstance(value, int | float | complex):
+            return self.unread(node, describe(node))
+        signs: dict[type[ast.AST], Any] = {ast.USub: -value, ast.UAdd: +value}
+        return signs[type(node.op)] if type(node.op) in signs else self.unread(node, describe(node))
+
+    def _binary(self, node: ast.BinOp) -> Any:
+        left, right = self.evaluate(node.left), self.evaluate(node.right)
+        for side in (left, right):
+            if isinstance(side, Unread):
+                return side
+        alike = type(left) is type(right)
+        if alike and isinstance(node.op, ast.Add) and isinstance(left, str | bytes | list | tuple):
+            return left + right
+        if alike and isinstance(node.op, ast.BitOr) and isinstance(left, dict):
+            return left | right
+        return self.unread(node, describe(node))
+
+    def _call(self, node: ast.Call) -> Any:
+        if not self.origin_of(node.func, _SPEC_CLASSES):
+            return self.unread(node, describe(node))
+        if node.args:
+            return self.unread(node, "has an argument without a name, and ToolSpec takes named ones only")
+        arguments, lines = self.keywords(node)
+        if isinstance(arguments, Unread):
+            return arguments
+        return SpecCall(str(self.path), node.lineno, arguments, lines)
+
+    def keywords(self, node: ast.Call) -> tuple[dict[str, Any] | Unread, dict[str, int]]:
+        """The named arguments of a call, and the line of each."""
+        arguments: dict[str, Any] = {}
+        lines: dict[str, int] = {}
+        for keyword in node.keywords:
+            value = self.evaluate(keyword.value)
+            if keyword.arg is not None:
+                arguments[keyword.arg] = value
+                lines[keyword.arg] = keyword.value.lineno
+            elif isinstance(value, dict) and all(isinstance(name, str) for name in value):
+                arguments |= value
+                lines |= dict.fromkeys(value, keyword.value.lineno)
+            else:
+                wrong = self.unread(keyword.value, "unpacks something that is not a dictionary")
+                return (value if isinstance(value, Unread) else wrong), lines
+        return arguments, lines
+
+
+_EVALUATORS: dict[type[ast.AST], Callable[[SourceFile, Any], Any]] = {
+    ast.List: SourceFile._sequence,
+    ast.Tuple: SourceFile._sequence,
+    ast.Dict: SourceFile._dict,
+    ast.UnaryOp: SourceFile._unary,
+    ast.BinOp: SourceFile._binary,
+    ast.Subscript: SourceFile._subscript,
+    ast.Name: SourceFile._name,
+    ast.Attribute: SourceFile._attribute,
+    ast.Call: SourceFile._call,
+}
+
+_NAMES = {
+    ast.Compare: "a comparison",
+    ast.BoolOp: "a condition",
+    ast.IfExp: "a condition",
+    ast.ListComp: "a comprehension",
+    ast.SetComp: "a comprehension",
+    ast.DictComp: "a comprehension",
+    ast.GeneratorExp: "a comprehension",
+    ast.JoinedStr: "a format",
+    ast.Subscript: "a lookup",
+    ast.Lambda: "a lambda",
+}
+
+
+def describe(node: ast.expr) -> str:
+    """What an expression does that cannot be told from its text."""
+    if isinstance(node, ast.Call):
+        name = dotted_name(node.func)
+        return f"is computed by a call{f' of {name}()' if name else ''}, {ONLY_RUNNING}"
+    return f"is computed by {_NAMES.get(type(node), 'an expression')}, {ONLY_RUNNING}"
+
+
+def dotted_name(node: ast.expr) -> str:
+    """`a.b.c` as it is written, or nothing where the expression is something else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
+def _package(binding: Binding) -> str:
+    """The package of ours that a binding imports from, or nothing."""
+    package = "" if binding.level else (binding.module or "").partition(".")[0]
+    return package if package in _OUR_PACKAGES else ""

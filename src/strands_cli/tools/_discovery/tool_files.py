@@ -1,0 +1,423 @@
+"""The tools that a file, or the package of a family, declares: by TOOL_SPEC, TOOL_SPECS or @tool.
+
+What several places say of one callable is put together, located, held against the rules in `toolkit.info`,
+and kept as a ToolInfo or refused with file, line, reason and remedy.
+"""
+
+import ast
+from pathlib import Path
+from typing import Any
+
+from strands_cli.errors import Issue, closest
+from strands_cli.toolkit.info import FIELDS, ToolCategory, ToolInfo, bare_schema, name_problem
+from strands_cli.tools._discovery import Discovered, is_submodule_name
+from strands_cli.tools._discovery.declarations import (
+    Declaration,
+    decorator_of,
+    from_assignments,
+    from_call,
+    from_function,
+    from_spec,
+)
+from strands_cli.tools._discovery.static import (
+    NotJson,
+    SourceFile,
+    SourceFiles,
+    SpecCall,
+    Unread,
+    as_json,
+    first_unread,
+)
+from strands_cli.tools._discovery.syntax import Binding, Function, resolve_import
+
+_NO_TOOL = "it needs a TOOL_SPEC and a function of that name, or a function decorated with @tool"
+_LITERALLY = "Write it out as a literal, or as a name that is assigned once in the tools directory."
+_NOT_CALLABLE = ast.Constant | ast.Dict | ast.List | ast.Set | ast.Tuple | ast.JoinedStr
+
+
+def read_tools(
+    path: Path,
+    *,
+    module_path: str,
+    source: str,
+    origin: str,
+    family: str = "",
+    root: Path | None = None,
+    is_family: bool = False,
+    attribute: str = "",
+) -> Discovered:
+    """The tools of a file, or of a family's directory; with `attribute`, of the file that defines it.
+
+    Imports are followed to files below `root`, by default the directory around `path`. Without an `origin`,
+    each tool gets its own file, relative to the directory that holds the root.
+    """
+    place = path.parent if path.name == "__init__.py" else path
+    root = root or place.parent
+    depth = len(place.relative_to(root).parts)
+    package = ".".join(module_path.split(".")[:-depth])
+    family = family or (path.name if is_family else "")
+    reader = _Reader(root, package, source=source, origin=origin, family=family)
+    if attribute:
+        reader.read_attribute(path, attribute)
+    elif is_family:
+        reader.read_family(path, family)
+    else:
+        reader.read_file(path)
+    issues = tuple(dict.fromkeys(reader.issues))
+    return Discovered(tuple(reader.infos.values()), issues, tuple(reader.files.seen))
+
+
+class _Reader:
+    """`root` is the directory that imports are followed in, `package` its dotted name."""
+
+    def __init__(self, root: Path, package: str, *, source: str, origin: str, family: str) -> None:
+        self.files = SourceFiles(root)
+        self.issues: list[Issue] = []
+        self.infos: dict[tuple[str, str], ToolInfo] = {}
+        self._package = package
+        self._source = source
+        self._origin = origin
+        self._family = family
+        self._declared: dict[Path, list[Declaration]] = {}
+        self._used: set[tuple[str, str]] = set()
+
+    def read_file(self, path: Path) -> None:
+        file = self.files.open(path)
+        if isinstance(file, Issue):
+            self.issues.append(file)
+            return
+        tools, issues = len(self.infos), len(self.issues)
+        unread = self._add_specs(file)
+        self._add_declared(file)
+        if isinstance(unread, Unread):
+            self._add_unread(file, path.stem, unread, found_any=len(self.infos) > tools)
+        if len(self.infos) == tools and len(self.issues) == issues:
+            self.issues.append(_no_tool(file))
+
+    def read_attribute(self, path: Path, attribute: str) -> None:
+        """The tools of the file that defines an attribute of a module; the attribute's own is among them."""
+        file = self.files.open(path)
+        found = None if isinstance(file, Issue) else file.find(attribute)
+        if isinstance(file, Issue) or found is None:
+            self.read_file(path)
+            return
+        self._add_specs(file)
+        self._add_declared(file, own_only=True)
+        if found[0] is not file:
+            self.read_file(found[0].path)
+
+    def read_family(self, directory: Path, family: str) -> None:
+        """Those of its TOOL_SPECS, else those of `__init__.py` and every submodule."""
+        init = self.files.open(directory / "__init__.py")
+        if isinstance(init, Issue):
+            self.issues.append(init)
+            return
+        listed = self._add_specs(init)
+        self._add_declared(init, own_only=True)
+        if listed is not True:
+            self.files.seen[str(directory)] = None
+            try:
+                files = sorted(file for file in directory.iterdir() if is_submodule_name(file.name))
+            except OSError as error:
+                reason = f"The family's directory cannot be listed: {error.strerror}."
+                remedy = "Make it readable, or remove it."
+                self.issues.append(Issue(file=str(directory), reason=reason, remediation=remedy))
+                files = []
+            for file in files:
+                self.read_file(file)
+        if isinstance(listed, Unread):
+            self._add_unread(init, family, listed, found_any=bool(self.infos))
+        if not self.infos and not self.issues:
+            reason = f"The family {family!r} has no tool: {_NO_TOOL}."
+            remedy = f"Add one, or rename the directory to _{directory.name} if it holds none."
+            self.issues.append(Issue(file=str(init.path), line=1, reason=reason, remediation=remedy))
+
+    # --- TOOL_SPECS ---------------------------------------------------------------------------------------
+
+    def _add_specs(self, file: SourceFile) -> bool | Unread:
+        """Adds the tools of TOOL_SPECS; false where there is none, an Unread where it cannot be read."""
+        binding = file.scope.last("TOOL_SPECS")
+        if binding is None:
+            return False
+        specs = file.value("TOOL_SPECS")
+        if isinstance(specs, Unread):
+            return specs
+        for item in specs if isinstance(specs, list | tuple) else [specs]:
+            declared = self._from_item(file, item, binding.line)
+            if isinstance(declared, Issue):
+                self.issues.append(declared)
+            else:
+                self._add_listed(file, declared)
+        return True
+
+    def _add_unread(self, file: SourceFile, tool_id: str, unread: Unread, *, found_any: bool) -> None:
+        """A TOOL_SPECS that cannot be read is never passed over: the listing has something in its place."""
+        if found_any:
+            self.issues.append(_unread_specs(unread))
+            return
+        part = ("TOOL_SPECS", unread)
+        declared = Declaration(id=tool_id, file=str(file.path), line=unread.line, unread=part)
+        self._keep(declared, file, None, tool_id)
+
+    def _from_item(self, file: SourceFile, item: object, line: int) -> Declaration | Issue:
+        guess = _stem(file.path)
+        if isinstance(item, SpecCall):
+            return from_call(item, guess)
+        if isinstance(item, dict):
+            return from_spec(file, item, guess, name="TOOL_SPECS", line=line, node=None)
+        if isinstance(item, Unread):
+            return _unread_specs(item, "An item of TOOL_SPECS")
+        return Issue(
+            file=str(file.path),
+            line=line,
+            reason="TOOL_SPECS has an item that is neither a ToolSpec nor a dictionary like TOOL_SPEC.",
+            remediation='Write TOOL_SPECS = [ToolSpec(id="my_tool", …)].',
+        )
+
+    def _add_listed(self, file: SourceFile, declared: Declaration) -> None:
+        """Adds one item of TOOL_SPECS, filled up with what its callable's own file says."""
+        if name_problem(declared.id):
+            self._keep(declared, file, None, "")
+            return
+        name = declared.text("callable_name") or declared.id
+        homes = self._homes(file, declared)
+        if homes is None:
+            return
+        found = next(filter(None, (home.find(name) for home in homes)), None)
+        places = [
+            declared.values[key].value for key in ("callable_name", "module_path") if key in declared.values
+        ]
+        is_guessed = declared.unread or any(isinstance(value, Unread) for value in places)
+        if found is None and (not homes or is_guessed):
+            self._keep(declared, file, None, name)
+        elif found is None:
+            self.issues.append(_missing_callable(declared, name, homes[0]))
+        elif self._is_callable(declared, *found):
+            base = self._declaration_of(*found, declared.id)
+            if base:
+                self._used.add((base.file, base.callable_name))
+                declared.inferred = base.inferred and "input_schema" not in declared.values
+                declared.unread = declared.unread or base.unread
+                declared.values = {**base.values, **declared.values}
+            self._keep(declared, *found, name)
+
+    def _homes(self, file: SourceFile, declared: Declaration) -> list[SourceFile] | None:
+        """The files that may hold the callable: empty where it is elsewhere, None where that is wrong."""
+        module_path = declared.text("module_path")
+        if not module_path:
+            own = self.files.open(Path(declared.file))
+            return [file] if isinstance(own, Issue) else [file, own]
+        if module_path == self._dotted(file.path):
+            return [file]
+        home = file.open_module(module_path)
+        if isinstance(home, Issue):
+            self.issues.append(home)
+            return None
+        is_ours = "." in module_path and resolve_import(file.path, self.files.root, module_path, 0)
+        if home is None and is_ours:
+            place = declared.values["module_path"]
+            problem = f"there is no file for its module_path {module_path!r}"
+            remedy = "Correct module_path, or leave it out: by default it is the module of TOOL_SPECS."
+            self.issues.append(declared.refusal(problem, remedy, place.file, place.line))
+            return None
+        return [home] if home else []
+
+    def _declaration_of(self, file: SourceFile, binding: Binding, tool_id: str) -> Declaration | None:
+        named = [found for found in self._declarations(file) if found.callable_name == binding.name]
+        return next((found for found in named if found.id == tool_id), named[0] if named else None)
+
+    # --- TOOL_SPEC and @tool ------------------------------------------------------------------------------
+
+    def _add_declared(self, file: SourceFile, *, own_only: bool = False) -> None:
+        """Adds what TOOL_SPEC and decorators declare, except what TOOL_SPECS already took up.
+
+        With `own_only`, a TOOL_SPEC that is imported from another file is left to that file.
+        """
+        binding = file.scope.last("TOOL_SPEC")
+        borrowed = own_only and binding is not None and binding.module is not None
+        for declared in self._declarations(file):
+            is_used = (declared.file, declared.callable_name) in self._used
+            if is_used or (borrowed and declared.has_spec and not declared.decorated):
+                continue
+            found = file.find(declared.callable_name)
+            if found is None:
+                self._keep(declared, file, None, declared.callable_name)
+            elif self._is_callable(declared, *found):
+                self._keep(declared, *found, declared.callable_name)
+
+    def _declarations(self, file: SourceFile) -> list[Declaration]:
+        """What a file's TOOL_SPEC and decorators declare; what is wrong with them is noted once."""
+        if file.path not in self._declared:
+            self._declared[file.path] = []
+            functions = {
+                function.name: from_function(file, function, decorator)
+                for function in file.scope.definitions()
+                if isinstance(function, Function) and (decorator := decorator_of(file, function)) is not None
+            }
+            self.issues += [found for found in functions.values() if isinstance(found, Issue)]
+            found = self._with_tool_spec(file, functions)
+            names = {declared.callable_name for declared in found}
+            self._declared[file.path] = [*found, *from_assignments(file, names)]
+        return self._declared[file.path]
+
+    def _with_tool_spec(
+        self, file: SourceFile, functions: dict[str, Declaration | Issue]
+    ) -> list[Declaration]:
+        """The decorated functions, and the one that TOOL_SPEC is for, be it decorated or plain."""
+        binding = file.scope.last("TOOL_SPEC")
+        decorated = [found for found in functions.values() if isinstance(found, Declaration)]
+        if binding is None:
+            return decorated
+        others = [found for found in decorated if not found.uses_tool_spec]
+        users = [found for found in decorated if found.uses_tool_spec]
+        for user in users:
+            if user.unread or user.callable_name in (user.id, user.id.replace("-", "_")):
+                others.append(user)
+            else:
+                self.issues.append(_missing_callable(user, user.id, file))
+        if users:
+            return others
+        spec = file.value("TOOL_SPEC")
+        declared = from_spec(
+            file, spec, _stem(file.path), name="TOOL_SPEC", line=binding.line, node=binding.value
+        )
+        if isinstance(declared, Issue):
+            self.issues.append(declared)
+            return others
+        named = functions.get(declared.id)
+        if isinstance(named, Declaration):
+            named.values |= declared.values
+            named.unread, named.inferred, named.has_spec = declared.unread, False, True
+        if named is not None:
+            return others
+        if file.find(declared.id) is None and not declared.unread and not file.scope.last("__getattr__"):
+            self.issues.append(_missing_callable(declared, declared.id, file))
+            return others
+        declared.callable_name = declared.id
+        return [declared, *others]
+
+    # --- keeping ------------------------------------------------------------------------------------------
+
+    def _is_callable(self, declared: Declaration, file: SourceFile, binding: Binding) -> bool:
+        if not isinstance(binding.value, _NOT_CALLABLE):
+            return True
+        problem = f"{binding.name!r} on line {binding.line} is not a function"
+        remedy = f"Define def {binding.name}(…), or correct the name in the spec."
+        self.issues.append(declared.refusal(problem, remedy, str(file.path), binding.line))
+        return False
+
+    def _keep(self, declared: Declaration, file: SourceFile, binding: Binding | None, name: str) -> None:
+        """Keeps a tool whose callable is `name`, bound there; without a binding, as far as anybody knows."""
+        module_path = self._dotted(file.path)
+        outer = self.files.root.parent
+        inside = file.path.is_relative_to(outer)
+        place = {
+            "module_path": module_path if binding else declared.text("module_path") or module_path,
+            "callable_name": binding.name if binding and binding.name != "*" else name,
+            "file": str(file.path),
+            "line": binding.line if binding else declared.line,
+            "source": self._source,
+            "origin": self._origin or (file.path.relative_to(outer).as_posix() if inside else str(file.path)),
+        }
+        info, issues = _finished(declared, place, self._family)
+        # A plain function has no schema of its own; anything else may still bring one when it is loaded.
+        is_plain = binding is not None and isinstance(binding.definition, Function)
+        if info and is_plain and info.input_schema is None and not (declared.inferred or info.unread):
+            remedy = "Give its ToolSpec an input_schema, or its module a TOOL_SPEC with an inputSchema."
+            issues.append(declared.refusal("it has no input schema", remedy))
+            info = None
+        self.issues += issues
+        if info is None:
+            return
+        first = self.infos.setdefault((info.id, info.version), info)
+        if first is not info:
+            problem = f"version {info.version} of it is declared before, at {first.file}:{first.line}"
+            self.issues.append(declared.refusal(problem, "Remove one of them, or give it another version."))
+
+    def _dotted(self, file: Path) -> str:
+        parts = [*file.relative_to(self.files.root).parent.parts]
+        parts += [] if file.stem == "__init__" else [file.stem]
+        return ".".join(filter(None, [self._package, *parts]))
+
+
+def _finished(
+    declared: Declaration, place: dict[str, Any], family: str
+) -> tuple[ToolInfo | None, list[Issue]]:
+    """The tool, unless something about it is refused; and what is to be said about it."""
+    unread, values, issues = [declared.unread] if declared.unread else [], dict[str, Any](), list[Issue]()
+    if problem := name_problem(declared.id):
+        issues.append(declared.refusal(problem, FIELDS["id"].remedy_for(declared.id)))
+    for name, found in declared.values.items():
+        field, value = FIELDS[name], found.value
+        part = first_unread(value, found.key)
+        if part:
+            unread += [part] if field.listed else []
+            continue
+        problem = field.problem(value)
+        try:
+            values[name] = as_json(value) if isinstance(value, dict | list | tuple) else value
+        except NotJson as error:
+            problem = problem or f"{{key}} is not JSON: {error}"
+        if problem:
+            reason = problem.replace("{key}", found.key)
+            issues.append(declared.refusal(reason, field.remedy_for(value), found.file, found.line))
+    if issues:
+        return None, issues
+    for name in {"input_schema", "output_schema"} & values.keys():
+        values[name] = bare_schema(values[name])
+    if "category" in values:
+        values["category"] = ToolCategory(values["category"])
+    values["family"] = values.get("family") or family
+    if unread:
+        key, why = unread[0]
+        values["unread"] = f"{key!r} {why.reason}"
+        warning = Issue(
+            severity="warning",
+            file=why.file,
+            line=why.line,
+            reason=f"Tool {declared.id!r} cannot be read without running it: {values['unread']}.",
+            remediation=_LITERALLY,
+        )
+        issues.append(warning)
+    return ToolInfo(**{**values, **place, "id": declared.id, "inferred": declared.inferred}), issues
+
+
+def _unread_specs(unread: Unread, subject: str = "TOOL_SPECS") -> Issue:
+    return Issue(
+        severity="warning",
+        file=unread.file,
+        line=unread.line,
+        reason=f"{subject} {unread.reason}.",
+        remediation="Write TOOL_SPECS as a list of ToolSpec(…) with literal arguments.",
+    )
+
+
+def _stem(file: Path) -> str:
+    return file.parent.name if file.stem == "__init__" else file.stem
+
+
+def _missing_callable(declared: Declaration, name: str, file: SourceFile) -> Issue:
+    functions = [item.name for item in file.scope.definitions() if isinstance(item, Function)]
+    match = closest(name, functions) or (functions[0] if len(functions) == 1 else None)
+    problem = f"{file.path.name} has no function {name!r}"
+    if not name.isidentifier():
+        return declared.refusal(problem, "Use a name that a function can have.")
+    if match:
+        remedy = f"The closest is {match!r}: rename it to {name!r}, or correct the name in the spec."
+        return declared.refusal(problem, remedy)
+    return declared.refusal(problem, f"Define def {name}(…), or correct the name in the spec.")
+
+
+def _no_tool(file: SourceFile) -> Issue:
+    name = file.path.name
+    classes = [item for item in file.scope.definitions() if isinstance(item, ast.ClassDef)]
+    methods = [item for owner in classes for item in owner.body if isinstance(item, Function)]
+    needs_object = any(decorator_of(file, method) for method in methods)
+    why = "methods decorated with @tool need an instance, which only a program makes"
+    return Issue(
+        severity="warning" if needs_object else "error",
+        file=str(file.path),
+        line=1,
+        reason=f"{name} has no tool: {why if needs_object else _NO_TOOL}.",
+        remediation=f"If it only serves other modules, rename it to _{name}.",
+    )
