@@ -78,9 +78,9 @@ class Redactor:
         except RecursionError:
             return "(nested too deeply)"
 
-    def stream(self) -> "Stream":
+    def stream(self) -> "RedactedStream":
         """For one text that arrives in pieces."""
-        return Stream(self)
+        return RedactedStream(self)
 
     def _struct(self, value: msgspec.Struct, levels: int) -> msgspec.Struct:
         fields = {name: getattr(value, name) for name in value.__struct_fields__}
@@ -111,7 +111,7 @@ class Redactor:
         return begins
 
 
-class Stream:
+class RedactedStream:
     """One text that arrives in pieces: a secret that is divided over several of them is hidden too.
 
     Only as much is kept back as may be the beginning of a secret. What comes out is in the end the same as

@@ -123,6 +123,15 @@ def read_document(text: str, file: str, *, is_json: bool = False) -> Document:
     return document
 
 
+def strict_json(text: str) -> Any:
+    """The value of a JSON text, which has no NaN and no Infinity; ValueError or RecursionError otherwise."""
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"JSON has no {name}")
+
+
 def with_whole_numbers(value: Any) -> Any:
     """To a schema 4.0 is an integer; to the types it is not."""
     if isinstance(value, dict):
@@ -169,7 +178,7 @@ def _events(text: str, *, is_json: bool) -> Iterator[_Event]:
 def _json_problem(text: str) -> _Unreadable | None:
     remedy = "Correct the file."
     try:
-        json.loads(text, parse_constant=_refuse_constant)
+        strict_json(text)
     except json.JSONDecodeError as error:
         return _Unreadable(f"This is not JSON: {error.msg}.", remedy, error.lineno, error.colno)
     except ValueError as error:
@@ -177,10 +186,6 @@ def _json_problem(text: str) -> _Unreadable | None:
     except RecursionError:
         return _Unreadable(f"The file is nested more than {DEEPEST} levels deep.", "Flatten it.")
     return None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"JSON has no {name}")
 
 
 def _json_events(text: str) -> Iterator[_Event]:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from strands_cli.events import Event, Listener, ModelFinished, ModelRetried, ModelText
-from strands_cli.secrets import Redactor, Stream
+from strands_cli.secrets import RedactedStream, Redactor
 
 _logger = logging.getLogger("strands_cli.runs")
 
@@ -15,7 +15,7 @@ class Emitter:
     def __init__(self, listeners: Sequence[Listener], redactor: Redactor) -> None:
         self._listeners = tuple(listeners)
         self._redactor = redactor
-        self._streams: dict[str, Stream] = {}
+        self._streams: dict[str, RedactedStream] = {}
         self._failed: set[int] = set()
 
     def __call__(self, event: Event) -> None:

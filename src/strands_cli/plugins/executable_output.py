@@ -2,8 +2,10 @@
 
 import json
 import signal
+from contextlib import suppress
 from typing import Any, NoReturn
 
+from strands_cli.documents.reader import strict_json
 from strands_cli.errors import ToolFailed
 from strands_cli.sandbox.confined_executable import Exit, Why
 from strands_cli.sandbox.executables import Finished
@@ -59,10 +61,11 @@ def value_of(tool_id: str, finished: Finished, redactor: Redactor, *, is_read_on
     if ending.why != "exited" or ending.status != 0:
         _fail(tool_id, finished, text, redactor)
     if not text:
+        errors = tail(finished.stderr, redactor)
         raise ToolFailed(
             f"{tool_id} ended without an answer",
             code="output_invalid",
-            hint=_with_tail(_STREAMS_HINT, finished.stderr, redactor),
+            hint=f"{_STREAMS_HINT} It said: {errors}" if errors else _STREAMS_HINT,
         )
     return answer(text, redactor)
 
@@ -93,7 +96,7 @@ def structured(value: Any, redactor: Redactor) -> Any:
     value = redactor.value(value)
     if isinstance(value, dict):
         refuse_error(value)
-    return _json_blocks(value) if isinstance(value, dict | list) else value
+    return _blocks({"json": value}) if isinstance(value, dict | list) else value
 
 
 def refuse_error(value: dict[str, Any]) -> None:
@@ -113,7 +116,7 @@ def refuse_error(value: dict[str, Any]) -> None:
 def parsed(text: str) -> Any:
     """Strict JSON; ValueError otherwise."""
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = strict_json(text)
         is_too_deep = _is_deeper(value, MOST_LEVELS)
     except RecursionError:
         is_too_deep = True
@@ -133,7 +136,7 @@ def _is_deeper(value: Any, levels: int) -> bool:
 
 
 def tail(stderr: bytes, redactor: Redactor) -> str:
-    """The end of what was said on standard error, without progress."""
+    """The end of what stands on standard error, without progress."""
     text = redactor.text(stderr.decode("utf-8", "replace"))
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith(PROGRESS_MARK)]
     return "\n".join(lines).strip()[-_TAIL_CHARACTERS:]
@@ -155,38 +158,30 @@ def code_of(ending: Exit) -> str:
 def _fail(tool_id: str, finished: Finished, text: str, redactor: Redactor) -> NoReturn:
     ending = finished.exit
     if ending.why == "exited" and ending.status is not None:
-        _raise_own_error(text, redactor)
+        # What the executable itself says about its failure counts more than its exit status.
+        with suppress(ValueError):
+            structured(parsed(text), redactor)
     code = code_of(ending)
     if finished.hint is not None and code in ("failed", "crashed"):
         code = "forbidden"
     message = f"{tool_id} {ending_text(ending)}"
     if ending.why in _WHY_HINTS:
         message += f" and was ended after {finished.seconds:.3g} s"
-    said = tail(finished.stderr, redactor) or redactor.text(text)[-_TAIL_CHARACTERS:]
+    output = tail(finished.stderr, redactor) or redactor.text(text)[-_TAIL_CHARACTERS:]
     raise ToolFailed(
-        f"{message}: {said}" if said else message,
+        f"{message}: {output}" if output else message,
         code=code,
         hint=redactor.text(finished.hint.text) if finished.hint else _WHY_HINTS.get(ending.why, ""),
     )
-
-
-def _raise_own_error(text: str, redactor: Redactor) -> None:
-    """What the executable itself says about its failure counts more than its exit status."""
-    try:
-        value = redactor.value(parsed(text))
-    except ValueError:
-        return
-    if isinstance(value, dict):
-        refuse_error(value)
 
 
 def _error_text(value: dict[str, Any]) -> str:
     error = value.get("error")
     if isinstance(error, dict):
         error = error.get("message") or error
-    for said in (error, value.get("message"), value.get("output")):
-        if said:
-            return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+    for reason in (error, value.get("message"), value.get("output")):
+        if reason:
+            return reason if isinstance(reason, str) else json.dumps(reason, ensure_ascii=False)
     return "The tool says that it did not succeed, and not why"
 
 
@@ -206,18 +201,5 @@ def _not_json(text: str, error: ValueError, redactor: Redactor) -> Any:
     return redactor.text(text)
 
 
-def _json_blocks(value: Any) -> dict[str, Any]:
-    return _blocks({"json": value})
-
-
 def _blocks(*content: dict[str, Any]) -> dict[str, Any]:
     return {"status": "success", "content": list(content)}
-
-
-def _with_tail(hint: str, stderr: bytes, redactor: Redactor) -> str:
-    said = tail(stderr, redactor)
-    return f"{hint} It said: {said}" if said else hint
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"JSON has no {name}")

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from pathlib import Path
 from typing import Any
 
 from strands_cli.errors import Issue, ToolError, ToolFailed
@@ -26,15 +27,13 @@ from strands_cli.toolkit.values import value_of_result
 MOST_PROGRESS = 1000
 """Words of progress that are passed on from one call."""
 _MARGIN_SHARE, _MARGIN_SECONDS = 0.1, GRACE_SECONDS + 0.1
-"""How long before its deadline a process is asked to end, so that what it said can still be told."""
+"""How long before its deadline a process is asked to end, so that what it printed can still be reported."""
 
 _log = logging.getLogger(__name__)
 
 
 def load_plugin_tool(info: ToolInfo, settings: Settings) -> Tool:
     """The tool that a listing showed; ToolError where its plugin is no longer in order."""
-    from pathlib import Path
-
     reading = read_plugin(Path(info.file).parent)
     declared = reading.plugin.tool(info.id) if reading.plugin else None
     if reading.plugin is None or declared is None:
@@ -56,7 +55,7 @@ def plugin_tool(plugin: Plugin, declared: CliTool, settings: Settings, *, origin
     async def function(**arguments: Any) -> Any:
         return value_of_result(await call_tool(made, {"name": made.id, "input": arguments}), made)
 
-    run = _Body(plugin, declared, settings).run
+    run = _Executable(plugin, declared, settings).run
     made = FunctionTool(
         **contract_of(plugin.manifest, declared),
         invoke=run,
@@ -67,36 +66,44 @@ def plugin_tool(plugin: Plugin, declared: CliTool, settings: Settings, *, origin
     return made
 
 
-class _Body:
-    def __init__(self, plugin: Plugin, declared: CliTool, settings: Settings) -> None:
+class _Executable:
+    """An executable of a plugin, called as the body of a tool."""
+
+    def __init__(self, plugin: Plugin, tool: CliTool, settings: Settings) -> None:
         self._plugin = plugin
-        self._declared = declared
+        self._tool = tool
         self._settings = settings
-        self._id = plugin.manifest.tool_id(declared)
+        self._id = plugin.manifest.tool_id(tool)
+        self._is_read_only = bool(tool.annotations.get("readOnlyHint"))
+        """Then nothing can come after its answer, which therefore need not wait for its end."""
+        reads_only = self._is_read_only or not (tool.network or tool.files.write)
+        self._may_start_ahead = tool.mode == "call" and reads_only
+        """What it does before it has its input, or when its host dies, must be without consequence."""
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         deadline = time.monotonic() + time_limit(context)
         refuse_unapproved(self._plugin.name, self._plugin.place, self._settings.project)
-        configuration = await configure(self._plugin.manifest, self._declared)
-        accept = self._settings.sandbox.accept
-        launch = launch_of(self._plugin, self._declared, configuration, context.workspace, accept)
-        progress = _Progress(context, configuration.redactor)
+        configuration = await configure(self._plugin.manifest, self._tool)
+        redactor, accept = configuration.redactor, self._settings.sandbox.accept
+        launch = launch_of(self._plugin, self._tool, configuration, context.workspace, accept)
+        progress = _Progress(context, redactor)
         try:
-            if self._declared.mode == "worker":
-                return await self._ask_worker(launch, arguments, context, deadline, progress)
-            return await self._run_once(launch, arguments, deadline, progress)
+            if self._tool.mode == "worker":
+                worker = await workers().get(self._id, launch, redactor)
+                return await worker.ask(
+                    arguments,
+                    key=context.key,
+                    seconds=_seconds_until(deadline),
+                    idle_seconds=self._tool.idle_timeout,
+                    on_progress=progress.report,
+                )
+            finished = await self._complete(launch, input_of(arguments), deadline, progress)
         except ToolError as error:
-            message = configuration.redactor.text(error.message)
-            raise ToolFailed(message, code=error.code, hint=error.hint) from None
-
-    async def _run_once(
-        self, launch: Launch, arguments: dict[str, Any], deadline: float, progress: "_Progress"
-    ) -> Any:
-        finished = await self._complete(launch, input_of(arguments), deadline, progress)
+            raise ToolFailed(redactor.text(error.message), code=error.code, hint=error.hint) from None
         if self._may_start_ahead:
             parking().prepare(launch)
         _log.debug("%s %s after %.3f s", self._id, finished.exit.text, finished.seconds)
-        return value_of(self._id, finished, progress.redactor, is_read_only=self._is_read_only)
+        return value_of(self._id, finished, redactor, is_read_only=self._is_read_only)
 
     async def _complete(
         self, launch: Launch, data: bytes, deadline: float, progress: "_Progress"
@@ -110,8 +117,8 @@ class _Body:
                     confined,
                     input=data,
                     seconds=_seconds_until(deadline),
-                    idle_seconds=self._declared.idle_timeout,
-                    on_stderr_line=progress.hear,
+                    idle_seconds=self._tool.idle_timeout,
+                    on_stderr_line=progress.read_line,
                     until=is_whole_answer if self._is_read_only else None,
                 )
             except SpawnerLost as lost:  # nothing of the call has run
@@ -119,58 +126,28 @@ class _Body:
                     raise ToolFailed(f"{self._id} cannot be started: {lost}", code="unavailable") from lost
         raise AssertionError("the second attempt answers")
 
-    async def _ask_worker(
-        self,
-        launch: Launch,
-        arguments: dict[str, Any],
-        context: ToolContext,
-        deadline: float,
-        progress: "_Progress",
-    ) -> Any:
-        worker = await workers().get(self._id, launch, progress.redactor)
-        return await worker.ask(
-            arguments,
-            key=context.key,
-            seconds=_seconds_until(deadline),
-            idle_seconds=self._declared.idle_timeout,
-            on_progress=progress.tell,
-        )
-
-    @property
-    def _is_read_only(self) -> bool:
-        """Then nothing can come after its answer, which therefore need not wait for its end."""
-        return bool(self._declared.annotations.get("readOnlyHint"))
-
-    @property
-    def _may_start_ahead(self) -> bool:
-        """What it does before it has its input, or when its host dies, must be without consequence."""
-        tool = self._declared
-        reads_only = self._is_read_only or not (tool.network or tool.files.write)
-        return tool.mode == "call" and bool(reads_only)
-
 
 class _Progress:
-    """Hands on what a process says about how far it has come."""
+    """Hands on what a process reports about how far it has come."""
 
     def __init__(self, context: ToolContext, redactor: Redactor) -> None:
         self._context = context
-        self.redactor = redactor
+        self._redactor = redactor
         self._count = 0
 
-    def hear(self, line: str) -> None:
+    def read_line(self, line: str) -> None:
         """A line of standard error."""
-        if not line.startswith(PROGRESS_MARK):
-            return
-        said = line.removeprefix(PROGRESS_MARK).strip()
-        try:
-            self.tell(parsed(said))
-        except ValueError:
-            self.tell(said)
+        if line.startswith(PROGRESS_MARK):
+            text = line.removeprefix(PROGRESS_MARK).strip()
+            try:
+                self.report(parsed(text))
+            except ValueError:
+                self.report(text)
 
-    def tell(self, data: Any) -> None:
+    def report(self, data: Any) -> None:
         self._count += 1
         if self._count <= MOST_PROGRESS:
-            self._context.progress(self.redactor.value(data))
+            self._context.progress(self._redactor.value(data))
 
 
 def _seconds_until(deadline: float) -> float:

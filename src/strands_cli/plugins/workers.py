@@ -60,7 +60,9 @@ class Worker:
         self._last_used = time.monotonic()
         self._refusal = ""
         self.is_over = False
-        self._reader = _LineReader(confined.stdout, confined.profile.output_bytes, self._hear, self._flooded)
+        self._reader = _LineReader(
+            confined.stdout, confined.profile.output_bytes, self._receive, lambda: confined.kill("output")
+        )
         self._writer = _LineWriter(confined.stdin)
         self._stderr = Intake(confined.stderr, _STDERR_BYTES, keep_last=True, heard=lambda _: None)
         self._life = asyncio.get_running_loop().create_task(self._live())
@@ -84,7 +86,12 @@ class Worker:
             self._last_used = time.monotonic()
             if not pending.answer.done():
                 self._give_up(number, pending)
-        return self._value(pending.answer.result())
+        answer = pending.answer.result()
+        if isinstance(answer, ToolFailed):
+            raise answer
+        if "error" in answer:
+            refuse_error(self._redactor.value({"success": False, "error": answer["error"]}))
+        return structured(answer["result"], self._redactor)
 
     async def settled(self) -> None:
         """Returns when it works on no call that nobody waits for: it gave that up, or was ended for it."""
@@ -98,12 +105,12 @@ class Worker:
             now = time.monotonic()
             until = min(deadline, pending.last_heard + idle_seconds) if idle_seconds else deadline
             if now >= until:
-                said = "did not answer in time" if until == deadline else "said nothing for too long"
-                raise ToolFailed(f"{self._id} {said}", code="timeout")
+                what = "did not answer in time" if until == deadline else "said nothing for too long"
+                raise ToolFailed(f"{self._id} {what}", code="timeout")
             await asyncio.wait([pending.answer], timeout=until - now)
 
     def _give_up(self, number: str, pending: _Pending) -> None:
-        """Nobody waits for this call any more: the worker is told, and ended if it goes on all the same."""
+        """Cancels a call that nobody waits for; the worker is ended if it goes on all the same."""
         pending.is_abandoned = True
         self._send({"cancel": number})
         asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end_unless_answered, number)
@@ -113,35 +120,25 @@ class Worker:
             self._refusal = "was ended, since it went on with a call that was cancelled or too late"
             self._confined.kill()
 
-    def _value(self, said: dict[str, Any] | ToolFailed) -> Any:
-        if isinstance(said, ToolFailed):
-            raise said
-        if "error" in said:
-            refuse_error(self._redactor.value({"success": False, "error": said["error"]}))
-        return structured(said["result"], self._redactor)
-
     def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(json.dumps(message).encode() + b"\n")
 
-    def _hear(self, line: bytes) -> None:
-        """One line of the worker's. What is no message of the protocol is noise, and only noted."""
+    def _receive(self, line: bytes) -> None:
+        """One line of the worker's. What is not a message of the protocol is noise, and only logged."""
         text = line.decode("utf-8", "replace")
         try:
-            said = parsed(text)
+            message = parsed(text)
         except ValueError:
-            said = None
-        pending = self._pending.get(str(said.get("id"))) if isinstance(said, dict) else None
-        if pending is None or not isinstance(said, dict):
+            message = None
+        pending = self._pending.get(str(message.get("id"))) if isinstance(message, dict) else None
+        if pending is None or not isinstance(message, dict):
             _log.debug("%s printed what answers no call: %.200s", self._id, self._redactor.text(text))
-        elif "result" in said or "error" in said:
-            del self._pending[str(said["id"])]
-            pending.settle(said)
-        elif "progress" in said and not pending.is_abandoned:
+        elif "result" in message or "error" in message:
+            del self._pending[str(message["id"])]
+            pending.settle(message)
+        elif "progress" in message and not pending.is_abandoned:
             pending.last_heard = time.monotonic()
-            pending.on_progress(said["progress"])
-
-    def _flooded(self) -> None:
-        self._confined.kill("output")
+            pending.on_progress(message["progress"])
 
     async def _live(self) -> None:
         """Until the process ends, has been idle for too long, or the loop ends."""
@@ -161,15 +158,15 @@ class Worker:
         return not self._pending and time.monotonic() >= self._last_used + self._idle_seconds
 
     async def _failure(self) -> ToolFailed:
-        """What the calls that waited are told about the end of their worker."""
+        """How the calls that waited fail when their worker has ended."""
         self._confined.kill("exited")
         ending = await self._confined.wait()
         self._stderr.drain()
         how = self._refusal or ending_text(ending)
-        said = tail(self._stderr.data, self._redactor)
+        errors = tail(self._stderr.data, self._redactor)
         code = "crashed" if ending.why == "exited" else code_of(ending)
         _log.debug("the worker of %s %s", self._id, how)
-        return ToolFailed(f"The worker of {self._id} {how}{': ' if said else ''}{said}", code=code)
+        return ToolFailed(f"The worker of {self._id} {how}{': ' if errors else ''}{errors}", code=code)
 
     def _close(self, failed: ToolFailed) -> None:
         self.is_over = True
@@ -228,15 +225,15 @@ def workers() -> Workers:
 
 
 class _LineReader:
-    """Calls `hear` with each line that a pipe brings, and `flooded` where one is longer than `most` bytes."""
+    """Calls `on_line` with each line of a pipe, and `on_flood` where one is longer than `most` bytes."""
 
     def __init__(
-        self, descriptor: int, most: int, hear: Callable[[bytes], object], flooded: Callable[[], object]
+        self, descriptor: int, most: int, on_line: Callable[[bytes], object], on_flood: Callable[[], object]
     ) -> None:
         self._descriptor = descriptor
         self._most = most
-        self._hear = hear
-        self._flooded = flooded
+        self._on_line = on_line
+        self._on_flood = on_flood
         self._begun = bytearray()
         self._loop = asyncio.get_running_loop()
         os.set_blocking(descriptor, False)
@@ -265,11 +262,11 @@ class _LineReader:
             self._begun.clear()
         for line in lines:
             if line.strip():
-                self._hear(line)
+                self._on_line(line)
         self._begun += rest
         if len(self._begun) > self._most:
             self._begun.clear()
-            self._flooded()
+            self._on_flood()
         return True
 
 
