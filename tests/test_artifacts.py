@@ -172,14 +172,14 @@ def test_a_directory_or_a_file_in_the_way_is_told(out: Path, force: bool) -> Non
     (out / "file").write_text("x")
     assert "a directory of that name" in refusal(out, ("folder", "x"), force=force).message
     assert "'file' is a file, not a directory" in refusal(out, ("file/a.txt", "x"), force=force).message
-    assert "no directory" in refusal(out / "file", ("a.txt", "x"), force=force).message
-    assert "no directory" in refusal(out / "file" / "below", ("a.txt", "x"), force=force).message
+    assert "not a directory" in refusal(out / "file", ("a.txt", "x"), force=force).message
+    assert "not a directory" in refusal(out / "file" / "below", ("a.txt", "x"), force=force).message
 
 
 @POSIX_ONLY
 def test_what_is_no_file_is_never_replaced(out: Path) -> None:
     os.mkfifo(out / "pipe")
-    with pytest.raises(ArtifactError, match="no file"):
+    with pytest.raises(ArtifactError, match="not a file"):
         write(out, ("pipe", "x"), force=True)
     assert (out / "pipe").is_fifo()
 

@@ -61,7 +61,7 @@ def write_artifacts(
     """
     if not spec.outputs.artifacts:
         return ()
-    root = _resolved(spec, directory)
+    root = _output_directory(spec, directory)
     targets: list[_Target] = []
     for index, artifact in enumerate(spec.outputs.artifacts):
         at = f"/outputs/artifacts/{index}"
@@ -69,13 +69,13 @@ def write_artifacts(
         content = redactor.text(_rendered(spec, f"{at}/from", artifact.content, scope))
         targets.append(_target(spec, f"{at}/path", path, root, content))
     _check(spec, targets, root, force)
-    with _nothing_left(targets, root), ExitStack() as opened:
+    with _without_needless_directories(targets, root), ExitStack() as opened:
         drafts: list[Draft] = []
         for target in targets:
-            with _placed(spec, target):
+            with _placed(spec, target.pointer, target.shown):
                 drafts.append(_draft(target, root, opened))
         for target, draft in zip(targets, drafts, strict=True):
-            with _placed(spec, target):
+            with _placed(spec, target.pointer, target.shown):
                 _publish(target, draft, force)
             if emit is not None:
                 emit(ArtifactWritten(str(directory / target.file.relative_to(root)), len(target.data)))
@@ -92,7 +92,7 @@ def check_targets(
     if not spec.outputs.artifacts:
         return
     known = scope or {}
-    root = _resolved(spec, directory)
+    root = _output_directory(spec, directory)
     targets: list[_Target] = []
     for index, artifact in enumerate(spec.outputs.artifacts):
         used, flaws = names(artifact.path)
@@ -102,9 +102,6 @@ def check_targets(
     _check(spec, targets, root, force)
 
 
-# --- Paths ------------------------------------------------------------------------------------------------
-
-
 def _rendered(spec: Spec, pointer: str, text: str, scope: Mapping[str, Any]) -> str:
     try:
         return render(text, scope, pointer=pointer, position=spec.position(pointer))
@@ -112,13 +109,13 @@ def _rendered(spec: Spec, pointer: str, text: str, scope: Mapping[str, Any]) -> 
         raise ArtifactError(error.message, hint=error.hint or "Correct the template.") from None
 
 
-def _resolved(spec: Spec, directory: Path) -> Path:
-    """The output directory, which may be a link itself: whoever runs the workflow has chosen it."""
-    with _placed(spec, None, str(directory)):
+def _output_directory(spec: Spec, directory: Path) -> Path:
+    """As a real path; it may be a link itself: whoever runs the workflow has chosen it."""
+    with _placed(spec, "", str(directory)):
         root = directory.resolve()
         existing = next(part for part in (root, *root.parents) if part.exists())
         if not existing.is_dir():
-            raise Refusal(f"{existing} is no directory", "Choose another directory with --out.")
+            raise Refusal(f"{existing} is not a directory", "Choose another directory with --out.")
         if not os.access(existing, os.W_OK | os.X_OK):
             raise Refusal("Permission denied", _REMEDIES[errno.EACCES])
         return root
@@ -126,43 +123,37 @@ def _resolved(spec: Spec, directory: Path) -> Path:
 
 def _target(spec: Spec, pointer: str, path: str, root: Path, content: str = "") -> _Target:
     """The file that a path means; ArtifactError where it would not be one inside the directory."""
+    plain, problem = path.replace("\\", "/"), ""
+    if not path.strip() or plain.endswith("/") or not PurePosixPath(plain).name:
+        problem = "it is not the name of a file"
+    elif PurePosixPath(plain).is_absolute() or PureWindowsPath(path).drive:
+        problem = "it is absolute"
+    elif ".." in plain.split("/"):
+        problem = "it leaves the output directory"
+    elif any(ord(letter) < 32 or ord(letter) == 127 for letter in path):
+        problem = "it has control characters"
     shown = repr(shorten(path, 100))
     with _placed(spec, pointer, shown):
-        problem = _path_problem(path)
         if problem:
             raise Refusal(problem, "Name a file inside the output directory, such as result.txt.")
         return _Target(pointer, shown, root / PurePath(path), content.encode("utf-8", "replace"))
 
 
-def _path_problem(path: str) -> str:
-    plain = path.replace("\\", "/")
-    if not path.strip() or plain.endswith("/") or not PurePosixPath(plain).name:
-        return "it is not the name of a file"
-    if PurePosixPath(plain).is_absolute() or PureWindowsPath(path).drive:
-        return "it is absolute"
-    if ".." in plain.split("/"):
-        return "it leaves the output directory"
-    if any(ord(letter) < 32 or ord(letter) == 127 for letter in path):
-        return "it has control characters"
-    return ""
-
-
-# --- What is there already --------------------------------------------------------------------------------
-
-
 def _check(spec: Spec, targets: Iterable[_Target], root: Path, force: bool) -> None:
+    """Refuses what stands in the way: another artifact, or something that is there already."""
     taken: dict[Path, _Target] = {}
     for target in targets:
-        with _placed(spec, target):
-            _check_others(target, taken)
-            _check_folders(target, root)
+        own = Path(str(target.file).casefold()) if _FOLDS_CASE else target.file
+        with _placed(spec, target.pointer, target.shown):
+            _check_others(own, taken)
+            for folder in [*reversed(target.file.relative_to(root).parents)][1:]:
+                _check_folder(root / folder)
             _check_file(target.file, force)
-        taken[_folded(target.file)] = target
+        taken[own] = target
 
 
-def _check_others(target: _Target, taken: Mapping[Path, _Target]) -> None:
+def _check_others(own: Path, taken: Mapping[Path, _Target]) -> None:
     """Two artifacts with one path, or one where the other needs a directory."""
-    own = _folded(target.file)
     for path, other in taken.items():
         if path == own:
             raise Refusal(f"{other.pointer} has the same path", "Give each artifact a path of its own.")
@@ -171,34 +162,12 @@ def _check_others(target: _Target, taken: Mapping[Path, _Target]) -> None:
             raise Refusal(reason, "Give each artifact a path of its own.")
 
 
-def _folded(file: Path) -> Path:
-    return Path(str(file).casefold()) if _FOLDS_CASE else file
-
-
-def _folders(target: _Target, root: Path) -> Iterator[Path]:
-    """The directories between the output directory and the file, the outermost first."""
-    folder = root
-    for part in target.file.parent.relative_to(root).parts:
-        folder = folder / part
-        yield folder
-
-
-def _check_folders(target: _Target, root: Path) -> None:
-    for folder in _folders(target, root):
-        if not _is_folder(folder):
-            return  # nor is there anything below it
-
-
-def _is_folder(folder: Path) -> bool:
-    """Whether there is a directory; refuses where there is something else in its place."""
+def _check_folder(folder: Path) -> None:
     mode = _mode(folder)
-    if mode is None:
-        return False
-    if stat.S_ISLNK(mode):
+    if mode is not None and stat.S_ISLNK(mode):
         raise Refusal(f"{folder.name!r} is a symbolic link, which may lead out of the output directory")
-    if not stat.S_ISDIR(mode):
+    if mode is not None and not stat.S_ISDIR(mode):
         raise Refusal(f"{folder.name!r} is a file, not a directory")
-    return True
 
 
 def _check_file(file: Path, force: bool) -> None:
@@ -210,7 +179,7 @@ def _check_file(file: Path, force: bool) -> None:
     if stat.S_ISDIR(mode):
         raise Refusal("there is a directory of that name")
     if not stat.S_ISREG(mode):
-        raise Refusal("there is something of that name that is no file")
+        raise Refusal("there is something of that name that is not a file")
     if not force:
         raise Refusal("the file exists", "Remove it, choose another --out, or use --force to replace it.")
     if not os.access(file, os.W_OK):  # to put another file in its place would not need this permission
@@ -222,9 +191,6 @@ def _mode(path: Path) -> int | None:
         return path.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return None
-
-
-# --- Writing ----------------------------------------------------------------------------------------------
 
 
 def _draft(target: _Target, root: Path, opened: ExitStack) -> Draft:
@@ -247,14 +213,10 @@ def _publish(target: _Target, draft: Draft, force: bool) -> None:
 
 
 @contextmanager
-def _nothing_left(targets: Iterable[_Target], root: Path) -> Iterator[None]:
+def _without_needless_directories(targets: Iterable[_Target], root: Path) -> Iterator[None]:
     """Removes directories at the end that were made for nothing."""
-    missing = {
-        folder
-        for target in targets
-        for folder in (target.file.parent, *target.file.parent.parents)
-        if not folder.exists()
-    }
+    above = {folder for target in targets for folder in target.file.parents}
+    missing = [folder for folder in above if not folder.exists()]
     try:
         yield
     finally:
@@ -264,8 +226,11 @@ def _nothing_left(targets: Iterable[_Target], root: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _placed(spec: Spec, target: _Target | str | None, shown: str = "") -> Iterator[None]:
-    """Says of a failure which artifact it is, where it stands in the workflow, and what to do."""
+def _placed(spec: Spec, pointer: str, shown: str) -> Iterator[None]:
+    """Says of a failure which artifact it is, where it stands in the workflow, and what to do.
+
+    Without a pointer it is the output directory that fails.
+    """
     try:
         yield
         return
@@ -276,8 +241,7 @@ def _placed(spec: Spec, target: _Target | str | None, shown: str = "") -> Iterat
         remedy = _REMEDIES.get(error.errno or 0, _ELSEWHERE)
     except (ValueError, RuntimeError) as error:  # no file system takes such a name; links in a circle
         reason, remedy = str(error), _ELSEWHERE
-    if target is None:
+    if not pointer:
         raise ArtifactError(f"Nothing can be written to {shown}: {reason}", hint=remedy)
-    pointer, shown = (target, shown) if isinstance(target, str) else (target.pointer, target.shown)
     issue = spec.issue(pointer, f"The artifact {shown} cannot be written: {reason}.", remedy)
     raise ArtifactError(f"{issue.place}: {issue.reason}", hint=remedy)
