@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 from strands import Agent
 from strands.agent.conversation_manager import NullConversationManager
+from strands.middleware import InvokeModelStage
 from strands.types.content import Message
 from strands.types.exceptions import ContextWindowOverflowException
 
 from strands_cli import CallContext, tool
-from strands_cli.events import ContextCompacted, Event, ModelFinished, ModelText
+from strands_cli.events import ContextCompacted, Event, Listener, ModelFinished, ModelText
 from strands_cli.runtime.compaction import SUMMARY_HEADING, Prepare, conversation_manager
 from strands_cli.runtime.equipment import equip
+from strands_cli.runtime.reporting import Reporting
 from strands_cli.runtime.slices import invoke_in_slices
 from strands_cli.runtime.structured import text_of
 from strands_cli.toolkit.cancellation import Cancellation
@@ -70,6 +72,10 @@ def tokens(messages: list[Message]) -> int:
     return len(str([message["content"] for message in messages])) // 4
 
 
+def report(agent: Agent, emit: Listener) -> None:
+    agent.add_middleware(InvokeModelStage, Reporting(emit, "steps/0", "acme one").report)
+
+
 class Talk:
     """An agent whose conversation grows by some 270 tokens a turn, and what it came to."""
 
@@ -83,7 +89,9 @@ class Talk:
     ) -> None:
         self.events: list[Event] = []
         self.model = CountingModel(window=window, summaries=deque([text] for text in summaries))
-        manager = conversation_manager(policy, emit=self.events.append, step="steps/0", prepare=prepare)
+        manager = conversation_manager(
+            policy, emit=self.events.append, step="steps/0", prepare=prepare or report
+        )
         self.setting = Setting(look, context=CallContext(cancel=cancel), conversation_manager=manager)
         self.agent = self.setting.agent
         self.agent.model = self.model

@@ -1,12 +1,13 @@
 """Compaction: older messages of a conversation that grows too long are replaced by a summary.
 
-The SDK calls a conversation manager after an invocation only, and one invocation may be the whole step. The
-work is therefore done in two public hooks: before each request to the model, where the conversation is over
-the limit; and after one that the model refused as too long, which is then made again.
+The SDK's own managers summarise too, before a request as well, but not as a workflow asks for it. Their limit
+is a share of a window that the model must know, where ours is a number of tokens. They ask the model outside
+of the agent, and wait for it in a thread while the loop stands still: without retries, events, usage and a
+way to stop. The work is therefore done in two public hooks: before each request to the model, where the
+conversation is over the limit; and after one that the model refused as too long, which is then made again.
 """
 
 from collections.abc import Callable, Iterator
-from time import perf_counter
 from typing import Any, cast
 
 from strands import Agent
@@ -15,9 +16,8 @@ from strands.hooks import AfterModelCallEvent, BeforeModelCallEvent, HookRegistr
 from strands.types.content import ContentBlock, Message, Messages
 from strands.types.exceptions import ContextWindowOverflowException, MaxTokensReachedException
 
-from strands_cli.events import ContextCompacted, Event, Listener, ModelFinished, ModelText
+from strands_cli.events import ContextCompacted, Event, Listener, ModelText
 from strands_cli.runtime.structured import canonical, text_of
-from strands_cli.types.results import Usage
 from strands_cli.types.spec import Compaction
 
 Prepare = Callable[[Agent, Listener], object]
@@ -40,7 +40,7 @@ _INSTRUCTION = (
 
 
 def conversation_manager(
-    policy: Compaction | None, *, emit: Listener, step: str, prepare: Prepare | None = None
+    policy: Compaction | None, *, emit: Listener, step: str, prepare: Prepare
 ) -> ConversationManager:
     """What looks after the length of a step's conversation.
 
@@ -49,19 +49,16 @@ def conversation_manager(
     """
     if policy is None or not policy.enabled:
         return NullConversationManager()
-    return Compacting(policy, emit=emit, step=step, prepare=prepare)
+    return Compactor(policy, emit=emit, step=step, prepare=prepare)
 
 
-class Compacting(ConversationManager):
-    """Shortens the conversation of one agent.
+class Compactor(NullConversationManager):
+    """Shortens the conversation of one agent, in its hooks alone.
 
     The first message, which holds the task, stays as it is, with the summary behind it; so do the last ones.
-    Without `prepare`, the request for a summary is made once, and only its usage is told.
     """
 
-    def __init__(
-        self, policy: Compaction, *, emit: Listener, step: str, prepare: Prepare | None = None
-    ) -> None:
+    def __init__(self, policy: Compaction, *, emit: Listener, step: str, prepare: Prepare) -> None:
         super().__init__()
         self._policy = policy
         self._emit = emit
@@ -72,14 +69,6 @@ class Compacting(ConversationManager):
         super().register_hooks(registry, **options)
         registry.add_callback(BeforeModelCallEvent, self.before_request)
         registry.add_callback(AfterModelCallEvent, self.after_request)
-
-    def apply_management(self, agent: Agent, **_: Any) -> None:
-        """Nothing is left to do after an invocation: the next request comes first to the hook."""
-
-    def reduce_context(self, agent: Agent, e: Exception | None = None, **_: Any) -> None:
-        """The hook could not shorten the conversation any further."""
-        if e is not None:
-            raise e
 
     async def before_request(self, event: BeforeModelCallEvent) -> None:
         """Compacts a conversation that is over the limit, where that wins something."""
@@ -131,28 +120,22 @@ class Compacting(ConversationManager):
             conversation_manager=NullConversationManager(),
             retry_strategy=None,
         )
-        if self._prepare is not None:
-            self._prepare(writer, self._told)
-        started = perf_counter()
-        reason: str = "max_tokens"
+
+        def emit(event: Event) -> None:
+            if not isinstance(event, ModelText):  # a summary is not the step's answer
+                self._emit(event)
+
+        self._prepare(writer, emit)
         try:  # one turn: a model that calls a tool here, though it was given none, is not answered
             result = await writer.invoke_async(
                 request, limits={"turns": 1}, cancel_signal=agent.cancel_signal
             )
-            reason = result.stop_reason
+            if result.stop_reason == "cancelled":
+                return ""
         except MaxTokensReachedException:
             pass  # what was written before the limit is a list of points, and better than nothing
-        if self._prepare is None:
-            usage = writer.event_loop_metrics.accumulated_usage
-            spent = Usage(usage["inputTokens"], usage["outputTokens"])
-            self._emit(ModelFinished(self._step, "", perf_counter() - started, spent, reason))
-        said = [message for message in writer.messages if message["role"] == "assistant"]
-        return "" if reason == "cancelled" or not said else text_of(said[-1]).strip()
-
-    def _told(self, event: Event) -> None:
-        """A summary is not the step's answer: its text is nobody's business."""
-        if not isinstance(event, ModelText):
-            self._emit(event)
+        answers = [message for message in writer.messages if message["role"] == "assistant"]
+        return text_of(answers[-1]).strip() if answers else ""
 
 
 def _cut(messages: Messages, keep: int) -> int:
@@ -182,18 +165,18 @@ def _without_summary(first: Message) -> tuple[list[ContentBlock], str]:
 
 def _request(task: list[ContentBlock], earlier: str, messages: Messages, most: int) -> str:
     """All of it as one text: some providers take no tool uses where no tools are given."""
-    said = "\n\n".join(
+    conversation = "\n\n".join(
         f"{message['role']}: {_shortened(part, _LONGEST_PART)}"
         for message in messages
         for part in _parts(message)
     )
-    asked = "\n".join(block["text"] for block in task if "text" in block)
+    question = "\n".join(block["text"] for block in task if "text" in block)
     sections = {
-        "The task": _shortened(asked, most // 4),
+        "The task": _shortened(question, most // 4),
         "What was summarised before": _shortened(earlier, most // 4),
     }
     room = most - sum(len(text) for text in sections.values())
-    sections["The conversation"] = _shortened(said, room)
+    sections["The conversation"] = _shortened(conversation, room)
     return "\n\n".join(f"# {title}\n\n{text}" for title, text in sections.items() if text)
 
 
@@ -205,8 +188,8 @@ def _parts(message: Message) -> Iterator[str]:
             yield f"calls {block['toolUse']['name']} with {canonical(block['toolUse']['input'])}"
         elif "toolResult" in block:
             result = block["toolResult"]
-            said = "\n".join(_plain(cast(dict[str, Any], part)) for part in result["content"])
-            yield f"result ({result['status']}): {said}"
+            text = "\n".join(_plain(cast(dict[str, Any], part)) for part in result["content"])
+            yield f"result ({result['status']}): {text}"
 
 
 def _plain(part: dict[str, Any]) -> str:
