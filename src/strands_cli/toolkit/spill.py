@@ -5,7 +5,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 from strands_cli.settings import answers_directory
@@ -22,52 +22,38 @@ def capped(tool_id: str, result: ToolResult, most: int) -> ToolResult:
 
     Images and documents are not counted: models take them by other measures.
     """
-    if not most or _is_surely_short(result, most):
+    content = result["content"]
+    # The common case without encoding anything: one short text, of at most four bytes a character.
+    if not most or (len(content) == 1 and "text" in content[0] and len(content[0]["text"]) * 4 <= most):
         return result
-    blocks = [block for block in result["content"] if not any(kind in block for kind in BINARY_KINDS)]
-    size = encoded_size({**result, "content": blocks})
-    if size <= most:
+    blocks = [block for block in content if not any(kind in block for kind in BINARY_KINDS)]
+    if encoded_size({**result, "content": blocks}) <= most:
         return result
     share = most // len(blocks)
-    return {**result, "content": [_preview(tool_id, block, share) for block in result["content"]]}
-
-
-def _is_surely_short(result: ToolResult, most: int) -> bool:
-    """The common case without encoding anything: one short text, of at most four bytes a character."""
-    blocks = result["content"]
-    return len(blocks) == 1 and "text" in blocks[0] and len(blocks[0]["text"]) * 4 <= most
+    return {**result, "content": [_preview(tool_id, block, share) for block in content]}
 
 
 def _preview(tool_id: str, block: dict[str, Any], most: int) -> dict[str, Any]:
-    if "text" in block and len(block["text"].encode()) > most:
-        return _text_preview(tool_id, block["text"], most)
-    if "json" in block and len(_json(block["json"])) > most:
-        return _json_preview(tool_id, block["json"], most)
-    return block
-
-
-def _text_preview(tool_id: str, text: str, most: int) -> dict[str, Any]:
-    data = text.encode()
-    kept = _kept(tool_id, data, ".txt", "file_read opens it")
-    shown = data[: int(most * _PREVIEW_SHARE)].decode(errors="ignore")
-    return {"text": f"{shown}\n… The answer has {len(data)} bytes. {kept}"}
-
-
-def _json_preview(tool_id: str, value: Any, most: int) -> dict[str, Any]:
-    data = _json(value)
-    kept = _kept(tool_id, data, ".json", "parse_json opens it, with a query for a part")
-    note = f"The answer has {len(data)} bytes. {kept}"
-    path = kept.rpartition(" is in ")[2].partition(";")[0] if " is in " in kept else None
-    preview = _pruned(value, int(most * _PREVIEW_SHARE))
-    return {"json": {"truncated": True, "size": len(data), "path": path, "note": note, "preview": preview}}
-
-
-def _kept(tool_id: str, data: bytes, suffix: str, how: str) -> str:
-    """A sentence that says where the whole is."""
+    if "text" in block:
+        data, suffix, how = block["text"].encode(), ".txt", "file_read opens it"
+    elif "json" in block:
+        data, suffix, how = _json(block["json"]), ".json", "parse_json opens it, with a query for a part"
+    else:
+        return block
+    if len(data) <= most:
+        return block
+    path = None
     try:
-        return f"All of it is in {_write(tool_id, data, suffix)}; {how}."
+        path = _write(tool_id, data, suffix)
+        whole = f"All of it is in {path}; {how}."
     except OSError as error:
-        return f"The rest is lost: it could not be written to a file ({error.strerror})."
+        whole = f"The rest is lost: it could not be written to a file ({error.strerror})."
+    note = f"The answer has {len(data)} bytes. {whole}"
+    room = int(most * _PREVIEW_SHARE)
+    if "text" in block:
+        return {"text": f"{data[:room].decode(errors='ignore')}\n… {note}"}
+    preview = _pruned(block["json"], room)
+    return {"json": {"truncated": True, "size": len(data), "path": path, "note": note, "preview": preview}}
 
 
 def _json(value: Any) -> bytes:
@@ -84,7 +70,7 @@ def _pruned(value: Any, room: int) -> Any:
         data = value.encode()
         return value if len(data) <= room else data[: max(room, 0)].decode(errors="ignore") + "…"
     if isinstance(value, dict):
-        return dict(_first(((key, inner) for key, inner in value.items()), room))
+        return dict(_first(value.items(), room))
     if isinstance(value, list):
         return [inner for _, inner in _first((("", inner) for inner in value), room)]
     return _unprintable(value) if isinstance(value, bytes) else value
@@ -101,21 +87,15 @@ def _first(pairs: Iterable[tuple[str, Any]], room: int) -> Iterator[tuple[str, A
         room -= len(_json(shown))
 
 
-def _write(tool_id: str, data: bytes, suffix: str) -> Path:
+def _write(tool_id: str, data: bytes, suffix: str) -> str:
+    """The path of a new file; those of last week make room for it."""
     directory = answers_directory()
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _remove_old(directory)
+    for file in directory.iterdir():
+        with suppress(OSError):  # another process was faster
+            if file.stat().st_mtime < time.time() - _KEPT_SECONDS:
+                file.unlink()
     descriptor, name = tempfile.mkstemp(suffix=suffix, prefix=f"{tool_id}-", dir=directory)
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(data)
-    return Path(name)
-
-
-def _remove_old(directory: Path) -> None:
-    limit = time.time() - _KEPT_SECONDS
-    for file in directory.iterdir():
-        try:
-            if file.stat().st_mtime < limit:
-                file.unlink()
-        except OSError:
-            continue  # another process was faster
+    return name
