@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from strands_cli.errors import ArtifactError, ToolFailed
-from strands_cli.runtime.notes import LONGEST_NOTE, Notes
+from strands_cli.runtime.notes import LONGEST_NOTE, NotesFile
 from strands_cli.toolkit.call import call_tool
 from strands_cli.types.spec import Notes as Policy
 from tests.fakes import call
 from tests.runtime.agents import Setting, code_of, text_of
 
 
-def notes(directory: Path, file: str = "notes.md", include_last: int = 10, **options: Any) -> Notes:
-    return Notes(Policy(file=file, include_last=include_last), directory, **options)
+def notes(directory: Path, file: str = "notes.md", include_last: int = 10, **options: Any) -> NotesFile:
+    return NotesFile(Policy(file=file, include_last=include_last), directory, **options)
 
 
-def texts(kept: Notes, count: int = 100) -> list[str]:
+def texts(kept: NotesFile, count: int = 100) -> list[str]:
     return [note.partition("): ")[2] for note in kept.last(count)]
 
 

@@ -131,9 +131,9 @@ def test_what_cannot_be_loaded_says_why_and_what_there_is(root: Path) -> None:
     missing = load(root, file="field.md")
     assert (code_of(missing), "'fields.md'" in text_of(missing)) == ("not_found", True)
     assert "fields.md" in text_of(load(root, file="nothing"))
-    assert "no regular file" in text_of(load(root, file="examples"))
-    assert "no regular file" in text_of(load(root, file="pipe"))
-    assert "no text" in text_of(load(root, file="logo.png"))
+    assert "not a regular file" in text_of(load(root, file="examples"))
+    assert "not a regular file" in text_of(load(root, file="pipe"))
+    assert "not text" in text_of(load(root, file="logo.png"))
     assert code_of(load(root, file="a\0b")) == "not_found"
     assert code_of(load(root, id="form")) == "input_invalid"
     for path in ("skills/gone", "gone/skills/forms", "secret.txt/forms"):

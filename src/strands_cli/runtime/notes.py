@@ -21,7 +21,7 @@ from strands_cli.runtime.skills import inside
 from strands_cli.runtime.structured import free_name
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import sendable
-from strands_cli.types.spec import Notes as NotesPolicy
+from strands_cli.types.spec import Notes
 
 LONGEST_NOTE = 4000
 _LONGEST_TITLE = 200
@@ -43,12 +43,10 @@ class Note(msgspec.Struct, frozen=True):
         return f"{self.title or 'a note'} ({self.time}): {self.text}"
 
 
-class Notes:
+class NotesFile:
     """The notes of one file, inside one directory."""
 
-    def __init__(
-        self, policy: NotesPolicy, directory: Path, *, redact: Callable[[str], str] | None = None
-    ) -> None:
+    def __init__(self, policy: Notes, directory: Path, *, redact: Callable[[str], str] | None = None) -> None:
         self._policy = policy
         self._directory = directory
         self._redact = redact
@@ -137,8 +135,8 @@ class Notes:
 def _block(title: str, text: str) -> bytes:
     """A note as it stands in the file; a line in it that looks like a heading of ours is masked."""
     time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    said = _LIKE_HEADING.sub(r"\\", "\n".join(sendable(text).splitlines()).strip())
-    return f"## {time} {' '.join(sendable(title).split())[:_LONGEST_TITLE]}\n\n{said}\n".encode()
+    text = _LIKE_HEADING.sub(r"\\", "\n".join(sendable(text).splitlines()).strip())
+    return f"## {time} {' '.join(sendable(title).split())[:_LONGEST_TITLE]}\n\n{text}\n".encode()
 
 
 def _append(place: Place, block: bytes) -> None:
@@ -163,5 +161,5 @@ def _parsed(text: str) -> Iterator[Note]:
     headings = [*_HEADING.finditer(text)]
     ends = [heading.start() for heading in headings[1:]] + [len(text)]
     for heading, end in zip(headings, ends, strict=False):
-        said = _MASKED_HEADING.sub("", text[heading.end() : end].strip())
-        yield Note(heading["time"], heading["title"].strip(), said)
+        note = _MASKED_HEADING.sub("", text[heading.end() : end].strip())
+        yield Note(heading["time"], heading["title"].strip(), note)

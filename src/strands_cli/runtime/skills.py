@@ -1,6 +1,7 @@
 """Skills: instructions that an agent is told of and loads when it needs them, each in its own directory."""
 
 import os
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -20,7 +21,7 @@ MOST_BYTES = 65_536
 """How much of a file a model gets: instructions that are longer belong into several files."""
 
 _NAME = "load_skill"
-_FENCE = "---"
+_FRONT_MATTER = re.compile(r"\A---[ \t\r]*\n(.*?)^---[ \t\r]*$", re.DOTALL | re.MULTILINE)
 _LONGEST_DESCRIPTION = 1000
 _MOST_FILES = 100
 
@@ -29,16 +30,19 @@ def skill_tools(skills: Sequence[Skill], root: Path, taken: Collection[str] = ()
     """The tool that loads these skills, whose paths begin at `root`; none where there are no skills."""
     if not skills:
         return []
-    shelf = {skill.id: skill for skill in skills}
+    by_id = {skill.id: skill for skill in skills}
 
     def load(arguments: dict[str, Any], context: object) -> str:
-        skill, file = shelf[arguments["id"]], arguments["file"]
-        directory = _directory(skill, root)
+        directory, file = _directory(by_id[arguments["id"]], root), arguments["file"]
         text = _text(directory, file)
-        return text if file != MAIN_FILE else _without_front_matter(text) + _listing(directory)
+        if file != MAIN_FILE:
+            return text
+        others = [f"- {other}" for other in _files(directory) if other != MAIN_FILE]
+        listing = ["", "Further files of this skill:", *others, ""] if others else [""]
+        return _FRONT_MATTER.sub("", text).strip() + "\n" + "\n".join(listing)
 
     properties = {
-        "id": {"type": "string", "enum": list(shelf), "description": "The skill"},
+        "id": {"type": "string", "enum": list(by_id), "description": "The skill"},
         "file": {
             "type": "string",
             "minLength": 1,
@@ -74,44 +78,24 @@ def skills_prompt(skills: Sequence[Skill], root: Path, taken: Collection[str] = 
 
 def _description(skill: Skill, root: Path) -> str:
     """From the workflow, else from the front matter of the skill's main file; nothing where that fails."""
-    text = skill.description
+    text: object = skill.description
     if not text:
         try:
-            text = _front_matter(_text(_directory(skill, root), MAIN_FILE)).get("description", "")
+            front = _FRONT_MATTER.match(_text(_directory(skill, root), MAIN_FILE))
         except ToolFailed:
             return ""  # it will be said when the skill is loaded
+        values = read_document(front[1], MAIN_FILE).value if front else None
+        text = values.get("description") if isinstance(values, dict) else None
     return " ".join(str(text or "").split())[:_LONGEST_DESCRIPTION]
-
-
-# --- Front matter -----------------------------------------------------------------------------------------
-
-
-def _front_matter(text: str) -> dict[str, Any]:
-    front, _ = _parted(text)
-    value = read_document(front, MAIN_FILE).value if front else None
-    return value if isinstance(value, dict) else {}
-
-
-def _without_front_matter(text: str) -> str:
-    return _parted(text)[1].strip() + "\n"
-
-
-def _parted(text: str) -> tuple[str, str]:
-    lines = text.splitlines()
-    if not lines or lines[0].rstrip() != _FENCE:
-        return "", text
-    end = next((number for number, line in enumerate(lines) if number and line.rstrip() == _FENCE), None)
-    return ("", text) if end is None else ("\n".join(lines[1:end]), "\n".join(lines[end + 1 :]))
 
 
 # --- Files ------------------------------------------------------------------------------------------------
 
 
 def _directory(skill: Skill, root: Path) -> Path:
+    outside = f"The skill {skill.id!r} is outside the workflow's directory"
     try:
-        with inside(
-            root.resolve(), skill.path, f"The skill {skill.id!r} is outside the workflow's directory"
-        ) as place:
+        with inside(root.resolve(), skill.path, outside) as place:
             return place.path
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -142,43 +126,32 @@ def _text(directory: Path, file: str) -> str:
             os.fdopen(place.open(), "rb") as stream,
         ):
             data, size = stream.read(MOST_BYTES), os.fstat(stream.fileno()).st_size
+    except (FileNotFoundError, NotADirectoryError):
+        files = _files(directory)
+        hint = did_you_mean(file, files) or f"There are: {', '.join(files) or 'no files'}."
+        raise ToolFailed(f"The skill has no file {file}", code="not_found", hint=hint) from None
+    except (IsADirectoryError, NotRegular):
+        hint = f"There are: {', '.join(_files(directory))}."
+        raise ToolFailed(f"{file} is not a regular file", hint=hint) from None
     except OSError as error:
-        raise _unreadable(error, directory, file) from None
+        raise ToolFailed(f"{file} cannot be read: {error.strerror or error}") from None
     try:
         text = data.decode("utf-8-sig", "strict" if size <= MOST_BYTES else "ignore")
     except UnicodeDecodeError:
-        raise ToolFailed(f"{file} is no text in UTF-8", hint="Only text files can be loaded.") from None
+        raise ToolFailed(f"{file} is not text in UTF-8", hint="Only text files can be loaded.") from None
     note = f"\n… Only the first {MOST_BYTES} of {size} bytes are shown.\n"
     return sendable(text) + (note if size > MOST_BYTES else "")
 
 
-def _unreadable(error: OSError, directory: Path, file: str) -> ToolFailed:
-    files = _files(directory)
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        hint = did_you_mean(file, files) or f"There are: {', '.join(files) or 'no files'}."
-        return ToolFailed(f"The skill has no file {file}", code="not_found", hint=hint)
-    if isinstance(error, IsADirectoryError | NotRegular):
-        return ToolFailed(f"{file} is no regular file", hint=f"There are: {', '.join(files)}.")
-    return ToolFailed(f"{file} cannot be read: {error.strerror or error}")
-
-
-def _listing(directory: Path) -> str:
-    """What else the skill has, for the model to load."""
-    files = [file for file in _files(directory) if file != MAIN_FILE]
-    if not files:
-        return ""
-    return "\n".join(["", "Further files of this skill:", *(f"- {file}" for file in files)]) + "\n"
-
-
 def _files(directory: Path) -> list[str]:
     """What a model may be told of: at most so many files, none of them hidden or a link."""
+
+    def is_shown(entry: Entry) -> bool:
+        return not entry.parts[-1].startswith(".")
+
     try:
         with locate(".", directory, [directory]) as place:
-            seen = (entry for entry in walk(place, _is_shown) if entry.kind == "file" and _is_shown(entry))
+            seen = (entry for entry in walk(place, is_shown) if entry.kind == "file" and is_shown(entry))
             return [sendable("/".join(entry.parts)) for entry in islice(seen, _MOST_FILES)]
     except OSError:
         return []
-
-
-def _is_shown(entry: Entry) -> bool:
-    return not entry.parts[-1].startswith(".")

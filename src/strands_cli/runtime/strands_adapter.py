@@ -28,7 +28,7 @@ from strands_cli.providers.choice import PROVIDERS, ModelChoice, build_model, mo
 from strands_cli.runtime.compaction import conversation_manager
 from strands_cli.runtime.declared import DeclaredTools
 from strands_cli.runtime.equipment import equip
-from strands_cli.runtime.notes import Notes
+from strands_cli.runtime.notes import NotesFile
 from strands_cli.runtime.reporting import Reporting
 from strands_cli.runtime.retrying import Retrying
 from strands_cli.runtime.skills import skill_tools, skills_prompt
@@ -75,7 +75,7 @@ class Surroundings:
         scope = {**inputs, "inputs": inputs, "secrets": secrets}
         self.tools = DeclaredTools(spec, scope, self.redactor)
         notes = spec.context_policy.notes
-        self.notes = Notes(notes, directory, redact=self.redactor.text) if notes else None
+        self.notes = NotesFile(notes, directory, redact=self.redactor.text) if notes else None
         self._models: dict[ModelChoice, Model] = {}
 
     def choice(self, agent: str) -> ModelChoice:
