@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from strands_cli.cli.chat.screen import Stream
+from strands_cli.cli.chat.screen import CleanStream
 from tests.fakes import Call, Pause, call
 from tests.projects import Outcome, Project
 from tests.standins import Cut, Hang, OllamaStandin, OpenAIStandin, Standin, Status
@@ -100,7 +100,7 @@ def test_a_model_cannot_act_on_the_terminal(project: Project, ollama: OllamaStan
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_a_sequence_that_comes_in_pieces_is_still_taken_out(size: int) -> None:
     text = "one\x1b[31;1mtwo\x1b]0;a title\x1b\\three\r\nfour\x1b(Bfive\x1b"
-    stream = Stream()
+    stream = CleanStream()
     shown = "".join(stream.feed(text[at : at + size]) for at in range(0, len(text), size)) + stream.end()
     assert shown == "onetwothree\nfourfive"
 

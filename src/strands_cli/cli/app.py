@@ -77,15 +77,11 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self.table and not args[0].startswith("-"):
-            raise unknown_command(ctx, args[0], self.table)
+            from strands_cli.errors import did_you_mean
+
+            hint = f"{did_you_mean(args[0], self.table)} '{ctx.command_path} --help' lists the commands."
+            raise UsageError(f"There is no command {args[0]!r}.", hint=hint.strip())
         return super().resolve_command(ctx, args)
-
-
-def unknown_command(ctx: click.Context, name: str, table: dict[str, tuple[str, str]]) -> UsageError:
-    from strands_cli.errors import did_you_mean
-
-    listing = f"'{ctx.command_path} --help' lists the commands."
-    return UsageError(f"There is no command {name!r}.", hint=f"{did_you_mean(name, table)} {listing}".strip())
 
 
 def _print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:

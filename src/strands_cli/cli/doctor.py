@@ -14,10 +14,11 @@ from strands_cli import __version__
 from strands_cli.cli.options import json_option
 from strands_cli.cli.output import count, print_columns, print_json
 from strands_cli.errors import SpecError
-from strands_cli.settings import Settings, cache_directory
+from strands_cli.settings import cache_directory
 from strands_cli.toolkit.requirements import missing_requirements
 from strands_cli.tools import get_registry
-from strands_cli.tools.registry import ToolRegistry
+
+_MARKS = {"ok": "ok", "note": "--", "problem": "!!"}
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -37,12 +38,8 @@ def doctor(as_json: bool) -> int:
     if as_json:
         print_json({"findings": [msgspec.to_builtins(finding) for finding in findings]})
     else:
-        print_columns([(_mark(item.state), item.topic, item.text) for item in findings], indent="")
+        print_columns([(_MARKS[item.state], item.topic, item.text) for item in findings], indent="")
     return SpecError.exit_code if any(item.state == "problem" for item in findings) else 0
-
-
-def _mark(state: str) -> str:
-    return {"ok": "ok", "note": "--", "problem": "!!"}[state]
 
 
 def _machine() -> Iterator[Finding]:
@@ -82,11 +79,7 @@ def _project_and_tools() -> Iterator[Finding]:
     except SpecError as error:  # what is known without the settings is still worth knowing
         yield Finding("settings", "problem", f"{error.message} {error.hint}".strip())
         return
-    yield from _project(registry.settings)
-    yield from _tools(registry)
-
-
-def _project(settings: Settings) -> Iterator[Finding]:
+    settings = registry.settings
     yield Finding("project", "ok", str(settings.project))
     yield Finding("settings", "ok", str(settings.file) if settings.file else "none: defaults are in force")
     for root in settings.workspace:
@@ -94,9 +87,6 @@ def _project(settings: Settings) -> Iterator[Finding]:
         yield Finding("workspace", state, str(root) if root.is_dir() else f"{root} is not a directory")
     if settings.bypass_consent:
         yield Finding("consent", "note", "BYPASS_TOOL_CONSENT is set: no tool asks before it runs")
-
-
-def _tools(registry: ToolRegistry) -> Iterator[Finding]:
     infos = registry.list_all()
     yield Finding("tools", "ok", count(len(infos), "tool"))
     for info in infos:

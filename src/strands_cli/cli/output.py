@@ -172,25 +172,24 @@ def print_issues(issues: Iterable[Issue], *, err: bool) -> None:
 
 def print_columns(rows: Sequence[Sequence[str]], *, indent: str = "  ") -> None:
     """Rows with aligned columns; on a terminal the last column is cut to the width of the window."""
-    if not rows:
-        return
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    room = _terminal_width() - len(indent) - sum(widths) - 2 * len(widths)
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        click.echo((indent + "  ".join([*cells, _cut(row[-1], room)])).rstrip())
+    width = None
+    if sys.stdout.isatty():
+        from shutil import get_terminal_size
+
+        width = get_terminal_size().columns
+    for line in aligned(rows, indent=indent, width=width):
+        click.echo(line)
 
 
-def _terminal_width() -> int:
-    if not sys.stdout.isatty():
-        return sys.maxsize
-    from shutil import get_terminal_size
-
-    return get_terminal_size().columns
-
-
-def _cut(text: str, room: int) -> str:
-    return text if len(text) <= max(room, 20) else text[: max(room, 20) - 1] + "…"
+def aligned(rows: Sequence[Sequence[str]], *, indent: str = "  ", width: int | None = None) -> Iterator[str]:
+    """Rows as lines; a column with nothing in it is left out, and the last one is cut to the width."""
+    columns = [column for column in zip(*rows, strict=True) if any(column)]
+    widths = [max(len(cell) for cell in column) for column in columns[:-1]]
+    room = max(width - len(indent) - sum(widths) - 2 * len(widths), 20) if width else sys.maxsize
+    for *cells, last in zip(*columns, strict=True):
+        shown = last if len(last) <= room else last[: room - 1] + "…"
+        padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
+        yield (indent + "  ".join([*padded, shown])).rstrip()
 
 
 def count(number: int, noun: str) -> str:

@@ -19,7 +19,7 @@ from strands_cli.settings import cache_directory
 
 if TYPE_CHECKING:
     from strands_cli.cli.chat.screen import Screen
-    from strands_cli.cli.chat.session import Session
+    from strands_cli.cli.chat.session import ChatSession
 
 HISTORY = "chat-history"
 """The file, in the user's cache directory, that keeps what was typed."""
@@ -116,8 +116,8 @@ class InputLines:
             raise Interrupted("Interrupted.") from None
 
 
-def _session(partner: Partner, screen: "Screen", *, yes: bool) -> "Session":
-    from strands_cli.cli.chat.session import ChatQuestions, Session
+def _session(partner: Partner, screen: "Screen", *, yes: bool) -> "ChatSession":
+    from strands_cli.cli.chat.session import ChatQuestions, ChatSession
     from strands_cli.cli.questions import consent_for
     from strands_cli.exec.emitting import Emitter
     from strands_cli.runtime.conversation import Conversation
@@ -138,4 +138,4 @@ def _session(partner: Partner, screen: "Screen", *, yes: bool) -> "Session":
         tools = count(len(conversation.tools), "tool")
         banner = f"{conversation.model}, {tools}. /help lists the commands, Ctrl-D leaves."
         screen.note("\n".join(wrapped(banner, screen.width - 1)))
-    return Session(conversation, screen, around.redactor)
+    return ChatSession(conversation, screen, around.redactor)

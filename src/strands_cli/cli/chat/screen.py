@@ -34,7 +34,7 @@ _UNFINISHED = re.compile(
 )
 
 
-class Stream:
+class CleanStream:
     """A text that comes in pieces, made harmless: a sequence may be divided between two of them."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Screen:
         self._out, self._err = out, err
         self._look = Look(err, coloured=live)
         self._out_look = Look(out, coloured=live)
-        self._stream = Stream()
+        self._stream = CleanStream()
         self._lock = Lock()
         self._is_inside_line = False
         self._is_waiting = False

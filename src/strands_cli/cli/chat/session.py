@@ -19,7 +19,7 @@ from strands_cli.secrets import Redactor
 from strands_cli.toolkit.cancellation import Cancellation
 
 
-class Session:
+class ChatSession:
     """Takes what the user says, and survives what goes wrong with it."""
 
     def __init__(self, conversation: Conversation, screen: Screen, redactor: Redactor) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strands_cli.cli.chat.screen import Screen
-from strands_cli.cli.output import count
+from strands_cli.cli.output import aligned, count
 from strands_cli.cli.text import clean
 from strands_cli.cli.tool import first_sentence
 from strands_cli.documents.files import Draft
@@ -63,7 +63,8 @@ class Commands:
             )
         match name:
             case "/help":
-                self._screen.note(_help())
+                rows = [(f"{name} {usage}".strip(), text) for name, (usage, text) in COMMANDS.items()]
+                self._screen.note("\n".join([*aligned(rows), _KEYS]))
             case "/tools":
                 self._screen.note(self._tools())
             case "/model":
@@ -81,7 +82,7 @@ class Commands:
             asks = "asks for your consent" if tool.requires_consent else ""
             rows.append((tool.id, asks, first_sentence(tool.description)))
         none = "The model has no tools: 'strands chat --tools echo,calculator' gives it some."
-        return _columns(rows) or none
+        return "\n".join(aligned(rows)) or none
 
     async def _save(self, argument: str, *, replace: bool) -> None:
         file = _file_of(argument)
@@ -95,22 +96,6 @@ class Commands:
                 raise ArtifactError(f"{file} exists already.", hint=f"/save! {file} replaces it.") from None
             _write(file, text, replace=True)
         self._screen.note(f"Wrote {count(len(messages), 'message')} to {file}.")
-
-
-def _help() -> str:
-    rows = [(f"{name} {usage}".strip(), text) for name, (usage, text) in COMMANDS.items()]
-    return f"{_columns(rows)}\n{_KEYS}"
-
-
-def _columns(rows: Sequence[tuple[str, ...]]) -> str:
-    """Rows with aligned columns; a column with nothing in it is left out."""
-    columns = [column for column in zip(*rows, strict=True) if any(column)]
-    widths = [max(len(cell) for cell in column) for column in columns]
-    lines = (
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in zip(*columns, strict=True)
-    )
-    return "\n".join(f"  {line}" for line in lines)
 
 
 # --- A conversation as a file -----------------------------------------------------------------------------
