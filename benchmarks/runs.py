@@ -13,10 +13,11 @@ from measuring import Row, interleaved
 from strands.models import Model
 
 from strands_cli.exec.chain import run_chain
-from strands_cli.exec.parallel import run_parallel
+from strands_cli.exec.prepare import prepare
+from strands_cli.exec.run import run_pattern
 from strands_cli.loader import load_spec
+from strands_cli.loader.spec import Spec
 from strands_cli.providers.choice import PROVIDERS, Provider
-from strands_cli.types import Spec
 
 BUDGETS = {10: 1.10, 50: 1.0, 200: 1.0}
 """Turns in one step, and what one of ours may cost of the SDK's; slices pay off where there are many."""
@@ -100,9 +101,16 @@ def _turns(spec: Spec, turns: int, budget: float) -> Iterator[Row]:
     yield Row(f"a workflow's step, a turn of {turns}", ours, "ms", "SDK", ours / sdk, budget)
 
 
+async def _run(spec: Spec) -> object:
+    return await run_pattern(prepare(spec, with_artifacts=False))
+
+
 def _branches(spec: Spec) -> Iterator[Row]:
     Turning.turns = 2
-    cases = {"SDK": lambda: _cpu(_many), "ours": lambda: _cpu(lambda: run_parallel(spec))}
+    cases = {
+        "SDK": lambda: _cpu(_many),
+        "ours": lambda: _cpu(lambda: run_pattern(prepare(spec, with_artifacts=False))),
+    }
     medians = interleaved(cases, 3)
     yield Row("SDK, 50 agents at once, 2 turns each", medians["SDK"], "ms")
     yield Row("50 branches, 2 turns each", medians["ours"], "ms", "SDK", medians["ours"] / medians["SDK"])

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from strands_cli.artifacts import check_targets, write_artifacts
 from strands_cli.errors import ArtifactError
 from strands_cli.events import ArtifactWritten, Event
+from strands_cli.loader.spec import Spec
+from strands_cli.patterns.chain import Chain
 from strands_cli.secrets import Redactor
-from strands_cli.types import Chain, Spec
 from strands_cli.types.spec import Artifact, Outputs, Runtime
 from tests.exploring import examples
 from tests.swaps import swapping

@@ -10,11 +10,11 @@ import yaml
 
 from strands_cli.capability import check_capability
 from strands_cli.exec.run import run_sync
-from strands_cli.exec.state import RunOptions
+from strands_cli.exec.steps import RunOptions
 from strands_cli.loader import load_spec
+from strands_cli.patterns.pattern import HumanStep
 from strands_cli.providers.choice import PROVIDERS
 from strands_cli.schema.validator import published_schema
-from strands_cli.types import HumanStep
 from tests.fakes import ScriptedModel
 from tests.plugins.makers import need
 from tests.projects import Outcome, Project

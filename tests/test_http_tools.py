@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from strands_cli.errors import SpecError, ToolFailed
 from strands_cli.http_tools import http_tools
 from strands_cli.http_tools.targets import parse_target
+from strands_cli.loader.spec import Spec
+from strands_cli.patterns.chain import Chain
 from strands_cli.secrets import Redactor
 from strands_cli.settings import HttpSettings, Settings
 from strands_cli.toolkit.call import call_tool
@@ -23,7 +25,6 @@ from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import error_of
 from strands_cli.tools.http_request import TOOL_SPEC
-from strands_cli.types import Chain, Spec
 from strands_cli.types.spec import HttpExecutor, Runtime, Tools
 from tests.exploring import examples
 from tests.sites import Answer, Request, Site, answer, endlessly, serving

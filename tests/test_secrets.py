@@ -17,8 +17,8 @@ from strands_cli.errors import SpecError
 from strands_cli.events import ModelText, ToolFinished, ToolStarted
 from strands_cli.loader import load_spec
 from strands_cli.loader.run_values import MOST_SECRET_BYTES, read_secrets
+from strands_cli.loader.spec import Spec
 from strands_cli.secrets import DEEPEST, MASK, NOTHING_SECRET, Redactor
-from strands_cli.types import Spec
 
 SECRET = 'p@ss/w+rd "7" é'
 KEY = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\nEFAASCBKcwggSjAgEAAoIBAQ\n-----END KEY-----"

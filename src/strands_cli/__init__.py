@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from strands_cli.errors import ToolFailed
     from strands_cli.exec.run import run, run_sync
-    from strands_cli.exec.state import RunOptions
+    from strands_cli.exec.steps import RunOptions
     from strands_cli.loader.load import load_spec
     from strands_cli.runtime.equipment import equip
     from strands_cli.runtime.tools import agent_tools
@@ -44,7 +44,7 @@ __all__ = [
 
 _HOMES = {
     "CallContext": "strands_cli.toolkit.context",
-    "RunOptions": "strands_cli.exec.state",
+    "RunOptions": "strands_cli.exec.steps",
     "ToolContext": "strands_cli.toolkit.context",
     "ToolFailed": "strands_cli.errors",
     "agent_tools": "strands_cli.runtime.tools",

@@ -20,9 +20,9 @@ from strands_cli.documents.problems import shorten
 from strands_cli.documents.refusal import Refusal
 from strands_cli.errors import ArtifactError
 from strands_cli.events import ArtifactWritten, Listener
+from strands_cli.loader.spec import Spec
 from strands_cli.secrets import NOTHING_SECRET, Redactor
 from strands_cli.templates import TemplateError, names, render
-from strands_cli.types import Spec
 
 _FOLDS_CASE = sys.platform in ("darwin", "win32")
 _ELSEWHERE = "Choose another path, or another directory with --out."

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from strands_cli.capability import CapabilityIssue, CapabilityReport, check_capability
-from strands_cli.capability.checker import CHECKS, RESTS_ON
 from strands_cli.errors import Issue
 from strands_cli.loader import load_spec
+from strands_cli.loader.spec import Spec
 from strands_cli.plugins.approvals import Approved, Lock, write_lock
 from strands_cli.tools import get_registry
-from strands_cli.types import Spec
 from tests.projects import Project
 
 HEAD = """\
@@ -527,11 +526,6 @@ def test_two_tools_of_one_id_are_an_error(inside: Project) -> None:
 def test_a_strange_reference_is_no_bug(tmp_path: Path, reference: str) -> None:
     (issue,) = found(tmp_path, PLAIN + f'tools: {{python: ["{reference}"]}}\n')
     assert issue.pointer == "/tools/python/0/callable"
-
-
-def test_every_check_is_in_the_table_once() -> None:
-    assert len(set(CHECKS)) == len(CHECKS)
-    assert set(RESTS_ON) <= set(CHECKS)
 
 
 TWO_STEPS = 'steps: [{{id: a, agent: a, input: x}}, {{agent: a, input: "{text}"}}]'

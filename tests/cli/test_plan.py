@@ -2,7 +2,7 @@
 
 import pytest
 
-from strands_cli.cli.workflow.outline import outline_of
+from strands_cli.drawing.overview import outline_of
 from strands_cli.loader import load_spec
 from strands_cli.patterns.outline import Calls
 from tests.cli.workflows import HOSTILE_GRAPH, PATTERNS, workflow

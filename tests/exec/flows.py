@@ -7,10 +7,12 @@ from typing import Any
 import yaml
 
 from strands_cli.events import Event
-from strands_cli.exec.patterns import PATTERNS
-from strands_cli.exec.state import RunOptions
+from strands_cli.exec.prepare import prepare
+from strands_cli.exec.run import run_pattern
+from strands_cli.exec.steps import RunOptions
 from strands_cli.loader import load_spec
-from strands_cli.types import RunResult, Spec
+from strands_cli.loader.spec import Spec
+from strands_cli.types import RunResult
 
 AGENT = {"prompt": "You work."}
 
@@ -45,7 +47,7 @@ class Flow:
         given = RunOptions(listeners=(self.events.append,), directory=self.directory, **options)
 
         async def go() -> RunResult:
-            return await PATTERNS[type(spec.pattern)](spec, variables, given)
+            return await run_pattern(prepare(spec, variables, given, with_artifacts=False))
 
         return asyncio.run(go())
 

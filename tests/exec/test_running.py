@@ -20,7 +20,7 @@ from strands_cli.errors import (
 from strands_cli.events import ModelRetried, RunFinished, RunNoticed, StepFinished, ToolFinished, ToolStarted
 from strands_cli.exec.chain import run_chain
 from strands_cli.exec.run import run, run_sync
-from strands_cli.exec.state import RunOptions
+from strands_cli.exec.steps import RunOptions
 from strands_cli.runtime.strands_adapter import MOST_TURNS
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.tools import get_registry

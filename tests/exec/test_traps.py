@@ -9,7 +9,7 @@ import pytest
 from strands_cli.errors import BudgetExceeded, UnsupportedError
 from strands_cli.events import ToolFinished
 from strands_cli.exec.run import run_sync
-from strands_cli.exec.state import RunOptions
+from strands_cli.exec.steps import RunOptions
 from strands_cli.http_tools.addresses import known_addresses, special_kind
 from tests.exec.flows import Flow, steps
 from tests.fakes import ScriptedModel, call

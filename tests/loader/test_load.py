@@ -10,7 +10,10 @@ import pytest
 from strands_cli.errors import Issue, SpecError
 from strands_cli.loader import examine, load_spec
 from strands_cli.loader.run_values import resolve_inputs
-from strands_cli.types import Chain, Edge, Graph, HumanStep, Spec
+from strands_cli.loader.spec import Spec
+from strands_cli.patterns.chain import Chain
+from strands_cli.patterns.graph import Edge, Graph
+from strands_cli.patterns.pattern import HumanStep
 
 GOOD: dict[str, Any] = {
     "version": 0,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from strands_cli.exec.run import run_sync
-from strands_cli.exec.state import RunOptions
+from strands_cli.exec.steps import RunOptions
 from strands_cli.loader import load_spec
 from strands_cli.plugins.plugin import read_plugin
 from strands_cli.schema.validator import Validator

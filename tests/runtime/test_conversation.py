@@ -11,8 +11,8 @@ import pytest
 from strands_cli.errors import ProviderError, StrandsError
 from strands_cli.events import ContextCompacted, Event, ModelRetried, ModelText, ToolFinished, ToolStarted
 from strands_cli.runtime.conversation import Conversation, Reply
+from strands_cli.runtime.resources import RunResources
 from strands_cli.runtime.stopping import STOPPED_TEXT
-from strands_cli.runtime.strands_adapter import Surroundings
 from strands_cli.tools import get_registry
 from tests.exec.flows import Flow, steps
 from tests.fakes import Call, Pause, ScriptedModel, call, history_problems
@@ -57,7 +57,7 @@ class Room:
         self.events: list[Event] = []
         get_registry().refresh()
         self.spec = Flow(project.root).spec("chain", {"steps": steps("hi")}, **document)
-        self.around = Surroundings(self.spec, inputs={}, directory=Path())
+        self.around = RunResources(self.spec, inputs={}, directory=Path())
         self.told: Callable[[Event], None] = lambda event: None
         self.conversation = self.opened()
 

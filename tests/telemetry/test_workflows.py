@@ -10,7 +10,7 @@ import pytest
 
 from strands_cli.errors import StrandsError
 from strands_cli.exec.run import run
-from strands_cli.exec.state import RunOptions
+from strands_cli.exec.steps import RunOptions
 from tests.exec.flows import Flow
 from tests.fakes import ScriptedModel, call
 from tests.telemetry.collector import Collector, collecting

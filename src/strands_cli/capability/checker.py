@@ -1,21 +1,21 @@
 """`check_capability`: everything in a workflow that would keep it from running, or that cannot be meant.
 
-A check takes the Spec and yields Issues; it never raises. `CHECKS` is all of them, in the order in which
-their findings are told.
+A check takes the Spec and yields Issues; it never raises. Those of one pattern stand in the pattern's file.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
+
+import msgspec
 
 from strands_cli.capability.agents import (
     check_agents_are_used,
     check_agents_exist,
+    check_ids,
     check_output_schemas,
-    check_replaced_schemas,
     check_skills_exist,
 )
-from strands_cli.capability.files import check_artifacts, check_notes, check_secrets, check_skills
-from strands_cli.capability.graphs import check_conditions, check_edges, check_reachability, check_ways_on
 from strands_cli.capability.models import check_models
 from strands_cli.capability.names import (
     check_artifact_names,
@@ -24,92 +24,108 @@ from strands_cli.capability.names import (
     check_prompt_names,
     check_step_names,
 )
-from strands_cli.capability.patterns import check_ids, check_needs, check_routes
-from strands_cli.capability.plugins import check_plugins
-from strands_cli.capability.reporter import CapabilityReport
-from strands_cli.capability.tools import (
+from strands_cli.capability.paths import check_artifacts, check_notes, check_secrets, check_skills
+from strands_cli.capability.tool_checks import (
     check_agent_tools,
     check_consent,
     check_executors,
+    check_plugins,
     check_python_tools,
     check_tool_counts,
     check_tools_differ,
 )
-from strands_cli.capability.unsupported import check_unsupported
 from strands_cli.errors import Issue
-from strands_cli.types import Spec
+from strands_cli.loader.spec import Spec
+from strands_cli.tools.toolset import ToolSet
 
 CapabilityIssue = Issue
 MOST_OF_A_KIND = 100
-"""What one check tells at most: whoever has mended these looks again."""
-Check = Callable[[Spec], Iterator[Issue]]
+"""What one check reports at most: whoever has corrected these looks again."""
+_INPUTS = ("/inputs", "/inputs/required", "/inputs/optional", "/inputs/values")
 
-CHECKS: tuple[Check, ...] = (
-    check_unsupported,
-    check_agents_exist,
-    check_agents_are_used,
-    check_models,
-    check_python_tools,
-    check_plugins,
-    check_tools_differ,
-    check_executors,
-    check_agent_tools,
-    check_tool_counts,
-    check_consent,
-    check_skills_exist,
-    check_output_schemas,
-    check_replaced_schemas,
-    check_ids,
-    check_needs,
-    check_routes,
-    check_edges,
-    check_reachability,
-    check_conditions,
-    check_ways_on,
-    check_input_names,
-    check_step_names,
-    check_prompt_names,
-    check_artifact_names,
-    check_header_names,
-    check_artifacts,
-    check_notes,
-    check_skills,
-    check_secrets,
-)
 
-# Parts of the file on which a check rests. Where one of them is broken, what the check says may only follow
-# from that. A '*' stands for everything below.
-RESTS_ON: dict[Check, tuple[str, ...]] = {
+class CapabilityReport(msgspec.Struct, frozen=True):
+    """What the checks found."""
+
+    issues: tuple[Issue, ...] = ()
+
+    @property
+    def supported(self) -> bool:
+        """Whether the workflow can run: warnings do not keep it from that."""
+        return not self.errors
+
+    @property
+    def errors(self) -> tuple[Issue, ...]:
+        return tuple(issue for issue in self.issues if issue.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Issue, ...]:
+        return tuple(issue for issue in self.issues if issue.severity == "warning")
+
+
+def check_unsupported(spec: Spec) -> Iterator[Issue]:
+    """What the format has and this version does not do yet is said, never silently left out."""
+    if spec.tools.mcp:
+        yield spec.issue("/tools/mcp", "tools.mcp is not supported yet.", "Take it out.")
+    if spec.context_policy.retrieval is not None:
+        at = "/context_policy/retrieval"
+        yield spec.issue(at, "context_policy.retrieval is not supported yet.", "Take it out.")
+
+
+# Each check with the parts of the file on which it rests. Where one of them is broken, what the check says
+# may only follow from that. A '*' stands for everything below.
+CHECKS: dict[Callable[[Spec], Iterator[Issue]], Sequence[str]] = {
+    check_unsupported: (),
     check_agents_exist: ("/agents",),
     check_agents_are_used: ("/pattern*",),
     check_models: ("/runtime*", "/agents*"),
-    check_agent_tools: ("/tools*",),
-    check_consent: ("/tools*",),
     check_skills_exist: ("/skills*",),
-    check_replaced_schemas: ("/pattern*",),
-    check_needs: ("/pattern/config/tasks",),
-    check_edges: ("/pattern/config/nodes",),
-    check_reachability: ("/pattern*",),
-    check_ways_on: ("/pattern*",),
-    check_step_names: ("/inputs", "/inputs/required", "/inputs/optional", "/inputs/values"),
-    check_prompt_names: ("/pattern*", "/inputs", "/inputs/required", "/inputs/optional", "/inputs/values"),
-    check_artifact_names: ("/pattern*", "/inputs", "/inputs/required", "/inputs/optional", "/inputs/values"),
+    check_output_schemas: (),
+    check_ids: (),
+}
+TOOL_CHECKS: dict[Callable[[Spec, ToolSet], Iterator[Issue]], Sequence[str]] = {
+    check_python_tools: (),
+    check_plugins: (),
+    check_tools_differ: (),
+    check_executors: (),
+    check_agent_tools: ("/tools*",),
+    check_tool_counts: (),
+    check_consent: ("/tools*",),
+}
+LATER_CHECKS: dict[Callable[[Spec], Iterator[Issue]], Sequence[str]] = {
+    check_input_names: (),
+    check_step_names: _INPUTS,
+    check_prompt_names: ("/pattern*", *_INPUTS),
+    check_artifact_names: ("/pattern*", *_INPUTS),
     check_header_names: ("/env*",),
+    check_artifacts: (),
+    check_notes: (),
+    check_skills: (),
+    check_secrets: (),
 }
 
 
-def check_capability(spec: Spec, known: Sequence[Issue] = ()) -> CapabilityReport:
-    """What the checks find in a workflow.
+def check_capability(
+    spec: Spec, known: Sequence[Issue] = (), *, tools: ToolSet | None = None
+) -> CapabilityReport:
+    """What the checks find in a workflow: all of them, its tools' and its pattern's own.
 
     With `known` problems the Spec is one that was made in spite of them: what only follows from them is
     left out.
     """
+    declared = tools or ToolSet(spec)
+    checks: list[tuple[Callable[[], Iterator[Issue]], Sequence[str]]] = [
+        *((partial(check, spec), rests) for check, rests in CHECKS.items()),
+        *((partial(check, spec, declared), rests) for check, rests in TOOL_CHECKS.items()),
+        *((partial(check, spec.pattern, spec), rests) for check, rests in spec.pattern.checks.items()),
+        *((partial(check, spec), rests) for check, rests in LATER_CHECKS.items()),
+    ]
     broken = {issue.pointer for issue in known if issue.severity == "error" and issue.pointer}
     found = [
         issue
-        for check in CHECKS
-        if not any(_matches(rest, broken) for rest in RESTS_ON.get(check, ()))
-        for issue in islice(check(spec), MOST_OF_A_KIND)
+        for check, rests in checks
+        if not any(_matches(rest, broken) for rest in rests)
+        for issue in islice(check(), MOST_OF_A_KIND)
     ]
     return CapabilityReport(tuple(issue for issue in found if not _is_below(issue.pointer, broken)))
 

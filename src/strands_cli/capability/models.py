@@ -6,8 +6,8 @@ import msgspec
 
 from strands_cli.documents.problems import pointer
 from strands_cli.errors import Issue
+from strands_cli.loader.spec import Spec
 from strands_cli.providers.choice import HOST_HINT, PROVIDERS, ModelChoice, missing, model_of, problem_of_host
-from strands_cli.types import Spec
 
 
 def check_models(spec: Spec) -> Iterator[Issue]:

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator
 
-from strands_cli.capability.places import places
-from strands_cli.capability.scopes import PATTERN_NAMES, Names, artifact_scope, header_scope, unresolved
 from strands_cli.documents.problems import pointer
 from strands_cli.errors import Issue
+from strands_cli.loader.spec import Spec
+from strands_cli.patterns.scope import Names, header_scope, scope, unresolved
 from strands_cli.templates import Flaw, Name, names
-from strands_cli.types import Spec
 
 
 def check_step_names(spec: Spec) -> Iterator[Issue]:
-    for place in places(spec):
+    for place in spec.pattern.places(spec):
         if "{" in place.text:
             yield from _template_issues(spec, place.text_pointer, place.text, place.scope())
 
@@ -19,7 +18,7 @@ def check_step_names(spec: Spec) -> Iterator[Issue]:
 def check_prompt_names(spec: Spec) -> Iterator[Issue]:
     """A prompt is rendered with each step of its agent: its names must be there in all of them."""
     used: dict[str, list[tuple[str, Names]]] = {}
-    for place in places(spec):
+    for place in spec.pattern.places(spec):
         agent = spec.agents.get(place.agent or "")
         if agent is not None and "{" in agent.prompt:
             used.setdefault(place.agent or "", []).append((place.pointer, place.scope()))
@@ -34,19 +33,19 @@ def check_prompt_names(spec: Spec) -> Iterator[Issue]:
 def _first_missing(
     spec: Spec, at: str, text: str, word: Name, used: list[tuple[str, Names]]
 ) -> Iterator[Issue]:
-    for place, scope in used:
-        missing = None if word.guarded else unresolved(scope, word.name, word.path)
+    for place, seen in used:
+        missing = None if word.guarded else unresolved(seen, word.name, word.path)
         if missing:
             yield _issue(spec, at, text, Flaw(f"{missing[0]} (for {place})", word.line, missing[1]))
             return
 
 
 def check_artifact_names(spec: Spec) -> Iterator[Issue]:
-    scope = artifact_scope(spec)
+    seen = scope(spec, TRACE=None, last_response=None, **spec.pattern.afterwards(spec))
     for index, artifact in enumerate(spec.outputs.artifacts):
         at = f"/outputs/artifacts/{index}"
-        yield from _template_issues(spec, f"{at}/path", artifact.path, scope)
-        yield from _template_issues(spec, f"{at}/from", artifact.content, scope)
+        yield from _template_issues(spec, f"{at}/path", artifact.path, seen)
+        yield from _template_issues(spec, f"{at}/from", artifact.content, seen)
 
 
 def check_header_names(spec: Spec) -> Iterator[Issue]:
@@ -59,7 +58,7 @@ def check_header_names(spec: Spec) -> Iterator[Issue]:
 
 def check_input_names(spec: Spec) -> Iterator[Issue]:
     """An input that is called like something of the pattern is hidden by it."""
-    for name in ("inputs", "TRACE", "last_response", *PATTERN_NAMES[type(spec.pattern)]):
+    for name in ("inputs", "TRACE", "last_response", *spec.pattern.names):
         if name in spec.inputs.declared:
             yield _hidden(spec, name)
 

@@ -5,19 +5,17 @@ from pathlib import Path
 
 import click
 
-from strands_cli.capability.tools import declared_tools, find_declared, resolve_reference
 from strands_cli.cli.options import var_option
 from strands_cli.cli.plugin.access import accesses
 from strands_cli.cli.tool import first_sentence, plugin_access, remarks
-from strands_cli.cli.workflow.limits import budget_texts
-from strands_cli.cli.workflow.outline import outline_of, tools_of
-from strands_cli.cli.workflow.story import in_words, story, times
-from strands_cli.cli.workflow.texts import first_line, printable
 from strands_cli.cli.workflow_file import asked_model, file_argument, load_workflow, note_problems
-from strands_cli.patterns.outline import Outline, tool_name
+from strands_cli.drawing.overview import budget_texts, in_words, outline_of, story
+from strands_cli.loader.spec import Spec
+from strands_cli.patterns.outline import Outline, first_line, printable, tool_name
+from strands_cli.patterns.pattern import times
 from strands_cli.plugins.manifest import variable_of
 from strands_cli.toolkit.info import ToolCategory, ToolInfo
-from strands_cli.types import Spec
+from strands_cli.tools.toolset import ToolSet
 
 _WIDEST = 100
 _TOUCHES = {
@@ -73,7 +71,7 @@ def _agents(spec: Spec, outline: Outline) -> Iterator[str]:
         if model is None:
             yield f"{first_line(agent)} is not declared in the file."
             continue
-        tools = [tool_name(tool) for tool in tools_of(spec, agent)]
+        tools = [tool_name(tool) for tool in ToolSet(spec).references_for(spec.agents[agent])]
         may = f"may call {in_words(tools)}" if tools else "has no tools"
         yield f"{agent} asks {model} and {may}. Its prompt begins: {first_line(spec.agents[agent].prompt)!r}."
     unused = [agent for agent in spec.agents if agent not in used]
@@ -115,11 +113,11 @@ def _tools(spec: Spec, outline: Outline) -> Iterator[str]:
 
 def _used_tools(spec: Spec, outline: Outline) -> dict[str, ToolInfo | None]:
     """What the references of agents mean; an agent may call a declared tool by its id alone."""
-    declared = declared_tools(spec)
+    tools = ToolSet(spec)
     used: dict[str, ToolInfo | None] = {}
     for reference in dict.fromkeys(tool for box in outline.work for tool in box.tools):
-        found = find_declared(spec, declared, reference)
-        used[reference] = found.info if found else resolve_reference(spec, reference)
+        found = tools.find(reference)
+        used[reference] = found.info if found else tools.resolve(reference)
     return used
 
 

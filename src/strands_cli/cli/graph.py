@@ -5,12 +5,12 @@ from pathlib import Path
 import click
 
 from strands_cli.cli.output import print_note
-from strands_cli.cli.workflow.outline import outline_of
 from strands_cli.cli.workflow_file import file_argument, load_workflow, note_problems
+from strands_cli.drawing.overview import outline_of
 from strands_cli.drawing.svg import as_svg
 from strands_cli.drawing.text_formats import as_dot, as_mermaid
 from strands_cli.errors import UsageError
-from strands_cli.types import Spec
+from strands_cli.loader.spec import Spec
 
 _SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid"}
 

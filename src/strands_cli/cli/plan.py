@@ -9,9 +9,6 @@ import msgspec
 
 from strands_cli.cli.options import json_option, var_option
 from strands_cli.cli.output import count, issue_document, print_columns, print_json
-from strands_cli.cli.workflow.limits import budget_texts, pattern_name
-from strands_cli.cli.workflow.outline import outline_of
-from strands_cli.cli.workflow.texts import first_line, printable
 from strands_cli.cli.workflow_file import (
     asked_model,
     file_argument,
@@ -19,8 +16,9 @@ from strands_cli.cli.workflow_file import (
     note_problems,
     problems_of,
 )
-from strands_cli.patterns.outline import Box, Outline, tool_name
-from strands_cli.types import Spec
+from strands_cli.drawing.overview import budget_texts, outline_of
+from strands_cli.loader.spec import Spec
+from strands_cli.patterns.outline import Box, Outline, first_line, printable, tool_name
 
 
 @click.command()
@@ -48,7 +46,7 @@ def show_plan(spec: Spec, *, as_json: bool) -> None:
     is_concurrent = len(set(stages)) < len(stages) or any(box.kind == "worker" for box in outline.work)
     together = f", {spec.runtime.max_parallel} at a time at most" if is_concurrent else ""
     steps = count(len(outline.work), "step")
-    click.echo(f"{click.style(spec.name, bold=True)}  {pattern_name(spec)} of {steps}{together}")
+    click.echo(f"{click.style(spec.name, bold=True)}  {spec.pattern.title} of {steps}{together}")
     if spec.description:
         click.echo(first_line(spec.description))
     click.echo()
@@ -111,7 +109,7 @@ def _document(spec: Spec, outline: Outline) -> dict[str, Any]:
         "name": spec.name,
         "description": spec.description,
         "file": str(spec.file),
-        "pattern": spec.pattern.__struct_config__.tag,
+        "pattern": spec.pattern.kind,
         "max_parallel": spec.runtime.max_parallel,
         "steps": [_step_document(box, spec) for box in outline.work],
         "model_calls": {

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -18,10 +18,12 @@ from strands_cli.cli.plan import show_plan
 from strands_cli.cli.workflow_file import file_argument, load_workflow
 from strands_cli.errors import ProviderError, UsageError
 from strands_cli.loader import load_spec
-from strands_cli.loader.run_values import read_secrets, resolve_inputs
+from strands_cli.loader.spec import Spec
 from strands_cli.providers.choice import PROVIDERS, missing, model_of, with_choice
-from strands_cli.secrets import Redactor
-from strands_cli.types import RunResult, Spec
+from strands_cli.types import RunResult
+
+if TYPE_CHECKING:
+    from strands_cli.exec.prepare import Prepared
 
 
 @click.command()
@@ -62,15 +64,17 @@ def run(
     spec = load_workflow(file, pairs)
     spec = load_spec(file, {**spec.variables, **_asked(spec)}) if ask else spec
     spec = with_choice(spec, provider=provider, model=model, host=host)
-    inputs = resolve_inputs(spec)
     _require_models(spec)
+    from strands_cli.exec.prepare import prepare
+    from strands_cli.exec.steps import RunOptions
+
+    prepared = prepare(spec, options=RunOptions(directory=out, force=force, trace=trace))
     if dry_run:
-        _require_all(spec, inputs, out, force)
         show_plan(spec, as_json=as_json)
         return
-    _prepare_logs(spec)
+    prepare_logs(prepared.resources.redactor)
     with tool_output_aside():
-        result = run_async(_run(spec, verbose=verbose, yes=yes, directory=out, force=force, trace=trace))
+        result = run_async(_run(prepared, verbose=verbose, yes=yes))
     if as_json:
         print_json(result_document(result))
     else:
@@ -101,44 +105,25 @@ def _require_models(spec: Spec) -> None:
             raise ProviderError(reason, hint=remedy)
 
 
-def _require_all(spec: Spec, inputs: dict[str, Any], out: Path, force: bool) -> None:
-    """What a run looks at before its first step."""
-    from strands_cli.artifacts import check_targets
-    from strands_cli.exec.run import require_supported
-
-    require_supported(spec)
-    check_targets(spec, out, force=force, scope={**inputs, "inputs": inputs})
-
-
-def _prepare_logs(spec: Spec) -> None:
-    from strands_cli.exec.run import require_supported
-    from strands_cli.runtime.strands_adapter import provider_keys
-
-    require_supported(spec)  # tells of missing secrets together with all else that is missing
-    prepare_logs(Redactor([*read_secrets(spec).values(), *provider_keys(spec)]))
-
-
-async def _run(spec: Spec, *, verbose: bool, yes: bool, **options: Any) -> RunResult:
+async def _run(prepared: "Prepared", *, verbose: bool, yes: bool) -> RunResult:
     from strands_cli.cli.progress import open_progress
     from strands_cli.cli.questions import Questions, consent_for
     from strands_cli.cli.terminal import can_ask
-    from strands_cli.exec.run import run
-    from strands_cli.exec.state import RunOptions
+    from strands_cli.exec.run import run_prepared
     from strands_cli.toolkit.cancellation import Cancellation
-    from strands_cli.tools import get_registry
 
     cancel = Cancellation()
     _stop_on_interrupt(cancel.set)
     with open_progress(verbose=verbose) as progress:
         questions = Questions(lambda: cancel, progress.asking) if can_ask() else None
-        given = RunOptions(
+        options = msgspec.structs.replace(
+            prepared.options,
             listeners=(progress,),
             ask_human=questions.ask if questions else None,
-            ask_consent=consent_for(get_registry().settings, yes=yes, questions=questions),
+            ask_consent=consent_for(prepared.resources.settings, yes=yes, questions=questions),
             cancel=cancel,
-            **options,
         )
-        return await run(spec, None, given)
+        return await run_prepared(msgspec.structs.replace(prepared, options=options))
 
 
 def _stop_on_interrupt(stop: Callable[[], None]) -> None:

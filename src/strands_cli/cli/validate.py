@@ -14,7 +14,7 @@ from strands_cli.cli.output import count, issue_document, print_issues, print_js
 from strands_cli.errors import Issue, SpecError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
-    from strands_cli.types import Spec
+    from strands_cli.loader.spec import Spec
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _SKIPPED = frozenset({"node_modules", "__pycache__"})

@@ -11,9 +11,9 @@ from strands_cli.cli.options import Command, read_variables
 from strands_cli.cli.output import count, print_warning
 from strands_cli.errors import Issue
 from strands_cli.loader import load_spec
+from strands_cli.loader.spec import Spec
 from strands_cli.providers.choice import PROVIDERS, ModelChoice, model_of, with_default
 from strands_cli.settings import marked_project
-from strands_cli.types import Spec
 
 
 def file_argument(command: Command) -> Command:

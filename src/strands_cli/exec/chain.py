@@ -1,19 +1,23 @@
-"""Steps one after the other."""
+"""`run_chain`: a chain alone, without the artifacts that `run` writes."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from strands_cli.exec.running import run_pattern
-from strands_cli.exec.state import DEFAULTS, Run, RunOptions
-from strands_cli.exec.steps import run_steps
-from strands_cli.types import Chain, RunResult, Spec, StepResult
+from strands_cli.errors import UsageError
+from strands_cli.exec.prepare import prepare
+from strands_cli.exec.run import run_pattern
+from strands_cli.exec.steps import DEFAULTS, RunOptions
+from strands_cli.loader.spec import Spec
+from strands_cli.patterns.chain import Chain
+from strands_cli.types import RunResult
 
 
 async def run_chain(
     spec: Spec, variables: Mapping[str, Any] | None = None, options: RunOptions = DEFAULTS
 ) -> RunResult:
-    return await run_pattern(spec, variables, options, _chain, Chain)
-
-
-async def _chain(run: Run, pattern: Chain) -> StepResult:
-    return (await run_steps(run, "steps", pattern.steps))[-1]
+    if not isinstance(spec.pattern, Chain):
+        raise UsageError(
+            f"{spec.name} is a {spec.pattern.kind}, not a chain.",
+            hint="Use strands_cli.run, which runs every pattern.",
+        )
+    return await run_pattern(prepare(spec, variables, options, with_artifacts=False))

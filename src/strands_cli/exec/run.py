@@ -1,43 +1,38 @@
-"""`run`: all of `strands run` for Python. Check, run, write the artifacts."""
+"""`run`: all of `strands run` for Python. Prepare, run, write the artifacts."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from strands_cli.artifacts import check_targets, write_artifacts
-from strands_cli.capability import check_capability
-from strands_cli.errors import ArtifactError, SpecError, StrandsError, UnsupportedError, UsageError
-from strands_cli.events import Event, Listener, RunNoticed
-from strands_cli.exec.patterns import PATTERNS
-from strands_cli.exec.state import DEFAULTS, RunOptions
+from strands_cli.artifacts import write_artifacts
+from strands_cli.errors import (
+    ArtifactError,
+    BudgetExceeded,
+    Interrupted,
+    SpecError,
+    StrandsError,
+    UsageError,
+)
+from strands_cli.events import Event, RunFinished, RunNoticed, RunOutcome, RunStarted
+from strands_cli.exec.prepare import Prepared, prepare
+from strands_cli.exec.steps import DEFAULTS, Run, RunOptions
 from strands_cli.loader import load_spec
-from strands_cli.loader.run_values import read_secrets, resolve_inputs
-from strands_cli.runtime.strands_adapter import provider_keys
-from strands_cli.secrets import Redactor
+from strands_cli.loader.spec import Spec
+from strands_cli.patterns.chain import Chain
 from strands_cli.telemetry.collector import open_telemetry
 from strands_cli.telemetry.recorders import Trace
 from strands_cli.templates import TemplateError, render
 from strands_cli.toolkit.workspace import current_directory
-from strands_cli.types import RunResult, Spec
-from strands_cli.types.spec import Artifact
+from strands_cli.types import RunResult, StepResult
 
-
-class _Writing(msgspec.Struct, frozen=True):
-    """How the artifacts of a run are written."""
-
-    options: RunOptions
-    trace: Trace
-    begun_in: Path
-
-    @property
-    def directory(self) -> Path:
-        """As the caller gave it, unless a tool has changed the current directory meanwhile."""
-        given = self.options.directory
-        return given if current_directory() == self.begun_in else self.begun_in / given
+_OUTCOMES: Mapping[str, RunOutcome] = {
+    "budget": "budget",
+    "paused": "paused",
+    "interrupted": "interrupted",
+}
 
 
 async def run(
@@ -51,32 +46,7 @@ async def run(
     are written.
     """
     spec = source if isinstance(source, Spec) else load_spec(source)
-    require_supported(spec)
-    spec = _with_trace(spec) if options.trace else spec
-    inputs = resolve_inputs(spec, variables)
-    check_targets(spec, options.directory, force=options.force, scope={**inputs, "inputs": inputs})
-    exporting = open_telemetry(spec.telemetry, warn=partial(_warn, options))
-    try:
-        heard = (*options.listeners, *([exporting.listener] if exporting.listener else ()))
-        return await _run(spec, variables, msgspec.structs.replace(options, listeners=heard))
-    finally:
-        await asyncio.to_thread(exporting.close)  # a collector may take its time
-
-
-async def _run(spec: Spec, variables: Mapping[str, Any] | None, options: RunOptions) -> RunResult:
-    trace = Trace(spec.telemetry.redact)
-    writing = _Writing(options, trace, current_directory())
-    traced = msgspec.structs.replace(options, listeners=(*options.listeners, trace))
-    try:
-        result = await PATTERNS[type(spec.pattern)](spec, variables, traced)
-    except StrandsError as error:
-        _keep(spec, error, writing)
-        raise
-    try:
-        return _written(spec, result, writing)
-    except ArtifactError as error:
-        error.kept = result
-        raise
+    return await run_prepared(prepare(spec, variables, options))
 
 
 def run_sync(
@@ -92,79 +62,135 @@ def run_sync(
     raise UsageError("run_sync cannot be called in a loop that runs.", hint="Write: await run(…)")
 
 
-def require_supported(spec: Spec) -> None:
-    """UnsupportedError where the workflow cannot run here, SpecError where only its secrets are missing."""
-    found = list(check_capability(spec).errors)
+async def run_prepared(prepared: Prepared) -> RunResult:
+    """As `run`, for what `prepare` has made."""
+    trace = Trace(prepared.spec.telemetry.redact)
+    given = prepared.options
+    exporting = open_telemetry(
+        prepared.spec.telemetry, warn=lambda text: _to_listeners(given, RunNoticed(text))
+    )
     try:
-        read_secrets(spec)
-    except SpecError as unread:
-        if not found:
+        exported = [exporting.listener] if exporting.listener else []
+        options = msgspec.structs.replace(given, listeners=(*given.listeners, *exported, trace))
+        prepared = msgspec.structs.replace(prepared, options=options)
+        try:
+            result = await run_pattern(prepared)
+        except StrandsError as error:
+            if isinstance(error.kept, RunResult):
+                error.kept = _keep(prepared, error, error.kept, trace)
             raise
-        found += unread.issues
-    errors = sorted(found, key=lambda issue: (issue.file, issue.line, issue.column))
-    if errors:
-        raise UnsupportedError(
-            f"{errors[0].place}: {errors[0].reason}", hint=errors[0].remediation, issues=errors
-        )
+        try:
+            return _write(prepared, prepared.spec, result, trace)
+        except ArtifactError as error:
+            error.kept = result
+            raise
+    finally:
+        await asyncio.to_thread(exporting.close)  # a collector may take its time
 
 
-def _with_trace(spec: Spec) -> Spec:
-    added = Artifact(path=f"./{spec.name}-trace.json", content="{{ TRACE }}")
-    outputs = msgspec.structs.replace(spec.outputs, artifacts=(*spec.outputs.artifacts, added))
-    return msgspec.structs.replace(spec, outputs=outputs)
+async def run_pattern(prepared: Prepared) -> RunResult:
+    """The run itself, without artifacts. A StrandsError that ends it has what is finished as `kept`."""
+    run = Run(prepared.resources, prepared.options)
+    pattern, budgets = run.spec.pattern, run.spec.runtime.budgets
+    run.emit(RunStarted(run.spec.name, pattern.kind))
+    failure: StrandsError | None = None
+    last: StepResult | None = None
+    timer = None
+    if budgets.max_duration_s is not None:
+        timer = asyncio.get_running_loop().call_later(budgets.max_duration_s, run.ledger.end_time)
+    try:
+        last = await _to_its_end(run, pattern.run(run))
+        if isinstance(run.stopped_by, BudgetExceeded):  # by its last answer
+            raise run.stopped_by
+    except StrandsError as error:
+        failure = error
+        _explain(run, error)
+        raise
+    except asyncio.CancelledError:
+        failure = Interrupted("Interrupted.")
+        raise
+    finally:
+        if timer is not None:
+            timer.cancel()
+        run.close()
+        result = run.result(last)
+        if failure is not None:
+            failure.kept = result
+            outcome = _OUTCOMES.get(failure.code, "failed")
+        else:
+            outcome = "failed" if last is None else "done"
+        run.emit(RunFinished(outcome, result.duration, result.usage, failure.message if failure else ""))
+    return result
 
 
-def _written(spec: Spec, result: RunResult, writing: _Writing) -> RunResult:
+async def _to_its_end(run: Run, work: Awaitable[StepResult]) -> StepResult:
+    """Waits for the pattern. Where the caller's own task is cancelled, the run is ended cleanly first."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        run.interrupt()
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()  # looked at, so that asyncio does not complain
+        raise
+
+
+def _explain(run: Run, error: StrandsError) -> None:
+    """Says in which of several steps a run failed, and takes secrets out of the error."""
+    title = run.titles.get(error.step, "")
+    is_alone = isinstance(run.spec.pattern, Chain) and len(run.spec.pattern.steps) == 1
+    has_place = isinstance(error, SpecError)
+    if title and not is_alone and not has_place and error.code not in _OUTCOMES:
+        error.message = f"{title}: {error.message}"
+    error.message = run.redactor.text(error.message)
+    error.hint = run.redactor.text(error.hint)
+    error.args = (error.message,)
+    if isinstance(error, SpecError):
+        error.issues = run.redactor.value(error.issues)
+
+
+def _write(prepared: Prepared, spec: Spec, result: RunResult, trace: Trace) -> RunResult:
+    directory, begun_in = prepared.options.directory, prepared.begun_in
     paths = write_artifacts(
         spec,
-        {**result.scope, "TRACE": writing.trace.text()},
-        writing.directory,
-        force=writing.options.force,
-        redactor=Redactor([*read_secrets(spec).values(), *provider_keys(spec)]),
-        emit=_to_all(writing.options.listeners),
+        {**result.scope, "TRACE": trace.text()},
+        # As the caller gave it, unless a tool has changed the current directory meanwhile.
+        directory if current_directory() == begun_in else begun_in / directory,
+        force=prepared.options.force,
+        redactor=prepared.resources.redactor,
+        emit=lambda event: _to_listeners(prepared.options, event),
     )
     return msgspec.structs.replace(result, artifacts=paths)
 
 
-def _keep(spec: Spec, error: StrandsError, writing: _Writing) -> None:
-    """Writes what can be written of a run that failed; what cannot must not hide the failure."""
-    if not isinstance(error.kept, RunResult):
-        return
-    try:
-        error.kept = _written(_makeable(spec, error, writing.trace), error.kept, writing)
-    except ArtifactError as unwritten:
-        _warn(writing.options, unwritten.message)
-
-
-def _makeable(spec: Spec, error: StrandsError, trace: Trace) -> Spec:
-    """The workflow with those of its artifacts that can be made of what is there.
+def _keep(prepared: Prepared, error: StrandsError, kept: RunResult, trace: Trace) -> RunResult:
+    """Writes those artifacts of a failed run that can be made of what is there.
 
     A run that its budget ends keeps what it has. After a failure, `last_response` is not what the artifact
-    was meant to hold, and an artifact with it is left out.
+    was meant to hold, and an artifact with it is left out. What cannot be written must not hide the failure.
     """
-    scope = {**error.kept.scope, "TRACE": trace.text()}
+    scope = {**kept.scope, "TRACE": trace.text()}
     if error.code != "budget":
         scope.pop("last_response", None)
-    made = tuple(artifact for artifact in spec.outputs.artifacts if _can_render(artifact, scope))
-    return msgspec.structs.replace(spec, outputs=msgspec.structs.replace(spec.outputs, artifacts=made))
 
+    def can_be_made(text: str) -> bool:
+        try:
+            render(text, scope)
+        except TemplateError:
+            return False
+        return True
 
-def _can_render(artifact: Artifact, scope: Mapping[str, Any]) -> bool:
+    outputs = prepared.spec.outputs
+    made = [one for one in outputs.artifacts if can_be_made(one.path) and can_be_made(one.content)]
+    outputs = msgspec.structs.replace(outputs, artifacts=tuple(made))
     try:
-        render(artifact.path, scope)
-        render(artifact.content, scope)
-    except TemplateError:
-        return False
-    return True
+        return _write(prepared, msgspec.structs.replace(prepared.spec, outputs=outputs), kept, trace)
+    except ArtifactError as unwritten:
+        _to_listeners(prepared.options, RunNoticed(unwritten.message))
+        return kept
 
 
-def _to_all(listeners: Sequence[Listener]) -> Listener:
-    def emit(event: Event) -> None:
-        for listener in listeners:
-            listener(event)
-
-    return emit
-
-
-def _warn(options: RunOptions, text: str) -> None:
-    _to_all(options.listeners)(RunNoticed(text))
+def _to_listeners(options: RunOptions, event: Event) -> None:
+    for listener in options.listeners:
+        listener(event)

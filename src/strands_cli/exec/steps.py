@@ -1,225 +1,447 @@
-"""`run_step`: one agent, one input. `ask_human`: one question. All that patterns have in common is here."""
+"""A run on its way: what its steps share, and how one step, one question and many steps are done."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from strands_cli.errors import Interrupted, Paused, RunError, StrandsError
-from strands_cli.events import Event, ModelFinished, StepFinished, StepStarted
-from strands_cli.exec.state import Run, StepList
+from strands_cli.conditions import ConditionError, holds, parse_condition
+from strands_cli.errors import BudgetExceeded, Interrupted, Paused, RunError, StrandsError
+from strands_cli.events import (
+    Event,
+    Listener,
+    ModelFinished,
+    ModelRetried,
+    ModelText,
+    RunNoticed,
+    StepFinished,
+    StepStarted,
+)
+from strands_cli.loader.spec import Spec
+from strands_cli.patterns.pattern import AgentStep, HumanStep, Steps
+from strands_cli.runtime.resources import RunResources
 from strands_cli.runtime.strands_adapter import AgentRequest, Answer, StepAgent
 from strands_cli.runtime.turns import AskConsent, PendingCall
-from strands_cli.types import HumanStep, Step, StepResult, Usage
-from strands_cli.types.patterns import Node, Steps, Task
+from strands_cli.secrets import RedactedStream, Redactor
+from strands_cli.templates import render
+from strands_cli.toolkit.cancellation import Cancellation
+from strands_cli.types import RunResult, StepResult, Usage
+from strands_cli.types.spec import Budgets
 
+T = TypeVar("T")
+
+_COMPLETE = ("end_turn", "stop_sequence")
+"""An answer that is complete has been paid for: its step is kept before the budget is looked at."""
+_FAREWELL_SECONDS = 1.0
+"""How long somebody who asks a person may take to clear the question away."""
 _NOTHING_TO_DO = "Begin."
 """What an agent is told whose step has no input and nothing before it."""
+_KEPT = "What is finished is kept."
+_logger = logging.getLogger("strands_cli.runs")
+
+AskHuman = Callable[[str], Awaitable[str]]
+"""Puts a question to a human; Interrupted where nobody will answer."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pattern wants of a step besides its answer."""
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller may give to a run besides the workflow and its inputs."""
 
-    schema: dict[str, Any] | None = None
-    """What the answer has to fit; without it, the agent's own `output_schema`."""
-    instructions: str = ""
-    """What the agent is told about the form of its answer."""
-    turn: int = 0
-    """The round of the pattern, where it has rounds."""
-    input: str | None = None
-    """A template in place of the step's own input."""
-    input_at: str = ""
-    """Where that template stands."""
-    otherwise: str = ""
-    """What the agent is given where its step has no input; without it, the last answer."""
-
-
-_NOTHING_MORE = Wanted()
+    listeners: Sequence[Listener] = ()
+    directory: Path = Path()
+    """Where artifacts and notes go."""
+    force: bool = False
+    """Whether artifacts may take the place of files that are there."""
+    trace: bool = False
+    """Whether the record of the run is written beside its artifacts."""
+    ask_human: AskHuman | None = None
+    ask_consent: AskConsent | None = None
+    """Who is asked about tools that need consent; without anybody such calls are refused."""
+    cancel: Cancellation | None = None
+    """Set from outside to end the run cleanly."""
 
 
-async def run_step(
-    run: Run,
-    key: str,
-    step: Step | Task | Node,
-    *,
-    title: str,
-    names: Mapping[str, Any],
-    wanted: Wanted = _NOTHING_MORE,
-) -> StepResult:
-    """Does one step: waits for its place, renders, asks the agent, records and tells.
+DEFAULTS = RunOptions()
 
-    `key` is where the step stands in the pattern, and with `#2` how often it has been there.
-    """
-    run.check()
-    run.ledger.begin_step()
-    async with run.slot():
-        meter = _Meter(run)
-        started = perf_counter()
-        run.titles[key] = title
-        run.emit(StepStarted(key, title, step.agent, str(run.surroundings.choice(step.agent))))
-        error = ""
-        try:
-            answer = await _answer(run, meter, key, step, title=title, names=names, wanted=wanted)
-        except StrandsError as failed:
-            reason = run.stopped_by or _blamed(failed, key)
-            error = reason.message
-            raise reason from (failed if reason is not failed else failed.__cause__)
-        finally:
-            seconds = perf_counter() - started
-            run.emit(StepFinished(key, title, step.agent, seconds, meter.usage, error))
-        result = StepResult(
-            key=key,
-            id=getattr(step, "id", "") or title,
-            agent=step.agent,
-            response=run.redactor.text(answer.text),
-            output=run.redactor.value(answer.output),
-            usage=meter.usage,
-            seconds=seconds,
+
+class StepList:
+    """The steps that are done, by index and by id; no attribute of its own is in the way of an id."""
+
+    __slots__ = ("_by_id", "_done")
+
+    def __init__(self, done: Sequence[StepResult]) -> None:
+        self._done = tuple(done)
+        self._by_id = {step.id: step for step in done if step.id}
+
+    def __getitem__(self, key: int | str) -> StepResult:
+        return self._by_id[key] if isinstance(key, str) else self._done[key]
+
+    def __iter__(self) -> Iterator[StepResult]:
+        return iter(self._done)
+
+    def __len__(self) -> int:
+        return len(self._done)
+
+    def __str__(self) -> str:
+        return "\n\n".join(step.response for step in self._done)
+
+
+class Emitter:
+    """Hands events to every listener, without the run's secrets. A listener that fails harms nobody else."""
+
+    def __init__(self, listeners: Sequence[Listener], redactor: Redactor) -> None:
+        self._listeners = tuple(listeners)
+        self._redactor = redactor
+        self._streams: dict[str, RedactedStream] = {}
+        self._failed: set[int] = set()
+
+    def __call__(self, event: Event) -> None:
+        if not self._redactor:
+            self._hand_on(event)
+        elif isinstance(event, ModelText):
+            stream = self._streams.setdefault(event.step, self._redactor.stream())
+            self._hand_on_text(event.step, stream.feed(event.text))
+        else:
+            if isinstance(event, ModelFinished | ModelRetried) and event.step in self._streams:
+                self._hand_on_text(event.step, self._streams.pop(event.step).end())
+            self._hand_on(self._redactor.value(event))
+
+    def _hand_on_text(self, step: str, text: str) -> None:
+        if text:
+            self._hand_on(ModelText(step, text))
+
+    def _hand_on(self, event: Event) -> None:
+        for place, listener in enumerate(self._listeners):
+            try:
+                listener(event)
+            except Exception:  # a listener that fails is its owner's trouble, not the run's
+                if place not in self._failed:
+                    self._failed.add(place)
+                    _logger.exception("a listener failed at %s", type(event).__name__)
+
+
+class Ledger:
+    """Counts what all steps of a run spend together, and ends the run when its budget is spent."""
+
+    def __init__(self, budgets: Budgets, stop: Callable[[StrandsError], None]) -> None:
+        self._budgets = budgets
+        self._stop = stop
+        self.steps = 0
+        self.usage = Usage()
+
+    def begin_step(self) -> None:
+        most = self._budgets.max_steps
+        if most is not None and self.steps >= most:
+            raise BudgetExceeded(
+                f"The run has made its {most} {'step' if most == 1 else 'steps'}, and is not done.",
+                hint=f"{_KEPT} Raise runtime.budgets.max_steps to let it go on.",
+            )
+        self.steps += 1
+
+    def settle(self) -> None:
+        """Ends the run where more tokens have been used than it may use."""
+        most = self._budgets.max_tokens
+        if most is not None and self.usage.total_tokens > most:
+            self._stop(
+                BudgetExceeded(
+                    f"The run has used {self.usage.total_tokens} tokens, of {most} that it may use.",
+                    hint=f"{_KEPT} Raise runtime.budgets.max_tokens to let it go on.",
+                )
+            )
+
+    def end_time(self) -> None:
+        """The seconds are over."""
+        self._stop(
+            BudgetExceeded(
+                f"The run has taken its {self._budgets.max_duration_s:g} seconds, and is not done.",
+                hint=f"{_KEPT} Raise runtime.budgets.max_duration_s to let it go on.",
+            )
         )
-        run.record(result, wanted.turn)
-    return result
-
-
-def _blamed(failed: StrandsError, key: str) -> StrandsError:
-    failed.step = key
-    return failed
-
-
-def all_answers(answers: Mapping[str, StepResult]) -> str:
-    """What several steps have answered, each under its name, as one text."""
-    return "\n\n".join(f"{name}:\n{result.response}" for name, result in answers.items())
 
 
 class _Meter:
-    """Passes on what a step says, and counts its tokens."""
+    """Passes on what a step reports, and counts its tokens."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, emit: Listener) -> None:
+        self._emit = emit
         self.usage = Usage()
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, ModelFinished):
             self.usage += event.usage
-        self._run.emit(event)
+        self._emit(event)
 
 
-async def _answer(
-    run: Run,
-    meter: _Meter,
-    key: str,
-    step: Step | Task | Node,
-    *,
-    title: str,
-    names: Mapping[str, Any],
-    wanted: Wanted,
-) -> Answer:
-    at = f"/pattern/config/{key.partition('#')[0]}"
-    own = run.spec.agents[step.agent]
-    template = step.input if wanted.input is None else wanted.input
-    text = run.render(template, names, wanted.input_at or f"{at}/input")
-    prompt = run.render(own.prompt, names, f"/agents/{step.agent}/prompt")
-    agent = StepAgent(
-        run.surroundings,
-        AgentRequest(
-            agent=step.agent,
-            prompt="\n\n".join(part for part in (prompt, wanted.instructions) if part),
-            step=key,
-            title=title,
-            emit=meter,
-            schema=wanted.schema or own.output_schema,
-            ask_consent=_consent(run),
-            before_request=run.ledger.settle,
-        ),
-    )
-    return await agent.ask(text.strip() or wanted.otherwise or names.get("last_response") or _NOTHING_TO_DO)
+class Run:
+    """One run. Patterns see of it what `patterns.pattern.StepRunner` lists."""
 
+    def __init__(self, resources: RunResources, options: RunOptions) -> None:
+        self.resources = resources
+        self.options = options
+        self.spec: Spec = resources.spec
+        self.inputs = resources.inputs
+        self.redactor = resources.redactor
+        self.cancel = resources.cancel
+        self.stopped_by: StrandsError | None = None
+        self.names: dict[str, Any] = {}
+        """What the pattern knows so far, for the templates of artifacts."""
+        self.results: dict[str, StepResult] = {}
+        self.titles: dict[str, str] = {}
+        """What people call the steps that have begun, by their keys."""
+        self.ledger = Ledger(self.spec.runtime.budgets, self.stop)
+        self._rounds: dict[str, int] = {}
+        self._emitter = Emitter(options.listeners, resources.redactor)
+        self._slots = asyncio.Semaphore(self.spec.runtime.max_parallel)
+        self._started = perf_counter()
+        if options.cancel is not None:
+            options.cancel.add_callback(self.interrupt)
 
-def _consent(run: Run) -> AskConsent | None:
-    """Whoever is asked about calls, but not beyond the end of the run."""
-    ask_consent = run.options.ask_consent
-    if ask_consent is None:
-        return None
+    def emit(self, event: Event) -> None:
+        if isinstance(event, ModelFinished):
+            self.ledger.usage += event.usage
+            if event.stop_reason not in _COMPLETE:
+                self.ledger.settle()
+        self._emitter(event)
 
-    async def ask(calls: Sequence[PendingCall]) -> Collection[str]:
+    def notice(self, text: str, step: str = "") -> None:
+        self.emit(RunNoticed(text, step))
+
+    # --- ending -----------------------------------------------------------------------------------------
+
+    def stop(self, reason: StrandsError) -> None:
+        """Ends the run cleanly, from any thread: steps that run come to an end, and none begins."""
+        if self.stopped_by is None:
+            self.stopped_by = reason
+        self.cancel.set()
+
+    def interrupt(self) -> None:
+        self.stop(Interrupted("Interrupted."))
+
+    def close(self) -> None:
+        """A cancellation that outlives the run does not hold on to it."""
+        if self.options.cancel is not None:
+            self.options.cancel.remove_callback(self.interrupt)
+
+    def check(self) -> None:
+        if self.stopped_by is not None:
+            raise self.stopped_by
+
+    def result(self, last: StepResult | None) -> RunResult:
+        """What the run has come to; `last` is what its pattern answers with, where it came that far."""
+        if last is not None:
+            self.names["last_response"] = last.response
+        inputs = self.redactor.value(self.inputs)
+        return RunResult(
+            name=self.spec.name,
+            pattern=self.spec.pattern.kind,
+            last_response=self.names.get("last_response", ""),
+            output=last.output if last else None,
+            steps=tuple(sorted(self.results.values(), key=self._place)),
+            usage=self.ledger.usage,
+            duration=perf_counter() - self._started,
+            scope={**inputs, "inputs": inputs, **self.names},
+        )
+
+    def _place(self, result: StepResult) -> tuple[int, ...]:
+        """The round of the pattern, then the place in the file: what ended first does not matter."""
+        at, _, visit = result.key.partition("#")
+        _, line, column = self.spec.position(f"/pattern/config/{at}")
+        numbers = (int(part) for part in at.split("/") if part.isdigit())
+        return (self._rounds.get(result.key, 0), line, column, int(visit or 1), *numbers)
+
+    # --- templates --------------------------------------------------------------------------------------
+
+    def scope(self, names: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self.inputs, "inputs": self.inputs, **names}
+
+    def render(self, text: str, names: Mapping[str, Any], pointer: str) -> str:
+        position = self.spec.position(pointer)
+        return render(text, self.scope(names), pointer=pointer, position=position)
+
+    def holds(self, condition: str, names: Mapping[str, Any], *, pointer: str, step: str) -> bool:
         try:
-            return await run.unless_stopped(ask_consent(calls))
+            return holds(parse_condition(condition), self.scope(names))
+        except ConditionError as error:
+            issue = self.spec.issue(pointer, error.message)
+            raise RunError(f"{issue.place}: {error.message}", hint=error.hint, step=step) from error
+
+    # --- one step ---------------------------------------------------------------------------------------
+
+    async def step(
+        self,
+        key: str,
+        step: AgentStep,
+        *,
+        title: str,
+        names: Mapping[str, Any],
+        turn: int = 0,
+        input: str | None = None,
+        input_at: str = "",
+        otherwise: str = "",
+        schema: dict[str, Any] | None = None,
+        instructions: str = "",
+    ) -> StepResult:
+        """Waits for its turn, renders, asks the agent, records. See `StepRunner.step`."""
+        self.check()
+        self.ledger.begin_step()
+        meter = _Meter(self.emit)
+
+        async def ask() -> Answer:
+            own = self.spec.agents[step.agent]
+            at = input_at or f"/pattern/config/{key.partition('#')[0]}/input"
+            text = self.render(step.input if input is None else input, names, at).strip()
+            prompt = self.render(own.prompt, names, f"/agents/{step.agent}/prompt")
+            request = AgentRequest(
+                agent=step.agent,
+                prompt="\n\n".join(part for part in (prompt, instructions) if part),
+                step=key,
+                title=title,
+                emit=meter,
+                schema=schema or own.output_schema,
+                ask_consent=self._ask_consent if self.options.ask_consent else None,
+                before_request=self.ledger.settle,
+            )
+            agent = StepAgent(self.resources, request)
+            return await agent.ask(text or otherwise or names.get("last_response") or _NOTHING_TO_DO)
+
+        async with self._slots:
+            self.check()
+            started = StepStarted(key, title, step.agent, str(self.resources.choice(step.agent)))
+            return await self._perform(started, ask(), meter, getattr(step, "id", ""), turn)
+
+    async def _perform(
+        self, started: StepStarted, work: Awaitable[Answer], meter: "_Meter", own_id: str, turn: int = 0
+    ) -> StepResult:
+        """Reports what a step does, keeps what it comes to, and says which step a failure belongs to."""
+        key, title, agent, began = started.step, started.title, started.agent, perf_counter()
+        self.titles[key] = title
+        self.emit(started)
+        error = ""
+        try:
+            answer = await work
+        except StrandsError as failed:
+            if self.stopped_by is None:
+                failed.step = key
+            reason = self.stopped_by or failed
+            error = reason.message
+            raise reason from (failed if reason is not failed else failed.__cause__)
+        finally:
+            seconds = perf_counter() - began
+            self.emit(StepFinished(key, title, agent, seconds, meter.usage, error))
+        result = StepResult(
+            key=key,
+            id=own_id or title,
+            agent=agent,
+            response=self.redactor.text(answer.text),
+            output=self.redactor.value(answer.output),
+            usage=meter.usage,
+            seconds=seconds,
+        )
+        self.results[key] = result
+        self._rounds[key] = turn
+        self.ledger.settle()
+        self.names["last_response"] = result.response
+        return result
+
+    # --- people -----------------------------------------------------------------------------------------
+
+    async def _ask_consent(self, calls: Sequence[PendingCall]) -> Collection[str]:
+        """Whoever is asked about calls, but not beyond the end of the run."""
+        assert self.options.ask_consent is not None
+        try:
+            return await self._unless_stopped(self.options.ask_consent(calls))
         except StrandsError:
-            if run.stopped_by is None:
+            if self.stopped_by is None:
                 raise
             return ()
 
-    return ask
+    async def ask_human(
+        self, key: str, step: HumanStep, *, title: str, names: Mapping[str, Any]
+    ) -> StepResult:
+        """Puts a question to a human; the default where nobody answers in time, or nobody can be asked."""
+        self.check()
+        question = self.render(step.prompt, names, f"/pattern/config/{key}/human/prompt")
+        started = StepStarted(key, title, "human")
+        return await self._perform(started, self._human_answer(step, question), _Meter(self.emit), step.id)
 
+    async def _human_answer(self, step: HumanStep, question: str) -> Answer:
+        if self.options.ask_human is None:
+            if step.default is not None:
+                return Answer(step.default)
+            raise Paused(
+                f"A person is asked: {question}",
+                hint="Run it in a terminal, where it can be asked, or give the step a default.",
+            )
+        try:
+            answer = self._unless_stopped(self.options.ask_human(question))
+            return Answer(await asyncio.wait_for(answer, step.timeout_s) or step.default or "")
+        except (TimeoutError, Interrupted) as unanswered:
+            if step.default is not None and self.stopped_by is None:
+                return Answer(step.default)
+            if isinstance(unanswered, Interrupted):
+                raise
+            raise RunError(
+                f"Nobody answered within {step.timeout_s:g} seconds: {question}",
+                hint="Give the step a default, or more time.",
+            ) from None
 
-async def ask_human(
-    run: Run, key: str, step: HumanStep, *, title: str, names: Mapping[str, Any]
-) -> StepResult:
-    """Puts a question to a human; the default where nobody answers in time, or nobody can be asked."""
-    run.check()
-    question = run.render(step.prompt, names, f"/pattern/config/{key}/human/prompt")
-    started = perf_counter()
-    run.titles[key] = title
-    run.emit(StepStarted(key, title, "human"))
-    error = ""
-    try:
-        said = run.redactor.text(await _said(run, step, question))
-    except StrandsError as failed:
-        reason = run.stopped_by or _blamed(failed, key)
-        error = reason.message
-        raise reason from (failed if reason is not failed else failed.__cause__)
-    finally:
-        run.emit(StepFinished(key, title, "human", perf_counter() - started, Usage(), error))
-    result = StepResult(
-        key=key, id=step.id or title, agent="human", response=said, seconds=perf_counter() - started
-    )
-    run.record(result)
-    return result
+    async def _unless_stopped(self, question: Awaitable[T]) -> T:
+        """What a person answers, who may take any time: the end of the run does not wait for it."""
+        answer, end = asyncio.ensure_future(question), asyncio.ensure_future(self.cancel.wait())
+        try:
+            await asyncio.wait({answer, end}, return_when=asyncio.FIRST_COMPLETED)
+            self.check()
+            return await answer
+        finally:
+            end.cancel()
+            answer.cancel()
+            await asyncio.wait({answer}, timeout=_FAREWELL_SECONDS)
+            if answer.done() and not answer.cancelled():
+                answer.exception()  # looked at, so that asyncio does not complain
 
+    # --- many steps -------------------------------------------------------------------------------------
 
-async def _said(run: Run, step: HumanStep, question: str) -> str:
-    if run.options.ask_human is None:
-        if step.default is not None:
-            return step.default
-        raise Paused(
-            f"A person is asked: {question}",
-            hint="Run it in a terminal, where it can be asked, or give the step a default.",
-        )
-    try:
-        answer = run.unless_stopped(run.options.ask_human(question))
-        return await asyncio.wait_for(answer, step.timeout_s) or step.default or ""
-    except (TimeoutError, Interrupted) as unanswered:
-        if step.default is not None and run.stopped_by is None:
-            return step.default
-        if isinstance(unanswered, Interrupted):
-            raise
-        raise RunError(
-            f"Nobody answered within {step.timeout_s:g} seconds: {question}",
-            hint="Give the step a default, or more time.",
-        ) from None
+    async def steps(
+        self, at: str, steps: Steps, *, titles: str = "", names: Mapping[str, Any] | None = None
+    ) -> list[StepResult]:
+        """Steps one after the other; each sees those before it. `titles` is what people call the whole."""
+        done: list[StepResult] = []
+        for index, step in enumerate(steps):
+            seen = {**(names or {}), "steps": StepList(done)}
+            if done:
+                seen["last_response"] = done[-1].response
+            own = step.id or (f"step {index + 1}" if len(steps) > 1 or not titles else "")
+            title = ": ".join(part for part in (titles, own) if part)
+            ask = self.ask_human if isinstance(step, HumanStep) else self.step
+            done.append(await ask(f"{at}/{index}", step, title=title, names=seen))  # type: ignore[arg-type]
+            if not titles:
+                self.names["steps"] = StepList(done)
+        return done
 
+    async def together(self, work: Sequence[Awaitable[T]]) -> list[T]:
+        """What each comes to, in order. Where one fails the others are ended cleanly; then that is raised.
 
-async def run_steps(
-    run: Run, at: str, steps: Steps, *, titles: str = "", names: Mapping[str, Any] | None = None
-) -> list[StepResult]:
-    """Steps one after the other; each sees those before it. `titles` is what people call the whole."""
-    done: list[StepResult] = []
-    for index, step in enumerate(steps):
-        seen = {**(names or {}), "steps": StepList(done)}
-        if done:
-            seen["last_response"] = done[-1].response
-        title = _title(step, index, len(steps), titles)
-        key = f"{at}/{index}"
-        if isinstance(step, HumanStep):
-            done.append(await ask_human(run, key, step, title=title, names=seen))
-        else:
-            done.append(await run_step(run, key, step, title=title, names=seen))
-        if not titles:
-            run.names["steps"] = StepList(done)
-    return done
+        A step that the budget refuses ends nothing else: those that run may finish.
+        """
 
+        def stop_others(task: "asyncio.Future[Any]") -> None:
+            failure = None if task.cancelled() else task.exception()
+            if isinstance(failure, StrandsError):
+                if failure.code != "budget":
+                    self.stop(failure)
+            elif failure is not None:
+                self.stop(Interrupted(f"{type(failure).__name__}: {failure}"))
 
-def _title(step: Step | HumanStep, index: int, number: int, titles: str) -> str:
-    own = step.id or (f"step {index + 1}" if number > 1 or not titles else "")
-    return ": ".join(part for part in (titles, own) if part)
+        tasks = [asyncio.ensure_future(one) for one in work]
+        for task in tasks:
+            task.add_done_callback(stop_others)
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        if failures:
+            # A bug before all else, then what ended the run: the rest only follows from it.
+            bugs = [failure for failure in failures if not isinstance(failure, StrandsError)]
+            raise bugs[0] if bugs else self.stopped_by or failures[0]
+        return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]

@@ -14,7 +14,7 @@ from strands_cli.templates import render
 from strands_cli.toolkit.context import ToolContext, settings_of
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import ToolCategory
-from strands_cli.types import Spec
+from strands_cli.types import BaseSpec
 from strands_cli.types.spec import HttpExecutor
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Executor(msgspec.Struct, frozen=True, kw_only=True):
     redactor: Redactor
 
 
-def http_tools(spec: Spec, scope: Mapping[str, Any], redactor: Redactor = NOTHING_SECRET) -> list[Tool]:
+def http_tools(spec: BaseSpec, scope: Mapping[str, Any], redactor: Redactor = NOTHING_SECRET) -> list[Tool]:
     """A tool for each HTTP executor of a workflow.
 
     `scope` is what headers may use: the inputs by their names, `inputs` and `secrets`. SpecError, with an
@@ -117,7 +117,7 @@ def http_tools(spec: Spec, scope: Mapping[str, Any], redactor: Redactor = NOTHIN
     return made
 
 
-def _target(spec: Spec, at: str, base_url: str, issues: list[Issue]) -> "Target | None":
+def _target(spec: BaseSpec, at: str, base_url: str, issues: list[Issue]) -> "Target | None":
     from strands_cli.http_tools.targets import parse_target
 
     try:
@@ -128,7 +128,7 @@ def _target(spec: Spec, at: str, base_url: str, issues: list[Issue]) -> "Target 
 
 
 def _headers(
-    spec: Spec, at: str, headers: Mapping[str, str], scope: Mapping[str, Any], issues: list[Issue]
+    spec: BaseSpec, at: str, headers: Mapping[str, str], scope: Mapping[str, Any], issues: list[Issue]
 ) -> dict[str, str]:
     from strands_cli.http_tools.exchange import header_problem
 
@@ -148,7 +148,7 @@ def _headers(
 
 
 def _tool(
-    spec: Spec, declared: HttpExecutor, target: "Target", headers: dict[str, str], redactor: Redactor
+    spec: BaseSpec, declared: HttpExecutor, target: "Target", headers: dict[str, str], redactor: Redactor
 ) -> Tool:
     from strands_cli.http_tools.exchange import LONGEST_PAUSE_SECONDS
 

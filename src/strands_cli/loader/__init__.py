@@ -1,5 +1,6 @@
 """From a workflow file to a Spec."""
 
 from strands_cli.loader.load import examine, load_spec
+from strands_cli.loader.spec import Spec
 
-__all__ = ["examine", "load_spec"]
+__all__ = ["Spec", "examine", "load_spec"]

@@ -12,9 +12,8 @@ from strands_cli.documents.problems import JsonPath, Problem, pointer
 from strands_cli.documents.reader import Document, read_file, with_whole_numbers
 from strands_cli.errors import Issue, SpecError
 from strands_cli.loader.run_values import check_variables, typed_variables
-from strands_cli.loader.shape import shaped
+from strands_cli.loader.spec import Spec, spec_of
 from strands_cli.schema.validator import Validator, published_schema
-from strands_cli.types import Spec
 
 MOST_REPAIRED = 500
 """With more problems than these, there is no looking for others."""
@@ -85,11 +84,10 @@ def _looked_into(problem: Problem, value: dict[str, Any], schema: Validator) -> 
 
 def _spec(value: dict[str, Any], problems: list[Problem], schema: Validator) -> Spec | None:
     if not problems:
-        whole = shaped(value)
         try:
-            return msgspec.convert(whole, Spec)
+            return spec_of(value)
         except msgspec.ValidationError:
-            return msgspec.convert(with_whole_numbers(whole), Spec)
+            return spec_of(with_whole_numbers(value))
     if len(problems) > MOST_REPAIRED:
         return None
     from strands_cli.loader.partial import partial_spec

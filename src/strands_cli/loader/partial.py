@@ -12,8 +12,7 @@ import msgspec
 
 from strands_cli.documents.problems import JsonPath, Problem
 from strands_cli.documents.subschemas import members, schemas_at
-from strands_cli.loader.shape import shaped
-from strands_cli.types import Spec
+from strands_cli.loader.spec import Spec, spec_of
 
 # What is asked of a value beyond its type is asked by the schema alone: the types take it as it is.
 _HARMLESS = frozenset(
@@ -58,7 +57,7 @@ def partial_spec(
 
 def _converted(document: dict[str, Any]) -> Spec | None:
     try:
-        return msgspec.convert(shaped(document), Spec)
+        return spec_of(document)
     except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
         # Not every combination of problems can be repaired; there is a Spec or there is none.
         return None

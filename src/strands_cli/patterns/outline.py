@@ -1,5 +1,7 @@
 """The nouns of an outline: boxes for what is done, arrows for what follows, frames around branches."""
 
+from collections.abc import Iterable, Mapping
+from heapq import heapify, heappop, heappush
 from typing import Literal
 
 import msgspec
@@ -85,3 +87,42 @@ def tool_name(reference: str) -> str:
         return reference.rpartition("/")[2].removesuffix(".py")
     name, at, version = reference.rpartition(":")[2].partition("@")
     return name.rpartition(".")[2] + at + version
+
+
+def stages(needs: Mapping[str, Iterable[str]], at_once: int) -> dict[str, int]:
+    """The stage of each name, from 1 on, if all take equally long and `at_once` run together at most.
+
+    Names that wait for each other have none.
+    """
+    order = {name: index for index, name in enumerate(needs)}
+    waits = {name: {other for other in others if other in order} for name, others in needs.items()}
+    followers: dict[str, list[str]] = {name: [] for name in order}
+    for name, others in waits.items():
+        for other in others:
+            followers[other].append(name)
+    ready = [(order[name], name) for name, others in waits.items() if not others]
+    heapify(ready)
+    found: dict[str, int] = {}
+    stage = 0
+    while ready:
+        stage += 1
+        running = [heappop(ready)[1] for _ in range(min(at_once, len(ready)))]
+        found |= dict.fromkeys(running, stage)
+        finished = set(running)
+        for name in dict.fromkeys(follower for done in running for follower in followers[done]):
+            waits[name] -= finished
+            if not waits[name]:
+                heappush(ready, (order[name], name))
+    return found
+
+
+def first_line(text: str, most: int = 100) -> str:
+    """The first line of a text that has something in it, cut to a length; '…' where there is more."""
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()] or [""]
+    line = lines[0] if len(lines) == 1 else f"{lines[0]} …"
+    return printable(line if len(line) <= most else line[: most - 1].rstrip() + "…")
+
+
+def printable(text: str) -> str:
+    """Text without characters that do something to a terminal instead of standing there."""
+    return "".join(letter if letter.isprintable() else "�" for letter in text)

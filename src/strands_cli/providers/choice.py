@@ -8,17 +8,18 @@ import os
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
 from strands_cli.errors import ProviderError, UsageError
-from strands_cli.types import Spec
+from strands_cli.types import BaseSpec
 from strands_cli.types.spec import Inference
 
 if TYPE_CHECKING:
     from strands.models import Model
 
+S = TypeVar("S", bound=BaseSpec)
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 HOST_HINT = "Write it as http://localhost:11434 or https://models.example.com."
 
@@ -186,7 +187,7 @@ def _is_installed(package: str) -> bool:
 # --- The model of an agent ---------------------------------------------------------------------------------
 
 
-def model_of(spec: Spec, agent: str) -> ModelChoice | None:
+def model_of(spec: BaseSpec, agent: str) -> ModelChoice | None:
     """The model of an agent: its own settings over those of the runtime.
 
     Another provider is not asked for the runtime's model, nor at its host.
@@ -210,8 +211,8 @@ def model_of(spec: Spec, agent: str) -> ModelChoice | None:
 
 
 def with_choice(
-    spec: Spec, *, provider: str | None = None, model: str | None = None, host: str | None = None
-) -> Spec:
+    spec: S, *, provider: str | None = None, model: str | None = None, host: str | None = None
+) -> S:
     """The workflow as the command line wants it, for every agent that it can mean.
 
     A provider other than the file's takes neither the file's model nor its host and region. A model or a host

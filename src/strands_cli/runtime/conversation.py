@@ -13,8 +13,9 @@ from strands.types.content import Message, Messages
 
 from strands_cli.errors import StrandsError, ToolFailed
 from strands_cli.events import Event, Listener, ModelFinished, ModelStarted, ModelText
+from strands_cli.runtime.resources import RunResources
 from strands_cli.runtime.stopping import STOPPED_TEXT
-from strands_cli.runtime.strands_adapter import AgentRequest, Surroundings, build_agent, invoke, tools_of
+from strands_cli.runtime.strands_adapter import AgentRequest, build_agent, invoke, tools_of
 from strands_cli.runtime.structured import text_of
 from strands_cli.runtime.turns import AskConsent
 from strands_cli.toolkit.cancellation import Cancellation
@@ -47,7 +48,7 @@ class Conversation:
 
     def __init__(
         self,
-        around: Surroundings,
+        resources: RunResources,
         agent: str,
         prompt: str,
         *,
@@ -55,7 +56,7 @@ class Conversation:
         ask_consent: AskConsent | None = None,
         ask_person: AskPerson | None = None,
     ) -> None:
-        self._around = around
+        self._resources = resources
         self._emit = emit
         self._ask_person = ask_person
         self._request = AgentRequest(
@@ -67,7 +68,7 @@ class Conversation:
             ask_consent=ask_consent,
             ask_human=None if ask_person else _nobody,
         )
-        self._compaction = around.spec.context_policy.compaction or Compaction()
+        self._compaction = resources.spec.context_policy.compaction or Compaction()
         self._messages: Messages = []
         self._state = AgentState()
         self._partial = ""
@@ -80,21 +81,21 @@ class Conversation:
 
     @property
     def tools(self) -> list[Tool]:
-        return tools_of(self._around, self._request)
+        return tools_of(self._resources, self._request)
 
     @property
     def model(self) -> str:
         """The provider, the model and where it is."""
-        return str(self._around.choice(self._request.agent))
+        return str(self._resources.choice(self._request.agent))
 
     @property
     def cancel(self) -> Cancellation:
         """Set where the question that is being answered is to be stopped."""
-        return self._around.cancel
+        return self._resources.cancel
 
     def stop(self) -> None:
         """Ends the answer that is on its way, from any thread; the conversation can go on."""
-        self._around.cancel.set()
+        self._resources.cancel.set()
 
     def clear(self) -> None:
         """Begins anew: the agent has forgotten everything."""
@@ -102,11 +103,11 @@ class Conversation:
 
     async def ask(self, text: str) -> Reply:
         """What the agent answers; StrandsError where it does not, and the next question can be asked."""
-        self._around.cancel = Cancellation()
+        self._resources.cancel = Cancellation()
         self._partial, self._usage = "", Usage()
         started = perf_counter()
         agent = build_agent(
-            self._around,
+            self._resources,
             self._request,
             compaction=self._compaction,
             messages=list(self._messages),
@@ -121,7 +122,7 @@ class Conversation:
         if is_stopped:
             _put_partial(agent.messages, self._partial)
         self._messages = agent.messages
-        said = self._around.redactor.text(self._partial if is_stopped else text_of(result.message))
+        said = self._resources.redactor.text(self._partial if is_stopped else text_of(result.message))
         seconds = perf_counter() - started
         return Reply(text=said.strip(), is_stopped=is_stopped, usage=self._usage, seconds=seconds)
 

@@ -1,10 +1,7 @@
 """From a Spec to the SDK: an agent for one step, with fresh memory, under our contract."""
 
-import logging
-import os
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,13 +20,10 @@ from strands.types.exceptions import (
 
 from strands_cli.errors import Interrupted, RunError, StrandsError, ToolFailed
 from strands_cli.events import Event, Listener, RunNoticed, ToolFinished, ToolProgress, ToolStarted
-from strands_cli.loader.run_values import read_secrets
-from strands_cli.providers.choice import PROVIDERS, ModelChoice, build_model, model_of, with_default
 from strands_cli.runtime.compaction import conversation_manager
-from strands_cli.runtime.declared import DeclaredTools
 from strands_cli.runtime.equipment import equip
-from strands_cli.runtime.notes import NotesFile
 from strands_cli.runtime.reporting import Reporting
+from strands_cli.runtime.resources import RunResources
 from strands_cli.runtime.retrying import Retrying
 from strands_cli.runtime.skills import skill_tools, skills_prompt
 from strands_cli.runtime.slices import invoke_in_slices
@@ -37,84 +31,20 @@ from strands_cli.runtime.stopping import stopped_answer
 from strands_cli.runtime.structured import Structured, text_of
 from strands_cli.runtime.tools import agent_tools
 from strands_cli.runtime.turns import AskConsent
-from strands_cli.secrets import Redactor
-from strands_cli.settings import Settings
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.workspace import Workspace, current_directory
-from strands_cli.tools import get_registry
-from strands_cli.types import AgentSpec, Spec
+from strands_cli.types import AgentSpec
 from strands_cli.types.spec import Compaction, Skill
 
 if TYPE_CHECKING:
-    from strands.models import Model
+    pass
 
-_NOWHERE = logging.NullHandler()
-_SHORTEST_KEY = 12
-"""What is shorter is no key, but a word such as `none` for a server that wants any."""
 MOST_TURNS = 300
 """Turns in which a step must come to an answer: a model that has not by then never will."""
 _USABLE = ("end_turn", "stop_sequence", "interrupt", "cancelled")
 _WITHHELD = ("content_filtered", "guardrail_intervened", "refusal")
 _TOO_LONG = "Ask for less at once, set context_policy.compaction, or take a model with a larger window."
-
-
-class Surroundings:
-    """What all agents of a run share: models, tools, secrets, the workspace, the wish to stop."""
-
-    def __init__(self, spec: Spec, *, inputs: Mapping[str, Any], directory: Path) -> None:
-        # Events tell what the SDK logs. Where nobody listens to logs, it would go to standard error as it is.
-        logging.getLogger("strands").addHandler(_NOWHERE)
-        self.spec = spec
-        self.cancel = Cancellation()
-        secrets = read_secrets(spec)
-        self.redactor = Redactor([*secrets.values(), *provider_keys(spec)])
-        self.settings = _settings(spec)
-        self.workspace = _workspace(spec, self.settings)
-        scope = {**inputs, "inputs": inputs, "secrets": secrets}
-        self.tools = DeclaredTools(spec, scope, self.redactor)
-        notes = spec.context_policy.notes
-        self.notes = NotesFile(notes, directory, redact=self.redactor.text) if notes else None
-        self._models: dict[ModelChoice, Model] = {}
-
-    def choice(self, agent: str) -> ModelChoice:
-        choice = model_of(self.spec, agent)
-        assert choice is not None, "that the agents of steps exist is checked before a run"
-        return with_default(choice)
-
-    def model(self, agent: str) -> "Model":
-        """The model of an agent; agents that ask the same one share it, since it keeps no conversation."""
-        choice = self.choice(agent)
-        if choice not in self._models:
-            self._models[choice] = build_model(choice)
-        return self._models[choice]
-
-
-def provider_keys(spec: Spec) -> Iterator[str]:
-    """The keys of the providers that a workflow asks, which some of them repeat when they refuse one."""
-    choices = (model_of(spec, agent) for agent in spec.agents)
-    names = {name for choice in choices if choice for name in PROVIDERS[choice.provider].credentials}
-    values = (os.environ.get(name, "") for name in sorted(names))
-    return (value for value in values if len(value) >= _SHORTEST_KEY)
-
-
-def _settings(spec: Spec) -> Settings:
-    settings = get_registry().settings
-    if not spec.security.http_allow:
-        return settings
-    http = msgspec.structs.replace(settings.http, allow=(*settings.http.allow, *spec.security.http_allow))
-    return msgspec.structs.replace(settings, http=http)
-
-
-def _workspace(spec: Spec, settings: Settings) -> Workspace:
-    """The directories of the workflow's own `security.workspace`, from its file on, else the settings'."""
-    base = current_directory()
-    if spec.security.workspace is None:
-        return Workspace(settings.workspace, base)
-    roots = tuple((spec.file.parent / root).resolve() for root in spec.security.workspace)
-    is_inside = any(base.is_relative_to(root) for root in roots)
-    return Workspace(roots, base if is_inside or not roots else roots[0])
 
 
 class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,11 +72,14 @@ class Answer(msgspec.Struct, frozen=True):
 class StepAgent:
     """An agent of the SDK's for one step. It remembers nothing of other steps."""
 
-    def __init__(self, around: Surroundings, request: AgentRequest) -> None:
+    def __init__(self, resources: RunResources, request: AgentRequest) -> None:
         self._request = request
-        self._structured = _structured(request, tools_of(around, request))
+        self._structured = _structured(request, tools_of(resources, request))
         self.agent = build_agent(
-            around, request, structured=self._structured, compaction=around.spec.context_policy.compaction
+            resources,
+            request,
+            structured=self._structured,
+            compaction=resources.spec.context_policy.compaction,
         )
 
     async def ask(self, text: str) -> Answer:
@@ -164,7 +97,7 @@ class StepAgent:
 
 
 def build_agent(
-    around: Surroundings,
+    resources: RunResources,
     request: AgentRequest,
     *,
     structured: Structured | None = None,
@@ -173,12 +106,12 @@ def build_agent(
     state: AgentState | None = None,
 ) -> Agent:
     """An agent of the SDK's under our contract; `messages` and `state` are those of an earlier one."""
-    tools = tools_of(around, request)
-    attend = partial(_attend, around, request)
+    tools = tools_of(resources, request)
+    attend = partial(_attend, resources, request)
     agent = Agent(
-        model=around.model(request.agent),
+        model=resources.model(request.agent),
         tools=agent_tools([*tools, structured.tool] if structured else tools),
-        system_prompt=_prompt(around, request, structured) or None,
+        system_prompt=_prompt(resources, request, structured) or None,
         messages=messages,
         state=state,
         name=request.agent,
@@ -188,7 +121,7 @@ def build_agent(
         ),
         retry_strategy=None,  # ours honours the workflow's failure_policy
     )
-    context = _context(around, request)
+    context = _context(resources, request)
     attend(agent, request.emit, partial(equip, agent, context=context, ask_consent=request.ask_consent))
     if structured:
         structured.attach(agent)
@@ -237,18 +170,18 @@ def _unusable(reason: str) -> tuple[str, str]:
 
 
 def _attend(
-    around: Surroundings,
+    resources: RunResources,
     request: AgentRequest,
     agent: Agent,
     emit: Listener,
     between: Callable[[], object] = lambda: None,
 ) -> None:
     """Requests to the model are repeated and told of: the one outside, the other inside of all else."""
-    choice = around.choice(request.agent)
-    retrying = Retrying(around.spec.runtime.failure_policy, emit, request.step, around.cancel, choice)
+    choice = resources.choice(request.agent)
+    retrying = Retrying(resources.spec.runtime.failure_policy, emit, request.step, resources.cancel, choice)
     agent.add_middleware(InvokeModelStage, retrying.retry)
     if request.before_request is not None:
-        agent.add_middleware(InvokeModelStage, _unless_stopped(around.cancel, request.before_request))
+        agent.add_middleware(InvokeModelStage, _unless_stopped(resources.cancel, request.before_request))
     between()
     agent.add_middleware(InvokeModelStage, Reporting(emit, request.step, str(choice)).report)
 
@@ -273,43 +206,43 @@ def _structured(request: AgentRequest, tools: list[Tool]) -> Structured | None:
     return Structured(request.schema, [tool.id for tool in tools], name=request.agent)
 
 
-def tools_of(around: Surroundings, request: AgentRequest) -> list[Tool]:
+def tools_of(resources: RunResources, request: AgentRequest) -> list[Tool]:
     """All that the agent may call: what the workflow gives it, and what comes with skills and notes."""
-    own = around.spec.agents[request.agent]
-    tools = around.tools.for_agent(own)
+    own = resources.spec.agents[request.agent]
+    tools = resources.tools.for_agent(own)
     taken = [tool.id for tool in tools]
-    tools += skill_tools(_skills(around, own), around.spec.file.parent, taken)
-    if around.notes:
-        tools.append(around.notes.tool(request.title, [tool.id for tool in tools]))
+    tools += skill_tools(_skills(resources, own), resources.spec.file.parent, taken)
+    if resources.notes:
+        tools.append(resources.notes.tool(request.title, [tool.id for tool in tools]))
     return tools
 
 
-def _skills(around: Surroundings, own: AgentSpec) -> list[Skill]:
-    return [skill for skill in around.spec.skills if own.skills is None or skill.id in own.skills]
+def _skills(resources: RunResources, own: AgentSpec) -> list[Skill]:
+    return [skill for skill in resources.spec.skills if own.skills is None or skill.id in own.skills]
 
 
-def _prompt(around: Surroundings, request: AgentRequest, structured: Structured | None) -> str:
-    own = around.spec.agents[request.agent]
-    taken = [tool.id for tool in around.tools.for_agent(own)]
+def _prompt(resources: RunResources, request: AgentRequest, structured: Structured | None) -> str:
+    own = resources.spec.agents[request.agent]
+    taken = [tool.id for tool in resources.tools.for_agent(own)]
     parts = [
         request.prompt,
-        skills_prompt(_skills(around, own), around.spec.file.parent, taken),
-        around.notes.prompt() if around.notes else "",
+        skills_prompt(_skills(resources, own), resources.spec.file.parent, taken),
+        resources.notes.prompt() if resources.notes else "",
         structured.instruction if structured else "",
     ]
     return "\n\n".join(part.strip() for part in parts if part.strip())
 
 
-def _context(around: Surroundings, request: AgentRequest) -> CallContext:
+def _context(resources: RunResources, request: AgentRequest) -> CallContext:
     def emit(event: Event) -> None:
         if isinstance(event, ToolStarted | ToolProgress | ToolFinished):
             event = msgspec.structs.replace(event, step=request.step)
         request.emit(event)
 
     async def permit(tool: Tool, arguments: dict[str, Any]) -> None:
-        if around.tools.rule(tool) == "deny":
+        if resources.tools.rule(tool) == "deny":
             raise ToolFailed(f"This workflow does not allow {tool.id}", code="denied", hint="Do without it.")
-        if tool.requires_consent and request.ask_consent is None and not around.settings.bypass_consent:
+        if tool.requires_consent and request.ask_consent is None and not resources.settings.bypass_consent:
             request.emit(RunNoticed(f"{tool.id} needs consent; --yes gives it beforehand.", request.step))
             raise ToolFailed(
                 f"{tool.id} needs the consent of a person, and nobody can be asked",
@@ -321,9 +254,9 @@ def _context(around: Surroundings, request: AgentRequest) -> CallContext:
         emit=emit,
         permit=permit,
         interrupt=request.ask_human,
-        cancel=around.cancel,
-        settings=around.settings,
-        workspace=around.workspace,
-        resolve=get_registry().load,
+        cancel=resources.cancel,
+        settings=resources.settings,
+        workspace=resources.workspace,
+        resolve=resources.tools.registry.load,
         key=request.step,
     )

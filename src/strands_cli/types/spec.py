@@ -1,4 +1,4 @@
-"""Spec: a workflow file as a value."""
+"""A workflow file as a value, all but its pattern."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -6,7 +6,6 @@ from typing import Any, Literal
 import msgspec
 
 from strands_cli.errors import Issue, Severity
-from strands_cli.types.patterns import Pattern
 
 Position = tuple[str, int, int]
 """A file, a line and a column."""
@@ -157,12 +156,13 @@ class Security(msgspec.Struct, frozen=True, kw_only=True):
     http_allow: tuple[str, ...] = ()
 
 
-class Spec(msgspec.Struct, frozen=True, kw_only=True):
+class BaseSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """All of a workflow but its pattern: `loader.Spec` adds that, and patterns see no more than this."""
+
     version: int
     name: str
     runtime: Runtime
     agents: dict[str, AgentSpec]
-    pattern: Pattern
     description: str = ""
     tags: tuple[str, ...] = ()
     inputs: Inputs = Inputs()

@@ -8,7 +8,7 @@ import pytest
 
 from strands_cli.events import ToolFinished
 from strands_cli.exec.run import run
-from strands_cli.exec.state import RunOptions
+from strands_cli.exec.steps import RunOptions
 from strands_cli.loader import load_spec
 from strands_cli.providers.choice import ModelChoice, build_model, with_choice
 from strands_cli.types.spec import Inference

@@ -119,23 +119,23 @@ class InputLines:
 def _session(partner: Partner, screen: "Screen", *, yes: bool) -> "ChatSession":
     from strands_cli.cli.chat.session import ChatQuestions, ChatSession
     from strands_cli.cli.questions import consent_for
-    from strands_cli.exec.emitting import Emitter
+    from strands_cli.exec.steps import Emitter
     from strands_cli.runtime.conversation import Conversation
-    from strands_cli.runtime.strands_adapter import Surroundings
+    from strands_cli.runtime.resources import RunResources
 
-    around = Surroundings(partner.spec, inputs=partner.inputs, directory=Path())
-    around.model(partner.agent)  # what is missing is said now, and not after the first question
-    questions = ChatQuestions(screen, lambda: around.cancel) if can_ask() else None
+    resources = RunResources(partner.spec, inputs=partner.inputs, directory=Path())
+    resources.model(partner.agent)  # what is missing is said now, and not after the first question
+    questions = ChatQuestions(screen, lambda: resources.cancel) if can_ask() else None
     conversation = Conversation(
-        around,
+        resources,
         partner.agent,
         partner.prompt,
-        emit=Emitter((screen,), around.redactor),
-        ask_consent=consent_for(around.settings, yes=yes, questions=questions),
+        emit=Emitter((screen,), resources.redactor),
+        ask_consent=consent_for(resources.settings, yes=yes, questions=questions),
         ask_person=questions.ask if questions else None,
     )
     if screen.is_live:
         tools = count(len(conversation.tools), "tool")
         banner = f"{conversation.model}, {tools}. /help lists the commands, Ctrl-D leaves."
         screen.note("\n".join(wrapped(banner, screen.width - 1)))
-    return ChatSession(conversation, screen, around.redactor)
+    return ChatSession(conversation, screen, resources.redactor)

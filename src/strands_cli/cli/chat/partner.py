@@ -10,9 +10,12 @@ from strands_cli.cli.output import print_warning
 from strands_cli.cli.workflow_file import load_workflow
 from strands_cli.errors import Issue, ProviderError, UnsupportedError, UsageError, did_you_mean
 from strands_cli.loader.run_values import resolve_inputs
+from strands_cli.loader.spec import Spec
+from strands_cli.patterns.chain import Chain
+from strands_cli.patterns.pattern import Step
 from strands_cli.providers.choice import missing, model_of, with_choice
 from strands_cli.templates import TemplateError, render
-from strands_cli.types import AgentSpec, Chain, Spec, Step
+from strands_cli.types import AgentSpec
 from strands_cli.types.spec import PythonTool, Runtime, Tools
 
 DEFAULT_PROVIDER = "local"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from strands_cli.errors import Issue
-from strands_cli.types import Spec
+from strands_cli.loader.spec import Spec
 from strands_cli.types.spec import Secret
 
 

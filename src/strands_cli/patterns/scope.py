@@ -24,18 +24,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 import msgspec
 
 from strands_cli.errors import did_you_mean
-from strands_cli.types import (
-    Chain,
-    EvaluatorOptimizer,
-    Graph,
-    OrchestratorWorkers,
-    Parallel,
-    Pattern,
-    Routing,
-    Spec,
-    Workflow,
-)
-from strands_cli.types.patterns import Steps
+from strands_cli.types.spec import BaseSpec
 
 WHY_ABSENT = {
     "steps": "only the steps of chains, routes and branches have steps before them",
@@ -50,16 +39,6 @@ WHY_ABSENT = {
     "secrets": "they are for the headers of HTTP executors, and no model sees them",
     "TRACE": "it is known when the run has ended, in artifacts only",
 }
-PATTERN_NAMES: dict[type, tuple[str, ...]] = {
-    Chain: ("steps",),
-    Workflow: ("tasks",),
-    Routing: ("steps", "route"),
-    Parallel: ("steps", "branches"),
-    EvaluatorOptimizer: ("draft", "evaluation"),
-    OrchestratorWorkers: ("task", "tasks"),
-    Graph: ("nodes",),
-}
-"""What templates see of each pattern, somewhere in it, besides last_response."""
 _OF_MAPPINGS = ("items", "keys", "values", "get", "copy")
 
 
@@ -79,7 +58,7 @@ class Names(msgspec.Struct, frozen=True):
     """What the level can do where it is a mapping; what it holds comes first, as in templates."""
 
 
-class _Results(Mapping[str, "Names | None"]):
+class Results(Mapping[str, "Names | None"]):
     """A result for each of some keys, without a dictionary of its own: there may be thousands of scopes."""
 
     def __init__(self, keys: Collection[str]) -> None:
@@ -140,7 +119,7 @@ def _alternatives(level: Names, key: str) -> str:
 # --- Scopes -----------------------------------------------------------------------------------------------
 
 
-def scope(spec: Spec, why: str = "", **names: Names | None) -> Names:
+def scope(spec: BaseSpec, why: str = "", /, **names: Names | None) -> Names:
     """The inputs, and the names that a place has besides; `why` is said of a missing last_response."""
     given = [*spec.inputs.declared, *spec.inputs.values, *spec.variables]
     inputs: dict[str, Names | None] = dict.fromkeys(given)
@@ -151,117 +130,15 @@ def scope(spec: Spec, why: str = "", **names: Names | None) -> Names:
     return Names(known, absent=absent, methods=())
 
 
-def step_scope(spec: Spec, order: Mapping[str, int], index: int, **names: Names | None) -> Names:
-    """What the step at an index of a chain, a route or a branch sees; `order` is `step_order` of them all."""
-    before: dict[str, Names | None] = {} if index == 0 else {"last_response": None}
-    why = "nothing has answered before the first step"
-    return scope(spec, why, steps=_steps(order, index), **before, **names)
-
-
-def step_order(steps: Steps) -> dict[str, int]:
-    """The steps by index and by id."""
-    order = {str(index): index for index in range(len(steps))}
-    return order | {step.id: index for index, step in enumerate(steps) if step.id}
-
-
-def _steps(order: Mapping[str, int], done: int) -> Names:
-    return Names(
-        _Results(order),
-        "step",
-        blocked=lambda key: "" if order[key] < done else "that step has not run",
-        length=done,
-        methods=(),
-    )
-
-
-def task_scope(spec: Spec, needs: Mapping[str, Collection[str]], name: str) -> Names:
-    """What a task sees; `needs` are those of every task of its workflow."""
-    before = _Reach(needs, needs[name])
-
-    def blocked(key: str) -> str:
-        return "" if key in before else f"the task does not need {key!r}"
-
-    last: dict[str, Names | None] = {"last_response": None} if len(needs[name]) == 1 else {}
-    why = "it is clear only in a task that needs exactly one other; write tasks.ID.response"
-    return scope(spec, why, tasks=Names(_Results(needs), "task", blocked=blocked), **last)
-
-
-def node_scope(
-    spec: Spec, leading: Mapping[str, Collection[str]], entries: Collection[str], name: str
-) -> Names:
-    """What a node sees; `leading` are the nodes that lead to each."""
-    before = _Reach(leading, leading.get(name, ()))
-
-    def blocked(key: str) -> str:
-        if name in entries:
-            return "nothing has run before a node where the graph begins"
-        return "" if key in before else f"no edge leads from {key!r} to {name!r}"
-
-    last: dict[str, Names | None] = {} if name in entries else {"last_response": None}
-    nodes = Names(_node_results(spec), "node", blocked=blocked)
-    return scope(spec, "nothing has answered before a node where the graph begins", nodes=nodes, **last)
-
-
-def _node_results(spec: Spec) -> Mapping[str, Names | None]:
-    return _Results(spec.pattern.nodes if isinstance(spec.pattern, Graph) else ())
-
-
-def edge_scope(spec: Spec, leading: Mapping[str, Collection[str]], source: str) -> Names:
-    before = _Reach(leading, (source,))
-
-    def blocked(key: str) -> str:
-        return "" if key in before else f"no edge leads from {key!r} to {source!r}"
-
-    nodes = Names(_node_results(spec), "node", blocked=blocked)
-    return scope(spec, nodes=nodes, last_response=None)
-
-
-def draft_scope(spec: Spec) -> Names:
-    return scope(spec, draft=None, last_response=None)
-
-
-def evaluation_names(spec: Spec, pattern: EvaluatorOptimizer) -> Names:
-    """Score, feedback, and what the evaluator's own schema adds to them."""
-    agent = spec.agents.get(pattern.evaluator.agent)
-    properties = (agent.output_schema or {}).get("properties") if agent else None
-    added = properties if isinstance(properties, dict) else {}
-    return Names({**dict.fromkeys(added), "score": None, "feedback": None}, "part of an evaluation")
-
-
-def branches_names(pattern: Parallel) -> Names:
-    return Names(_Results([branch.id for branch in pattern.branches]), "branch")
-
-
-def artifact_scope(spec: Spec) -> Names:
-    known: dict[str, Names | None] = {"TRACE": None, "last_response": None, **_afterwards(spec.pattern, spec)}
-    return scope(spec, "", **known)
-
-
-def header_scope(spec: Spec) -> Names:
+def header_scope(spec: BaseSpec) -> Names:
     secrets: dict[str, Names | None] = {secret.name: None for secret in spec.env.secrets}
     return scope(spec, secrets=Names(secrets, "secret"))
-
-
-def _afterwards(pattern: Pattern, spec: Spec) -> dict[str, Names | None]:
-    if isinstance(pattern, Chain):
-        return {"steps": _steps(step_order(pattern.steps), len(pattern.steps))}
-    if isinstance(pattern, Workflow):
-        return {"tasks": Names(_Results([task.id for task in pattern.tasks]), "task")}
-    if isinstance(pattern, Routing):
-        return {"route": None, "steps": None}
-    if isinstance(pattern, Parallel):
-        return {"branches": branches_names(pattern)}
-    if isinstance(pattern, EvaluatorOptimizer):
-        return {"draft": None, "evaluation": evaluation_names(spec, pattern)}
-    if isinstance(pattern, OrchestratorWorkers):
-        return {"tasks": None}
-    return {"nodes": Names(_Results(pattern.nodes), "node")}
 
 
 # --- Ways through a graph ---------------------------------------------------------------------------------
 
 
-class _Reach:
+class Reach:
     """All that can be reached from a few names; walked when it is first asked."""
 
     def __init__(self, ways: Mapping[str, Collection[str]], start: Collection[str]) -> None:
@@ -283,18 +160,3 @@ def reachable(ways: Mapping[str, Collection[str]], start: Collection[str]) -> se
             found.add(name)
             waiting += ways.get(name, ())
     return found
-
-
-def successors(graph: Graph) -> dict[str, list[str]]:
-    ways: dict[str, list[str]] = {}
-    for edge in graph.edges:
-        ways.setdefault(edge.source, []).extend(edge.to)
-    return ways
-
-
-def predecessors(graph: Graph) -> dict[str, list[str]]:
-    ways: dict[str, list[str]] = {}
-    for edge in graph.edges:
-        for name in edge.to:
-            ways.setdefault(name, []).append(edge.source)
-    return ways

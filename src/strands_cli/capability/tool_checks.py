@@ -1,0 +1,182 @@
+"""Tools: what is declared, what there is, and what each agent gets."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from strands_cli.documents.problems import pointer
+from strands_cli.errors import Issue, ToolError, did_you_mean
+from strands_cli.loader.spec import Spec
+from strands_cli.toolkit.info import Requires, ToolInfo
+from strands_cli.toolkit.requirements import missing_requirements
+from strands_cli.tools.toolset import DeclaredTool, ToolSet
+
+MANY_TOOLS = 64
+"""More than these confuse a model, and providers refuse some more."""
+
+
+class Needs(msgspec.Struct, frozen=True):
+    """What a plugin's tool needs of the machine, and its settings that have no value, with what helps."""
+
+    requires: Requires | None
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+def plugin_needs(info: ToolInfo) -> Needs:
+    from strands_cli.plugins.configuration import setting_problems
+    from strands_cli.plugins.plugin import declaration_of
+
+    declared = declaration_of(info)
+    if declared is None:
+        return Needs(info.requires)
+    return Needs(declared[1].needs, tuple(setting_problems(*declared)))
+
+
+def check_python_tools(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
+    for tool in tools.declared:
+        if tool.info is None:
+            yield _unknown(spec, tools, tool)
+            continue
+        if tool.info.deprecated:
+            instead = tool.info.replaced_by
+            yield spec.issue(
+                tool.pointer,
+                f"Tool {tool.reference} is deprecated as of v{tool.info.version}.",
+                f"Use {instead}." if instead else "Use another tool.",
+                "warning",
+            )
+        yield from _unavailable(spec, tools, tool.pointer, tool.reference, tool.info)
+
+
+def _unavailable(spec: Spec, tools: ToolSet, at: str, reference: str, info: ToolInfo) -> Iterator[Issue]:
+    """What a tool lacks here. A plugin that is not as it was approved does not run at all."""
+    requires = info.requires
+    if info.manifest:
+        if at.startswith("/tools/python/"):  # of those under tools.plugins, `check_plugins` tells
+            yield from _unapproved(spec, tools, at, info)
+        needs = plugin_needs(info)
+        requires = needs.requires
+        for reason, remedy in needs.settings:
+            yield spec.issue(at, f"Tool {reference} is not available here: {reason}.", remedy, "warning")
+    for reason in missing_requirements(requires):
+        yield spec.issue(
+            at,
+            f"Tool {reference} is not available here: {reason}.",
+            f"'strands tool show {info.id}' says what it needs.",
+            "warning",
+        )
+
+
+def _unapproved(spec: Spec, tools: ToolSet, at: str, info: ToolInfo) -> Iterator[Issue]:
+    place = str(Path(info.file).parent)
+    for issue in tools.registry.problems:
+        if issue.file == place:
+            yield spec.issue(at, issue.reason, issue.remediation)
+
+
+def _unknown(spec: Spec, tools: ToolSet, tool: DeclaredTool) -> Issue:
+    registry = tools.registry
+    if tool.reference in registry.get_allowlist():
+        found = next((issue for issue in registry.problems if tool.reference in issue.reason), None)
+        reason = found.reason if found else "it cannot be found."
+        remedy = (found and found.remediation) or "'strands tool check' says more."
+        return spec.issue(tool.pointer, f"Failed to load tool '{tool.reference}': {reason}", remedy)
+    remedy = "Use an existing native tool or add one under strands_cli.tools."
+    return spec.issue(
+        tool.pointer,
+        f"Python callable '{tool.reference}' not in allowlist",
+        f"{remedy} {_suggestion(tools, tool.reference)}",
+    )
+
+
+def _suggestion(tools: ToolSet, reference: str) -> str:
+    try:
+        tools.registry.require(reference)
+    except ToolError as error:
+        return error.hint
+    except (OSError, ValueError):
+        pass
+    return ""
+
+
+def check_tools_differ(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
+    seen: dict[str, DeclaredTool] = {}
+    for tool in tools.declared:
+        if tool.info is None:
+            continue
+        first = seen.setdefault(tool.info.id, tool)
+        if first is tool:
+            continue
+        if first.is_same_as(tool.info):
+            reason = f"{tool.reference} is the same tool as {first.reference}, which is declared already."
+            yield spec.issue(tool.pointer, reason, "Keep one of the two.", "warning")
+        else:
+            reason = (
+                f"There are two tools of the id {tool.info.id!r}: {first.reference} and {tool.reference}."
+            )
+            yield spec.issue(tool.pointer, reason, "Keep one of them: a model calls them by their id.")
+
+
+def check_executors(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
+    taken = {tool.info.id: f"the tool {tool.reference}" for tool in tools.declared if tool.info}
+    for index, executor in enumerate(spec.tools.http_executors):
+        if executor.id in taken:
+            yield spec.issue(
+                f"/tools/http_executors/{index}/id",
+                f"The id {executor.id!r} is taken by {taken[executor.id]}.",
+                "Give it an id of its own.",
+            )
+        taken.setdefault(executor.id, "another HTTP executor")
+
+
+def check_agent_tools(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
+    for name, agent in spec.agents.items():
+        for index, reference in enumerate(agent.tools or ()):
+            if reference not in tools.executor_ids and tools.find(reference) is None:
+                yield _undeclared(spec, tools, pointer(("agents", name, "tools", index)), reference)
+
+
+def _undeclared(spec: Spec, tools: ToolSet, at: str, reference: str) -> Issue:
+    if tools.resolve(reference):
+        return spec.issue(
+            at, f"The tool {reference!r} is not declared in this workflow.", "Add it to tools.python."
+        )
+    known = {tool.info.id if tool.info else tool.reference for tool in tools.declared}
+    hint = did_you_mean(reference, known | set(tools.executor_ids)) or _suggestion(tools, reference)
+    return spec.issue(at, f"There is no tool {reference!r}.", f"{hint} Declare it in tools.python.".strip())
+
+
+def check_tool_counts(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
+    everything = len(tools.declared) + len(tools.executor_ids)
+    for name, agent in spec.agents.items():
+        number = everything if agent.tools is None else len(agent.tools)
+        if number > MANY_TOOLS:
+            yield spec.issue(
+                pointer(("agents", name)) + ("/tools" if agent.tools else ""),
+                f"The agent {name!r} gets {number} tools; models do well with {MANY_TOOLS} at most.",
+                "Name the tools that it needs under its 'tools'.",
+                "warning",
+            )
+
+
+def check_consent(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
+    """A rule for a tool that the workflow does not have has no effect."""
+    for reference in spec.security.consent:
+        if reference not in tools.executor_ids and tools.find(reference) is None:
+            known = [tool.info.id for tool in tools.declared if tool.info]
+            yield spec.issue(
+                pointer(("security", "consent", reference)),
+                f"There is no tool {reference!r} in this workflow.",
+                did_you_mean(reference, known) or "Take the rule out.",
+                "warning",
+            )
+
+
+def check_plugins(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
+    for plugin in tools.plugins:
+        for issue in plugin.issues:
+            where = f"{issue.place}: " if issue.place else ""
+            yield spec.issue(plugin.pointer, f"{where}{issue.reason}", issue.remediation, issue.severity)
+        if not plugin.infos and not plugin.issues:
+            yield spec.issue(plugin.pointer, "The plugin has no tools.", "Declare some in its plugin.json.")

@@ -1,1 +1,0 @@
-"""What a workflow file would do, told in advance: `plan`, `explain`, `graph`."""

@@ -1,0 +1,83 @@
+"""What a workflow would do, as plan, explain and graph show it; nothing is run or imported."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from strands_cli.loader.spec import Spec
+from strands_cli.patterns.outline import END, NEVER, START, Box, Calls, Outline, first_line
+from strands_cli.tools.toolset import ToolSet
+
+
+def outline_of(spec: Spec) -> Outline:
+    pattern, tools = spec.pattern, ToolSet(spec)
+    boxes, arrows, frames = pattern.outline(spec)
+    given = {name: tools.references_for(agent) for name, agent in spec.agents.items()}
+    boxes = [msgspec.structs.replace(box, tools=given.get(box.agent, ())) for box in boxes]
+    wanted = pattern.calls(boxes)
+    allowed = spec.runtime.budgets.max_steps or wanted.most
+    start = Box(key=START, kind="start", title="start", calls=NEVER)
+    end = Box(key=END, kind="end", title="end", calls=NEVER)
+    return Outline(
+        boxes=(start, *boxes, end),
+        arrows=tuple(arrows),
+        frames=tuple(frames),
+        calls=Calls(min(wanted.least, allowed), min(wanted.most, allowed)),
+        capped=allowed < wanted.most,
+    )
+
+
+def story(spec: Spec, outline: Outline) -> Iterator[str]:
+    """How it goes in one sentence, then one for each thing that is done."""
+    yield spec.pattern.story(spec)
+    frames = {key: frame.title for frame in outline.frames for key in frame.boxes}
+    titles = {box.key: box.title for box in outline.boxes}
+    ways = {box.key: _ways_on(box, outline, titles) for box in outline.work}
+    inner = outline.boxes[1:-1] if outline.frames else outline.work
+    for box in inner:
+        yield _sentence(box, frames.get(box.key, "")) + ways[box.key]
+
+
+def in_words(items: Sequence[str], last: str = "and") -> str:
+    return f" {last} ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)
+
+
+def _sentence(box: Box, frame: str) -> str:
+    place = f"{frame}, {box.title}" if frame else box.title
+    if place.startswith(("step ", "route ", "branch ")):
+        place = place[0].upper() + place[1:]
+    if box.note.startswith("after "):
+        place += f" ({first_line(box.note)})"
+    if box.stage == 0:
+        return f"{place} is never reached."
+    if box.kind == "human":
+        return f'{place}: a human is asked: "{first_line(box.input)}"'
+    given = (
+        f' is given "{first_line(box.input)}".' if box.input.strip() else " goes on with what came before."
+    )
+    return f"{place}: {first_line(box.agent)}{given}"
+
+
+def _ways_on(box: Box, outline: Outline, titles: dict[str, str]) -> str:
+    """Where a node of a graph leads."""
+    ways = [arrow for arrow in outline.arrows if arrow.source == box.key]
+    if not box.key.startswith("nodes/") or not ways:
+        return ""
+    parts = [f"{titles[arrow.target]}{_condition(arrow.label)}" for arrow in ways]
+    return f" Then: {'; '.join(parts)}."
+
+
+def _condition(label: str) -> str:
+    if label in ("", "otherwise"):
+        return f" {label}".rstrip()
+    return f" if {first_line(label)}"
+
+
+def budget_texts(spec: Spec) -> list[str]:
+    budgets = spec.runtime.budgets
+    texts = [
+        (budgets.max_steps, "steps"),
+        (budgets.max_tokens, "tokens"),
+        (budgets.max_duration_s, "seconds"),
+    ]
+    return [f"{number:g} {noun}" for number, noun in texts if number is not None]

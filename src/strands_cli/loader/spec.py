@@ -1,0 +1,36 @@
+"""Spec: a workflow file as a value, made of a document that is valid under the schema."""
+
+from typing import Any
+
+import msgspec
+
+from strands_cli.patterns import PATTERNS
+from strands_cli.patterns.pattern import Pattern
+from strands_cli.types.spec import BaseSpec
+
+
+class Spec(BaseSpec, frozen=True, kw_only=True):
+    pattern: Pattern
+
+
+def spec_of(document: dict[str, Any]) -> Spec:
+    """The Spec of a valid document, whose short forms are brought to the one form that the types have.
+
+    msgspec.ValidationError where a value does not fit its type.
+    """
+    tools, inputs = document.get("tools") or {}, document.get("inputs") or {}
+    python = [{"callable": item} if isinstance(item, str) else item for item in tools.get("python", ())]
+    declared = {
+        key: {
+            name: {"type": item} if isinstance(item, str) else item
+            for name, item in inputs.get(key, {}).items()
+        }
+        for key in ("required", "optional")
+    }
+    shaped = {**document, "tools": {**tools, "python": python}, "inputs": {**inputs, **declared}}
+    return msgspec.convert(shaped, Spec, dec_hook=_pattern)
+
+
+def _pattern(kind: type, document: dict[str, Any]) -> Pattern:
+    pattern = PATTERNS[document["type"]]
+    return msgspec.convert({"type": document["type"], **pattern.shape(document["config"])}, pattern)

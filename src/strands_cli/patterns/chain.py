@@ -1,0 +1,60 @@
+"""Steps one after the other."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from strands_cli.patterns.outline import END, START
+from strands_cli.patterns.pattern import (
+    CONFIG,
+    Parts,
+    Pattern,
+    Place,
+    StepRunner,
+    Steps,
+    box,
+    in_a_row,
+    shaped_steps,
+    step_order,
+    step_places,
+    steps_before,
+)
+from strands_cli.patterns.scope import Names
+from strands_cli.types.results import StepResult
+from strands_cli.types.spec import BaseSpec
+
+
+class Chain(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="chain", tag_field="type"):
+    title = "chain"
+    names = ("steps",)
+
+    steps: Steps
+
+    @classmethod
+    def shape(cls, config: dict[str, Any]) -> dict[str, Any]:
+        return shaped_steps(config)
+
+    def places(self, spec: BaseSpec) -> Iterator[Place]:
+        return step_places(spec, f"{CONFIG}/steps", self.steps)
+
+    def afterwards(self, spec: BaseSpec) -> dict[str, Names | None]:
+        return {"steps": steps_before(step_order(self.steps), len(self.steps))}
+
+    def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
+        yield f"{CONFIG}/steps", [step.id for step in self.steps]
+
+    def outline(self, spec: BaseSpec) -> Parts:
+        boxes = [
+            box(f"steps/{index}", step, f"step {index + 1}", stage=index + 1)
+            for index, step in enumerate(self.steps)
+        ]
+        return boxes, in_a_row([START, *(box.key for box in boxes), END]), []
+
+    def story(self, spec: BaseSpec) -> str:
+        if len(self.steps) == 1:
+            return "One step runs."
+        return f"{len(self.steps)} steps run one after the other; each sees what came before."
+
+    async def run(self, run: StepRunner) -> StepResult:
+        return (await run.steps("steps", self.steps))[-1]

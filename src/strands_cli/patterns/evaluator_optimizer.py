@@ -1,0 +1,148 @@
+"""A producer writes, an evaluator judges, until it is good enough."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from strands_cli.documents.problems import pointer
+from strands_cli.errors import Issue
+from strands_cli.patterns.outline import END, START, Arrow, Calls, first_line
+from strands_cli.patterns.pattern import (
+    CONFIG,
+    Parts,
+    Pattern,
+    Place,
+    Step,
+    StepRunner,
+    box,
+    in_a_row,
+    place,
+    times,
+    with_shaped,
+)
+from strands_cli.patterns.scope import Names, scope
+from strands_cli.types.results import StepResult
+from strands_cli.types.spec import BaseSpec
+
+_VERDICT: dict[str, dict[str, Any]] = {
+    "score": {"type": "number", "minimum": 0, "maximum": 100, "description": "How good it is, from 0 to 100"},
+    "feedback": {"type": "string", "description": "What must change"},
+}
+"""What every evaluation has, whatever the evaluator's own schema says of it."""
+_REVISE = "{{ draft }}\n\nThis has to be better: {{ evaluation.feedback }}"
+"""What the producer is told from the second time on, where the workflow does not say it."""
+
+
+def check_evaluator_schema(pattern: "EvaluatorOptimizer", spec: BaseSpec) -> Iterator[Issue]:
+    """Of the evaluator's `output_schema`, what every evaluation has already has no effect."""
+    own = pattern.own_schema(spec)
+    at = ("agents", pattern.evaluator.agent, "output_schema")
+    if own.get("type", "object") != "object":
+        reason = "An evaluation is an object, with a score and feedback: this type has no effect."
+        yield spec.issue(pointer((*at, "type")), reason, "Write object, and name properties.", "warning")
+    properties: Any = own.get("properties")
+    for part, verdict in _VERDICT.items():
+        declared = properties.get(part) if isinstance(properties, dict) else None
+        if not isinstance(declared, dict):
+            continue
+        described = {**verdict, "description": declared.get("description")}
+        if not declared.items() <= described.items():
+            reason = (
+                f"Every evaluation has a {part} of its own form: what the schema says of it has no effect."
+            )
+            yield spec.issue(
+                pointer((*at, "properties", part)), reason, "Take it out, or call it otherwise.", "warning"
+            )
+
+
+class EvaluatorOptimizer(
+    msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="evaluator_optimizer", tag_field="type"
+):
+    title = "evaluator and optimizer"
+    names = ("draft", "evaluation")
+    checks = {check_evaluator_schema: ("/pattern*",)}
+
+    producer: Step
+    evaluator: Step
+    revise: str = ""
+    min_score: float = 80
+    max_iters: int = 3
+
+    @classmethod
+    def shape(cls, config: dict[str, Any]) -> dict[str, Any]:
+        return with_shaped(config, "producer", "evaluator")
+
+    def own_schema(self, spec: BaseSpec) -> dict[str, Any]:
+        agent = spec.agents.get(self.evaluator.agent)
+        return (agent.output_schema if agent else None) or {}
+
+    def places(self, spec: BaseSpec) -> Iterator[Place]:
+        yield place(f"{CONFIG}/producer", self.producer, partial(scope, spec))
+        judging = partial(scope, spec, draft=None, last_response=None)
+        yield place(f"{CONFIG}/evaluator", self.evaluator, judging)
+        at = f"{CONFIG}/revise"
+        revising = partial(scope, spec, last_response=None, **self.afterwards(spec))
+        yield Place(at, revising, None, self.revise, at)
+
+    def afterwards(self, spec: BaseSpec) -> dict[str, Names | None]:
+        """Score, feedback, and what the evaluator's own schema adds to them."""
+        properties = self.own_schema(spec).get("properties")
+        added = properties if isinstance(properties, dict) else {}
+        known = {**dict.fromkeys(added), "score": None, "feedback": None}
+        return {"draft": None, "evaluation": Names(known, "part of an evaluation")}
+
+    def outline(self, spec: BaseSpec) -> Parts:
+        score, most = f"{self.min_score:g}", self.max_iters
+        calls = Calls(1, most)
+        note = "once" if most == 1 else f"until score >= {score}, at most {most} times"
+        boxes = [
+            box("producer", self.producer, "producer", stage=1, calls=calls, note=note),
+            box("evaluator", self.evaluator, "evaluator", "evaluator", stage=2, calls=calls, note=note),
+        ]
+        done = f"score >= {score}, or after {most} times" if most > 1 else ""
+        arrows = [
+            *in_a_row([START, "producer", "evaluator"]),
+            Arrow(source="evaluator", target=END, label=done),
+        ]
+        if most > 1:
+            arrows.append(Arrow(source="evaluator", target="producer", label=note))
+        return boxes, arrows, []
+
+    def story(self, spec: BaseSpec) -> str:
+        producer, evaluator = first_line(self.producer.agent), first_line(self.evaluator.agent)
+        enough = f"until the score is {self.min_score:g} of 100 or more"
+        return f"{producer} writes and {evaluator} judges, {enough}, at most {times(self.max_iters)}."
+
+    async def run(self, run: StepRunner) -> StepResult:
+        own = self.own_schema(run.spec)
+        required = dict.fromkeys([*own.get("required", ()), *_VERDICT])
+        properties = {**own.get("properties", {}), **_VERDICT}
+        schema = {**own, "type": "object", "properties": properties, "required": list(required)}
+        instructions = f"Judge it with a score from 0 to 100; {self.min_score:g} is good enough."
+        order: dict[str, Any] = {"names": {}}
+        for turn in range(1, self.max_iters + 1):
+            time = f", time {turn}" if turn > 1 else ""
+            draft = await run.step(
+                f"producer#{turn}", self.producer, title=f"producer{time}", turn=turn, **order
+            )
+            run.names["draft"] = draft.response
+            verdict = await run.step(
+                f"evaluator#{turn}",
+                self.evaluator,
+                title=f"evaluator{time}",
+                names={"draft": draft.response, "last_response": draft.response},
+                turn=turn,
+                schema=schema,
+                instructions=instructions,
+            )
+            run.names["evaluation"] = verdict.output
+            run.names["last_response"] = draft.response
+            if verdict.output["score"] >= self.min_score:
+                return draft
+            names = {"draft": draft.response, "evaluation": verdict.output, "last_response": draft.response}
+            order = {"names": names, "input": self.revise or _REVISE, "input_at": f"{CONFIG}/revise"}
+        score = verdict.output["score"]
+        run.notice(f"After {self.max_iters} times the score is {score:g}, below {self.min_score:g}.")
+        return draft

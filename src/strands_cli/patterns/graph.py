@@ -1,0 +1,433 @@
+"""Nodes and edges, with conditions, fan-out and loops.
+
+It goes in rounds: the nodes of a round run at the same time; when all of them have answered, the edges that
+leave them are judged, and where those that are taken lead is the next round. A node that several edges of a
+round lead to runs once. What runs therefore does not depend on which node is the faster one.
+"""
+
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from strands_cli.conditions import (
+    ConditionError,
+    Expression,
+    is_certain,
+    is_impossible,
+    negation,
+    parse_condition,
+    paths,
+)
+from strands_cli.documents.problems import pointer
+from strands_cli.errors import Issue, did_you_mean
+from strands_cli.patterns.outline import END, NEVER, START, Arrow, Box, Calls, first_line
+from strands_cli.patterns.pattern import (
+    CONFIG,
+    Parts,
+    Pattern,
+    Place,
+    StepRunner,
+    amount,
+    place,
+    times,
+)
+from strands_cli.patterns.scope import Names, Reach, Results, reachable, scope, unresolved
+from strands_cli.types.results import StepResult
+from strands_cli.types.spec import BaseSpec
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    agent: str
+    input: str = ""
+
+
+class Edge(msgspec.Struct, frozen=True, kw_only=True):
+    source: str = msgspec.field(name="from")
+    to: tuple[str, ...]
+    when: str | None = None
+
+
+# --- Checks -----------------------------------------------------------------------------------------------
+
+
+def check_edges(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
+    """Every node that an edge or `start` names is there."""
+    named = [(f"{CONFIG}/start", graph.start)] if graph.start is not None else []
+    for index, edge in enumerate(graph.edges):
+        at = f"{CONFIG}/edges/{index}"
+        named.append((f"{at}/from", edge.source))
+        for number, name in enumerate(edge.to):
+            # `to` is a name or a list of names; the type has the list only.
+            one_of_many = f"{at}/to/{number}"
+            named.append((one_of_many if one_of_many in spec.positions else f"{at}/to", name))
+    for at, name in named:
+        if name not in graph.nodes:
+            hint = did_you_mean(name, graph.nodes) or f"There are {', '.join(graph.nodes)}."
+            yield spec.issue(at, f"There is no node {name!r}.", hint)
+
+
+def check_reachability(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
+    if not graph.entries:
+        yield spec.issue(
+            CONFIG,
+            "The graph has no beginning: an edge leads to every node.",
+            "Name the first node: start: NODE.",
+        )
+        return
+    found = reachable(graph.successors, graph.entries)
+    for name in graph.nodes:
+        if name not in found:
+            yield spec.issue(
+                f"{CONFIG}/nodes{pointer((name,))}",
+                f"The node {name!r} can never be reached from {', '.join(graph.entries)}.",
+                "Add an edge that leads to it, or take it out.",
+            )
+
+
+def check_conditions(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
+    leading = graph.predecessors
+    for index, edge in enumerate(graph.edges):
+        if edge.when is None:
+            continue
+        at = f"{CONFIG}/edges/{index}/when"
+        try:
+            condition = parse_condition(edge.when)
+        except ConditionError as error:
+            reason = f"This is not a condition: {error.message} (column {error.column + 1} of the text)."
+            yield spec.issue(at, reason, error.hint)
+            continue
+        scope = _edge_scope(graph, spec, leading, edge.source)
+        for path in paths(condition):
+            missing = unresolved(scope, path.name, path.path)
+            if missing:
+                yield spec.issue(at, f"{missing[0]}.", missing[1])
+        yield from _constant(spec, at, condition)
+    yield from _duplicates(graph, spec)
+
+
+def _constant(spec: BaseSpec, at: str, condition: Expression) -> Iterator[Issue]:
+    if is_impossible(condition):
+        yield spec.issue(at, "This condition is never true.", "Correct it, or take the edge out.")
+    elif is_certain(condition):
+        yield spec.issue(at, "This condition is always true.", "Leave 'when' out.", "warning")
+
+
+def _duplicates(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
+    """Edges that another edge between the same nodes makes needless."""
+    seen: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
+    ways = [(index, edge, target) for index, edge in enumerate(graph.edges) for target in edge.to]
+    for index, edge, target in ways:
+        others = seen.setdefault((edge.source, target), [])
+        same = (other for other, when in others if when is None or edge.when in (None, when))
+        first = next(same, None)
+        if first is not None:
+            _, line, _ = spec.position(f"{CONFIG}/edges/{first}")
+            where = f"in line {line}" if line else f"at {CONFIG}/edges/{first}"
+            reason = f"The edge {where} leads to {target!r} anyway."
+            yield spec.issue(f"{CONFIG}/edges/{index}", reason, "Keep one of the two.", "warning")
+        others.append((index, edge.when))
+
+
+def check_ways_on(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
+    """A node with conditions on all its edges, some of them forward, may end the run where none is true.
+
+    A node whose edges all lead back to it is the end of a loop: to stop there is what its author wants.
+    """
+    ways = graph.successors
+    leaving: dict[str, list[tuple[int, Edge]]] = {}
+    for index, edge in enumerate(graph.edges):
+        leaving.setdefault(edge.source, []).append((index, edge))
+    for name, own in leaving.items():
+        if any(edge.when is None for _, edge in own) or _are_complete(own):
+            continue
+        if all(name in reachable(ways, edge.to) for _, edge in own):
+            continue
+        yield spec.issue(
+            f"{CONFIG}/edges/{own[-1][0]}/when",
+            f"Where none of its conditions is true, the graph ends at {name!r}.",
+            "Add an edge for all other cases: one with the opposite condition, or one without any.",
+            "warning",
+        )
+
+
+def _are_complete(edges: list[tuple[int, Edge]]) -> bool:
+    """Whether one of the conditions is the opposite of another."""
+    try:
+        conditions = [parse_condition(edge.when or "") for _, edge in edges]
+    except ConditionError:
+        return True
+    return any(negation(one) in conditions or is_certain(one) for one in conditions)
+
+
+# --- The pattern ------------------------------------------------------------------------------------------
+
+
+class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="graph", tag_field="type"):
+    title = "graph"
+    names = ("nodes",)
+    checks = {
+        check_edges: (f"{CONFIG}/nodes",),
+        check_reachability: ("/pattern*",),
+        check_conditions: (),
+        check_ways_on: ("/pattern*",),
+    }
+
+    nodes: dict[str, Node]
+    edges: tuple[Edge, ...]
+    start: str | None = None
+    max_visits: int = 10
+
+    @classmethod
+    def shape(cls, config: dict[str, Any]) -> dict[str, Any]:
+        edges = [
+            {**edge, "to": [edge["to"]] if isinstance(edge["to"], str) else edge["to"]}
+            for edge in config["edges"]
+        ]
+        return {**config, "edges": edges}
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Where it begins: the start, else the nodes that no edge leads to."""
+        if self.start is not None:
+            return (self.start,)
+        reached = {name for edge in self.edges for name in edge.to}
+        return tuple(name for name in self.nodes if name not in reached)
+
+    @property
+    def successors(self) -> dict[str, list[str]]:
+        ways: dict[str, list[str]] = {}
+        for edge in self.edges:
+            ways.setdefault(edge.source, []).extend(edge.to)
+        return ways
+
+    @property
+    def predecessors(self) -> dict[str, list[str]]:
+        ways: dict[str, list[str]] = {}
+        for edge in self.edges:
+            for name in edge.to:
+                ways.setdefault(name, []).append(edge.source)
+        return ways
+
+    def places(self, spec: BaseSpec) -> Iterator[Place]:
+        leading, entries = self.predecessors, frozenset(self.entries)
+        for name, node in self.nodes.items():
+            at = f"{CONFIG}/nodes{pointer((name,))}"
+            yield place(at, node, partial(_node_scope, self, spec, leading, entries, name))
+
+    def afterwards(self, spec: BaseSpec) -> dict[str, Names | None]:
+        return {"nodes": Names(Results(self.nodes), "node")}
+
+    def outline(self, spec: BaseSpec) -> Parts:
+        depth, often = depths(self), visits(self)
+        entries = [name for name in self.entries if name in self.nodes]
+        edges = [
+            (edge.source, name, edge.when or "")
+            for edge in self.edges
+            for name in edge.to
+            if edge.source in self.nodes and name in self.nodes
+        ]
+        boxes = [
+            Box(
+                key=f"nodes/{name}",
+                kind="step",
+                title=name,
+                agent=node.agent,
+                input=node.input,
+                stage=depth.get(name, 0),
+                when=_conditions(name, edges, entries),
+                calls=often[name],
+            )
+            for name, node in self.nodes.items()
+        ]
+        arrows = [Arrow(source=START, target=f"nodes/{name}") for name in entries]
+        arrows += [
+            Arrow(source=f"nodes/{one}", target=f"nodes/{other}", label=when) for one, other, when in edges
+        ]
+        arrows += [
+            Arrow(source=f"nodes/{name}", target=END, label=label) for name, label in _ends(self, edges)
+        ]
+        return boxes, arrows, []
+
+    def story(self, spec: BaseSpec) -> str:
+        *others, last = self.entries or ("no node",)
+        entries = f"{', '.join(others)} and {last}" if others else last
+        return (
+            f"A graph of {amount(len(self.nodes), 'node')} begins at {first_line(entries)}; "
+            f"a node runs at most {times(self.max_visits)}."
+        )
+
+    async def run(self, run: StepRunner) -> StepResult:
+        run.names["nodes"] = nodes = dict[str, StepResult]()
+        visited: Counter[str] = Counter()
+        arrivals: Mapping[str, str] = dict.fromkeys(self.entries, "")
+        results: list[StepResult] = []
+        turn = 0
+        while arrivals:
+            turn += 1
+            visited.update(list(arrivals))
+            seen = dict(nodes)
+            work = [
+                self._visit(run, name, visited[name], turn=turn, seen=seen, source=arrivals[name])
+                for name in arrivals
+            ]
+            results = await run.together(work)
+            nodes |= dict(zip(arrivals, results, strict=True))
+            arrivals = self._next(run, list(arrivals), nodes, visited)
+        return results[-1]
+
+    async def _visit(
+        self,
+        run: StepRunner,
+        name: str,
+        visit: int,
+        *,
+        turn: int,
+        seen: Mapping[str, StepResult],
+        source: str,
+    ) -> StepResult:
+        names: dict[str, Any] = {"nodes": seen}
+        if source:
+            names["last_response"] = seen[source].response
+        key, title = f"nodes/{name}", name
+        if visit > 1:
+            key, title = f"{key}#{visit}", f"{title}, time {visit}"
+        return await run.step(key, self.nodes[name], title=title, names=names, turn=turn)
+
+    def _next(
+        self, run: StepRunner, ended: Sequence[str], nodes: Mapping[str, StepResult], visited: Counter[str]
+    ) -> dict[str, str]:
+        """The nodes of the next round, in the order of the edges, each with the last node that led to it."""
+        arrivals: dict[str, str] = {}
+        used_up: set[str] = set()
+        for index, edge in enumerate(self.edges):
+            if edge.source not in ended:
+                continue
+            if edge.when is not None:
+                names = {"nodes": nodes, "last_response": nodes[edge.source].response}
+                at = f"{CONFIG}/edges/{index}/when"
+                if not run.holds(edge.when, names, pointer=at, step=f"nodes/{edge.source}"):
+                    continue
+            for name in edge.to:
+                if visited[name] < self.max_visits:
+                    arrivals[name] = edge.source
+                else:
+                    used_up.add(name)
+        for name in sorted(used_up):
+            run.notice(
+                f"The node {name} has run {self.max_visits} times, and may not run again.", f"nodes/{name}"
+            )
+        return arrivals
+
+
+# --- What templates see -----------------------------------------------------------------------------------
+
+
+def _node_scope(
+    graph: Graph,
+    spec: BaseSpec,
+    leading: Mapping[str, Collection[str]],
+    entries: Collection[str],
+    name: str,
+) -> Names:
+    """What a node sees; `leading` are the nodes that lead to each."""
+    before = Reach(leading, leading.get(name, ()))
+
+    def blocked(key: str) -> str:
+        if name in entries:
+            return "nothing has run before a node where the graph begins"
+        return "" if key in before else f"no edge leads from {key!r} to {name!r}"
+
+    last: dict[str, Names | None] = {} if name in entries else {"last_response": None}
+    nodes = Names(Results(graph.nodes), "node", blocked=blocked)
+    return scope(spec, "nothing has answered before a node where the graph begins", nodes=nodes, **last)
+
+
+def _edge_scope(graph: Graph, spec: BaseSpec, leading: Mapping[str, Collection[str]], source: str) -> Names:
+    before = Reach(leading, (source,))
+
+    def blocked(key: str) -> str:
+        return "" if key in before else f"no edge leads from {key!r} to {source!r}"
+
+    nodes = Names(Results(graph.nodes), "node", blocked=blocked)
+    return scope(spec, nodes=nodes, last_response=None)
+
+
+# --- What is drawn ----------------------------------------------------------------------------------------
+
+
+def _conditions(name: str, edges: list[tuple[str, str, str]], entries: list[str]) -> str:
+    leading = [when for _, other, when in edges if other == name]
+    if name in entries or not all(leading):
+        return ""
+    return " or ".join(dict.fromkeys(leading))
+
+
+def _ends(graph: Graph, edges: list[tuple[str, str, str]]) -> list[tuple[str, str]]:
+    """Where a run may end: after a node with no way on, or with one way whose condition may not hold.
+
+    Several conditions mostly cover every case, and an arrow for what is left would mislead.
+    """
+    ways = {name: [when for source, _, when in edges if source == name] for name in graph.nodes}
+    last = [(name, "") for name, whens in ways.items() if not whens]
+    maybe = [(name, "otherwise") for name, whens in ways.items() if whens and all(whens)]
+    return last + [item for item in maybe if len(ways[item[0]]) == 1 or not last]
+
+
+def depths(graph: Graph) -> dict[str, int]:
+    """How many nodes are run before each one and itself at the earliest, for those that can be reached."""
+    found = {name: 1 for name in graph.entries if name in graph.nodes}
+    waiting = deque(found)
+    follows = _follows(graph, conditional=True)
+    while waiting:
+        name = waiting.popleft()
+        for other in follows[name]:
+            if other not in found:
+                found[other] = found[name] + 1
+                waiting.append(other)
+    return found
+
+
+def visits(graph: Graph) -> dict[str, Calls]:
+    """How often each node runs: at least, if no condition holds; at most, if all of them do."""
+    reached = depths(graph)
+    entries = [name for name in graph.entries if name in graph.nodes]
+    certain = reachable(_follows(graph, conditional=False), entries)
+    most = _most_visits(graph, reached)
+    return {
+        name: Calls(int(name in certain), most[name]) if name in reached else NEVER for name in graph.nodes
+    }
+
+
+def _most_visits(graph: Graph, reached: Iterable[str]) -> dict[str, int]:
+    """A node runs once for each time that one before it did; in loops and after them, as often as it may."""
+    follows = _follows(graph, conditional=True)
+    most = {name: 0 for name in reached}
+    for name in graph.entries:
+        if name in most:
+            most[name] = 1
+    before = {name: 0 for name in most}
+    for name in most:
+        for other in follows[name]:
+            before[other] += 1
+    ready = [name for name, number in before.items() if number == 0]
+    settled = set[str]()
+    while ready:
+        name = ready.pop()
+        settled.add(name)
+        for other in follows[name]:
+            most[other] = min(most[other] + most[name], graph.max_visits)
+            before[other] -= 1
+            if before[other] == 0:
+                ready.append(other)
+    return {name: number if name in settled else graph.max_visits for name, number in most.items()}
+
+
+def _follows(graph: Graph, *, conditional: bool) -> dict[str, Sequence[str]]:
+    follows: dict[str, dict[str, None]] = {name: {} for name in graph.nodes}
+    for edge in graph.edges:
+        if edge.source in follows and (conditional or edge.when is None):
+            follows[edge.source] |= dict.fromkeys(name for name in edge.to if name in graph.nodes)
+    return {name: tuple(others) for name, others in follows.items()}

@@ -1,0 +1,113 @@
+"""Branches at the same time, then maybe one step over all of them."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from strands_cli.patterns.outline import END, START, Arrow, Box, Frame, first_line, stages
+from strands_cli.patterns.pattern import (
+    CONFIG,
+    Parts,
+    Pattern,
+    Place,
+    Step,
+    StepRunner,
+    Steps,
+    all_answers,
+    amount,
+    at_a_time,
+    box,
+    in_a_row,
+    place,
+    shaped_steps,
+    step_places,
+    with_shaped,
+)
+from strands_cli.patterns.scope import Names, Results, scope
+from strands_cli.types.results import StepResult
+from strands_cli.types.spec import BaseSpec
+
+
+class Branch(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    steps: Steps
+
+
+class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="parallel", tag_field="type"):
+    title = "parallel branches"
+    names = ("steps", "branches")
+
+    branches: tuple[Branch, ...]
+    reduce: Step | None = None
+
+    @classmethod
+    def shape(cls, config: dict[str, Any]) -> dict[str, Any]:
+        branches = [shaped_steps(branch) for branch in config["branches"]]
+        return with_shaped({**config, "branches": branches}, "reduce")
+
+    def places(self, spec: BaseSpec) -> Iterator[Place]:
+        for index, branch in enumerate(self.branches):
+            yield from step_places(spec, f"{CONFIG}/branches/{index}/steps", branch.steps)
+        if self.reduce:
+            why = "several branches have answered; write branches.ID.response"
+            names = partial(scope, spec, why, **self.afterwards(spec))
+            yield place(f"{CONFIG}/reduce", self.reduce, names)
+
+    def afterwards(self, spec: BaseSpec) -> dict[str, Names | None]:
+        return {"branches": Names(Results([branch.id for branch in self.branches]), "branch")}
+
+    def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
+        yield f"{CONFIG}/branches", [branch.id for branch in self.branches]
+        for index, branch in enumerate(self.branches):
+            yield f"{CONFIG}/branches/{index}/steps", [step.id for step in branch.steps]
+
+    def outline(self, spec: BaseSpec) -> Parts:
+        keys = [
+            [f"branches/{number}/steps/{index}" for index in range(len(branch.steps))]
+            for number, branch in enumerate(self.branches)
+        ]
+        needs = {key: row[index - 1 : index] for row in keys for index, key in enumerate(row)}
+        when = stages(needs, spec.runtime.max_parallel)
+        boxes, arrows, frames = list[Box](), list[Arrow](), list[Frame]()
+        for branch, row in zip(self.branches, keys, strict=True):
+            boxes += [
+                box(key, step, f"step {index + 1}", stage=when[key], note=f"branch {branch.id}")
+                for index, (key, step) in enumerate(zip(row, branch.steps, strict=True))
+            ]
+            arrows += in_a_row([START, *row, "reduce" if self.reduce else END])
+            frames.append(Frame(title=f"branch {branch.id}", boxes=tuple(row)))
+        if self.reduce:
+            last = max(when.values()) + 1
+            boxes.append(box("reduce", self.reduce, "reduce", "reduce", stage=last, note="over all branches"))
+            arrows.append(Arrow(source="reduce", target=END))
+        return boxes, arrows, frames
+
+    def story(self, spec: BaseSpec) -> str:
+        branches = amount(len(self.branches), "branch", "branches")
+        then = f" Then {first_line(self.reduce.agent)} works on all their results." if self.reduce else ""
+        together = f"{branches} run at the same time, {at_a_time(spec)}"
+        return f"{together}; within each, one step after the other.{then}"
+
+    async def run(self, run: StepRunner) -> StepResult:
+        ended: dict[str, StepResult] = {}
+        run.names["branches"] = {}
+
+        async def work(index: int, branch: Branch) -> StepResult:
+            done = await run.steps(f"branches/{index}/steps", branch.steps, titles=branch.id)
+            ended[branch.id] = msgspec.structs.replace(done[-1], id=branch.id)
+            # For a run that does not come to its end.
+            run.names["branches"] = {
+                other.id: ended[other.id] for other in self.branches if other.id in ended
+            }
+            return ended[branch.id]
+
+        ends = await run.together([work(index, branch) for index, branch in enumerate(self.branches)])
+        if self.reduce is None:
+            return ends[-1]
+        branches = {end.id: end for end in ends}
+        names = {"branches": branches}
+        return await run.step(
+            "reduce", self.reduce, title="reduce", names=names, otherwise=all_answers(branches)
+        )

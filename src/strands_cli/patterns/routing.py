@@ -1,0 +1,137 @@
+"""A router chooses one of several routes."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from strands_cli.documents.problems import pointer
+from strands_cli.errors import AnswerError, Issue, did_you_mean
+from strands_cli.patterns.outline import END, START, Arrow, Box, Calls, Frame, first_line
+from strands_cli.patterns.pattern import (
+    CONFIG,
+    Parts,
+    Pattern,
+    Place,
+    Step,
+    StepRunner,
+    Steps,
+    box,
+    in_a_row,
+    place,
+    replaced_schema,
+    shaped_step,
+    shaped_steps,
+    step_places,
+)
+from strands_cli.patterns.scope import Names, scope
+from strands_cli.types.results import StepResult
+from strands_cli.types.spec import BaseSpec
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    steps: Steps
+    description: str = ""
+
+
+def check_router_schema(pattern: "Routing", spec: BaseSpec) -> Iterator[Issue]:
+    return replaced_schema(spec, pattern.router.agent, "router", "the route that it chooses")
+
+
+def check_default(pattern: "Routing", spec: BaseSpec) -> Iterator[Issue]:
+    if pattern.default is not None and pattern.default not in pattern.routes:
+        hint = did_you_mean(pattern.default, pattern.routes) or f"There are {', '.join(pattern.routes)}."
+        yield spec.issue(f"{CONFIG}/default", f"There is no route {pattern.default!r}.", hint)
+
+
+class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="routing", tag_field="type"):
+    title = "routing"
+    names = ("steps", "route")
+    checks = {check_router_schema: ("/pattern*",), check_default: ()}
+
+    router: Step
+    routes: dict[str, Route]
+    default: str | None = None
+
+    @classmethod
+    def shape(cls, config: dict[str, Any]) -> dict[str, Any]:
+        routes = {name: shaped_steps(route) for name, route in config["routes"].items()}
+        return {**config, "routes": routes, "router": shaped_step(config["router"])}
+
+    def places(self, spec: BaseSpec) -> Iterator[Place]:
+        yield place(f"{CONFIG}/router", self.router, partial(scope, spec))
+        for name, route in self.routes.items():
+            yield from step_places(spec, _steps_at(name), route.steps, route=None)
+
+    def afterwards(self, spec: BaseSpec) -> dict[str, Names | None]:
+        return {"route": None, "steps": None}
+
+    def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
+        for name, route in self.routes.items():
+            yield _steps_at(name), [step.id for step in route.steps]
+
+    def outline(self, spec: BaseSpec) -> Parts:
+        boxes = [box("router", self.router, "router", "router", stage=1)]
+        arrows, frames = [Arrow(source=START, target="router")], list[Frame]()
+        for name, route in self.routes.items():
+            is_default = name == self.default
+            steps = [
+                box(
+                    f"routes/{name}/steps/{index}",
+                    step,
+                    f"step {index + 1}",
+                    stage=index + 2,
+                    when=f"the router chooses {name}{' or none' if is_default else ''}",
+                    calls=Calls(int(len(self.routes) == 1), 1),
+                )
+                for index, step in enumerate(route.steps)
+            ]
+            boxes += steps
+            keys = [step.key for step in steps]
+            label = f"{name} (default)" if is_default else name
+            arrows += [Arrow(source="router", target=keys[0], label=label), *in_a_row([*keys, END])]
+            frames.append(Frame(title=f"route {name}", boxes=tuple(keys)))
+        return boxes, arrows, frames
+
+    def calls(self, boxes: Sequence[Box]) -> Calls:
+        agents = [sum(isinstance(step, Step) for step in route.steps) for route in self.routes.values()]
+        return Calls(1 + min(agents), 1 + max(agents))
+
+    def story(self, spec: BaseSpec) -> str:
+        *others, last = self.routes
+        names = f"{', '.join(others)} or {last}" if others else last
+        default = (
+            f"; where it names none of them, {first_line(self.default)} is taken" if self.default else ""
+        )
+        router = first_line(self.router.agent)
+        return f"{router} chooses one route: {names}{default}. Only the steps of that route run."
+
+    async def run(self, run: StepRunner) -> StepResult:
+        route = await self._choose(run)
+        run.names["route"] = route
+        steps = self.routes[route].steps
+        return (await run.steps(f"routes/{route}/steps", steps, names={"route": route}))[-1]
+
+    async def _choose(self, run: StepRunner) -> str:
+        """The route that the router names; the default where it names none of them."""
+        route = {"enum": list(self.routes), "description": "The name of the route"}
+        reason = {"type": "string", "description": "Why, in one sentence"}
+        schema = {"type": "object", "properties": {"route": route, "reason": reason}, "required": ["route"]}
+        lines = (f"- {name}: {route.description}" for name, route in self.routes.items())
+        listed = "\n".join(line.removesuffix(": ") for line in lines)
+        instructions = f"Choose one of these routes:\n{listed}"
+        try:
+            chosen = await run.step(
+                "router", self.router, title="router", names={}, schema=schema, instructions=instructions
+            )
+        except AnswerError:
+            if self.default is None:
+                raise
+            run.notice(f"The router named none of the routes; {self.default} is taken.", "router")
+            return self.default
+        return str(chosen.output["route"])
+
+
+def _steps_at(route: str) -> str:
+    return f"{CONFIG}/routes{pointer((route, 'steps'))}"

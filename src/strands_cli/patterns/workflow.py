@@ -1,0 +1,155 @@
+"""Tasks that need each other: each begins as soon as those that it needs are done."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from strands_cli.errors import Issue, did_you_mean
+from strands_cli.patterns.outline import END, NEVER, ONCE, START, Arrow, Box, stages
+from strands_cli.patterns.pattern import (
+    CONFIG,
+    Parts,
+    Pattern,
+    Place,
+    StepRunner,
+    all_answers,
+    amount,
+    at_a_time,
+    place,
+)
+from strands_cli.patterns.scope import Names, Reach, Results, reachable, scope
+from strands_cli.types.results import StepResult
+from strands_cli.types.spec import BaseSpec
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    agent: str
+    input: str = ""
+    needs: tuple[str, ...] = ()
+
+
+def check_needs(pattern: "Workflow", spec: BaseSpec) -> Iterator[Issue]:
+    for index, task in enumerate(pattern.tasks):
+        for number, need in enumerate(task.needs):
+            at = f"{CONFIG}/tasks/{index}/needs/{number}"
+            if need == task.id:
+                yield spec.issue(at, f"The task {need!r} needs itself.", "Take it out of its own needs.")
+            elif need not in pattern.needs:
+                hint = did_you_mean(need, pattern.needs) or f"There are {', '.join(sorted(pattern.needs))}."
+                yield spec.issue(at, f"There is no task {need!r}.", hint)
+    yield from _cycles(pattern, spec)
+
+
+def _cycles(pattern: "Workflow", spec: BaseSpec) -> Iterator[Issue]:
+    from graphlib import CycleError, TopologicalSorter
+
+    needs = {task.id: [need for need in task.needs if need != task.id] for task in pattern.tasks}
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        cycle: list[str] = error.args[1]
+        index = next(index for index, task in enumerate(pattern.tasks) if task.id in cycle)
+        yield spec.issue(
+            f"{CONFIG}/tasks/{index}/needs",
+            f"These tasks wait for each other: {' -> '.join(reversed(cycle))}.",
+            "Take one of them out of the other's needs.",
+        )
+
+
+class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="workflow", tag_field="type"):
+    title = "workflow"
+    names = ("tasks",)
+    checks = {check_needs: (f"{CONFIG}/tasks",)}
+
+    tasks: tuple[Task, ...]
+
+    @property
+    def needs(self) -> dict[str, tuple[str, ...]]:
+        """The tasks in the order of the file, each with those that it needs."""
+        return {task.id: task.needs for task in self.tasks}
+
+    def places(self, spec: BaseSpec) -> Iterator[Place]:
+        needs = self.needs
+        for index, task in enumerate(self.tasks):
+            yield place(f"{CONFIG}/tasks/{index}", task, partial(_task_scope, spec, needs, task.id))
+
+    def afterwards(self, spec: BaseSpec) -> dict[str, Names | None]:
+        return {"tasks": Names(Results([task.id for task in self.tasks]), "task")}
+
+    def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
+        yield f"{CONFIG}/tasks", [task.id for task in self.tasks]
+
+    def outline(self, spec: BaseSpec) -> Parts:
+        keys: dict[str, str] = {}
+        for index, task in enumerate(self.tasks):
+            keys.setdefault(task.id, f"tasks/{index}")
+        needs = {
+            f"tasks/{index}": [keys[name] for name in dict.fromkeys(task.needs) if name in keys]
+            for index, task in enumerate(self.tasks)
+        }
+        when = stages(needs, spec.runtime.max_parallel)
+        boxes = []
+        for key, task in zip(needs, self.tasks, strict=True):
+            needed = [name for name in dict.fromkeys(task.needs) if name in keys]
+            box = Box(
+                key=key,
+                kind="step",
+                title=task.id,
+                agent=task.agent,
+                input=task.input,
+                stage=when.get(key, 0),
+                note=f"after {', '.join(needed)}" if needed else "",
+                calls=ONCE if key in when else NEVER,
+            )
+            boxes.append(box)
+        needed_keys = {other for others in needs.values() for other in others}
+        arrows = [Arrow(source=START, target=key) for key, others in needs.items() if not others]
+        arrows += [Arrow(source=other, target=key) for key, others in needs.items() for other in others]
+        arrows += [Arrow(source=key, target=END) for key in needs if key not in needed_keys]
+        return boxes, arrows, []
+
+    def story(self, spec: BaseSpec) -> str:
+        tasks = amount(len(self.tasks), "task")
+        return f"{tasks} run, each as soon as those that it needs are finished, {at_a_time(spec)}."
+
+    async def run(self, run: StepRunner) -> StepResult:
+        import asyncio  # here, since commands that only look at a workflow do without
+
+        needs = self.needs
+        running: dict[str, asyncio.Future[StepResult]] = {}
+        done: dict[str, StepResult] = {}
+        run.names["tasks"] = {}
+
+        async def work(index: int, task: Task) -> StepResult:
+            needed = {name: await running[name] for name in task.needs}
+            seen = reachable(needs, task.needs)
+            names: dict[str, Any] = {"tasks": {name: done[name] for name in needs if name in seen}}
+            if len(needed) == 1:
+                names["last_response"] = needed[task.needs[0]].response
+            otherwise = all_answers(needed) if len(needed) > 1 else ""
+            done[task.id] = await run.step(
+                f"tasks/{index}", task, title=task.id, names=names, otherwise=otherwise
+            )
+            run.names["tasks"] = {name: done[name] for name in needs if name in done}
+            return done[task.id]
+
+        for index, task in enumerate(self.tasks):
+            running[task.id] = asyncio.ensure_future(work(index, task))
+        results = await run.together(list(running.values()))
+        needed = {name for task in self.tasks for name in task.needs}
+        return next(result for result in reversed(results) if result.id not in needed)
+
+
+def _task_scope(spec: BaseSpec, needs: Mapping[str, Sequence[str]], name: str) -> Names:
+    """What a task sees: all that it needs, directly or not."""
+    before = Reach(needs, needs[name])
+
+    def blocked(key: str) -> str:
+        return "" if key in before else f"the task does not need {key!r}"
+
+    last: dict[str, Names | None] = {"last_response": None} if len(needs[name]) == 1 else {}
+    why = "it is clear only in a task that needs exactly one other; write tasks.ID.response"
+    return scope(spec, why, tasks=Names(Results(needs), "task", blocked=blocked), **last)

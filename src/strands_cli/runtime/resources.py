@@ -1,0 +1,92 @@
+"""RunResources: what all agents of a run share, made once before its first step."""
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from strands_cli.loader.run_values import read_secrets
+from strands_cli.loader.spec import Spec
+from strands_cli.providers.choice import PROVIDERS, ModelChoice, build_model, model_of, with_default
+from strands_cli.runtime.notes import NotesFile
+from strands_cli.secrets import Redactor
+from strands_cli.settings import Settings
+from strands_cli.toolkit.cancellation import Cancellation
+from strands_cli.toolkit.workspace import Workspace, current_directory
+from strands_cli.tools.toolset import ToolSet
+
+if TYPE_CHECKING:
+    from strands.models import Model
+
+_NOWHERE = logging.NullHandler()
+_SHORTEST_KEY = 12
+"""What is shorter is not a key, but a word such as `none` for a server that wants any."""
+
+
+class RunResources:
+    """Models, tools, inputs, secrets and the workspace; nothing below reads a file or the registry again."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        inputs: Mapping[str, Any],
+        directory: Path,
+        secrets: Mapping[str, str] | None = None,
+        tools: ToolSet | None = None,
+    ) -> None:
+        """`secrets` and `tools` are made from the workflow unless given. Notes go to `directory`."""
+        # Events tell what the SDK logs. Where nobody listens to logs, it would go to standard error as it is.
+        logging.getLogger("strands").addHandler(_NOWHERE)
+        self.spec = spec
+        self.inputs = dict(inputs)
+        self.cancel = Cancellation()
+        self.secrets = read_secrets(spec) if secrets is None else dict(secrets)
+        self.redactor = Redactor([*self.secrets.values(), *_provider_keys(spec)])
+        self.tools = ToolSet(spec) if tools is None else tools
+        self.settings = _settings(spec, self.tools.registry.settings)
+        self.workspace = _workspace(spec, self.settings)
+        self.tools.load({**inputs, "inputs": inputs, "secrets": self.secrets}, self.redactor)
+        notes = spec.context_policy.notes
+        self.notes = NotesFile(notes, directory, redact=self.redactor.text) if notes else None
+        self._models: dict[ModelChoice, Model] = {}
+
+    def choice(self, agent: str) -> ModelChoice:
+        choice = model_of(self.spec, agent)
+        assert choice is not None, "that the agents of steps exist is checked before a run"
+        return with_default(choice)
+
+    def model(self, agent: str) -> "Model":
+        """The model of an agent; agents that ask the same one share it, since it keeps no conversation."""
+        choice = self.choice(agent)
+        if choice not in self._models:
+            self._models[choice] = build_model(choice)
+        return self._models[choice]
+
+
+def _provider_keys(spec: Spec) -> Iterator[str]:
+    """The keys of the providers that a workflow asks, which some of them repeat when they refuse one."""
+    choices = (model_of(spec, agent) for agent in spec.agents)
+    names = {name for choice in choices if choice for name in PROVIDERS[choice.provider].credentials}
+    values = (os.environ.get(name, "") for name in sorted(names))
+    return (value for value in values if len(value) >= _SHORTEST_KEY)
+
+
+def _settings(spec: Spec, settings: Settings) -> Settings:
+    if not spec.security.http_allow:
+        return settings
+    http = msgspec.structs.replace(settings.http, allow=(*settings.http.allow, *spec.security.http_allow))
+    return msgspec.structs.replace(settings, http=http)
+
+
+def _workspace(spec: Spec, settings: Settings) -> Workspace:
+    """The directories of the workflow's own `security.workspace`, from its file on, else the settings'."""
+    base = current_directory()
+    if spec.security.workspace is None:
+        return Workspace(settings.workspace, base)
+    roots = tuple((spec.file.parent / root).resolve() for root in spec.security.workspace)
+    is_inside = any(base.is_relative_to(root) for root in roots)
+    return Workspace(roots, base if is_inside or not roots else roots[0])

@@ -1,0 +1,159 @@
+"""The tools of one workflow: what it declares, from whatever source, and what each agent gets of it."""
+
+from collections.abc import Mapping
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from strands_cli.errors import Issue, ToolError
+from strands_cli.secrets import NOTHING_SECRET, Redactor
+from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.info import ToolInfo
+from strands_cli.tools.registry import ToolRegistry
+from strands_cli.types import AgentSpec
+from strands_cli.types.spec import BaseSpec
+
+
+class DeclaredTool(msgspec.Struct, frozen=True):
+    """A tool of `tools.python`, as the workflow names it, or one of a plugin."""
+
+    pointer: str
+    reference: str
+    info: ToolInfo | None
+    """None where there is no such tool."""
+
+    def is_same_as(self, info: ToolInfo | None) -> bool:
+        own = self.info
+        if own is None or info is None:
+            return False
+        return (own.reference, own.file, own.module_path) == (info.reference, info.file, info.module_path)
+
+
+class DeclaredPlugin(msgspec.Struct, frozen=True):
+    """A plugin of `tools.plugins`: what reading its manifest found."""
+
+    pointer: str
+    issues: tuple[Issue, ...]
+    infos: tuple[ToolInfo, ...]
+
+
+class ToolSet:
+    """Resolved when it is made, so that checks, plans and the run agree; loaded when the run begins."""
+
+    def __init__(self, spec: BaseSpec, registry: ToolRegistry | None = None) -> None:
+        self._spec = spec
+        self.registry = registry or ToolRegistry()
+        self.plugins = tuple(self._read_plugins())
+        python = (
+            DeclaredTool(f"/tools/python/{index}/callable", tool.callable, self.resolve(tool.callable))
+            for index, tool in enumerate(spec.tools.python)
+        )
+        plugins = (
+            DeclaredTool(plugin.pointer, info.id, info) for plugin in self.plugins for info in plugin.infos
+        )
+        self.declared = (*python, *plugins)
+        self.executor_ids = tuple(executor.id for executor in spec.tools.http_executors)
+        self._loaded: dict[tuple[str, str], Tool] = {}
+        self._executors: dict[str, Tool] = {}
+
+    def _read_plugins(self) -> list[DeclaredPlugin]:
+        if not self._spec.tools.plugins:
+            return []
+        from strands_cli.tools.sources.plugins import read_wanted_plugin
+
+        found = []
+        for index, wanted in enumerate(self._spec.tools.plugins):
+            reading = read_wanted_plugin(wanted, self._spec.file.parent, self.registry.settings)
+            found.append(
+                DeclaredPlugin(f"/tools/plugins/{index}", tuple(reading.issues), tuple(reading.infos))
+            )
+        return found
+
+    def resolve(self, reference: str) -> ToolInfo | None:
+        """The tool that a reference in the workflow means; files are relative to the workflow."""
+        from strands_cli.tools.sources.files import is_path
+
+        try:
+            if is_path(reference) and not Path(reference).is_absolute():
+                reference = str(self._spec.file.parent / reference)
+            return self.registry.get_by_import_path(reference)
+        except (OSError, ValueError):
+            # A name that no file system takes: too long, or with a null byte.
+            return None
+
+    def find(self, reference: str) -> DeclaredTool | None:
+        """The declared tool that a reference means: as it is declared, by its id, or in any other form."""
+        for tool in self.declared:
+            if reference == tool.reference:
+                return tool
+        info = self.resolve(reference)
+        for tool in self.declared:
+            if tool.is_same_as(info) or (tool.info is not None and tool.info.id == reference):
+                return tool
+        return None
+
+    def references_for(self, agent: AgentSpec) -> tuple[str, ...]:
+        """The tools of an agent as the file names them: those that it lists, else all declared ones."""
+        if agent.tools is not None:
+            return agent.tools
+        python = (tool.callable for tool in self._spec.tools.python)
+        plugins = (info.id for plugin in self.plugins for info in plugin.infos)
+        return tuple(dict.fromkeys([*python, *self.executor_ids, *plugins]))
+
+    # --- in a run ---------------------------------------------------------------------------------------
+
+    def load(self, scope: Mapping[str, Any], redactor: Redactor = NOTHING_SECRET) -> None:
+        """Loads every declared tool; ToolError for one that cannot be, before the run begins.
+
+        `scope` is what the headers of HTTP executors see; what they hold is redacted from answers.
+        """
+        from strands_cli.http_tools.executors import http_tools
+
+        for tool in self.declared:
+            self._loaded[tool.pointer, tool.reference] = self._load(tool)
+        self._executors = {tool.id: tool for tool in http_tools(self._spec, scope, redactor)}
+
+    def _load(self, tool: DeclaredTool) -> Tool:
+        if tool.info is None:
+            raise ToolError(f"Python callable '{tool.reference}' not in allowlist", code="unknown_tool")
+        try:
+            return self.registry.load(tool.info)
+        except ToolError as error:
+            issue = self._spec.issue(tool.pointer, error.message, error.hint)
+            message = f"{issue.place}: {error.message}"
+            raise ToolError(message, code=error.code, hint=error.hint, issue=issue) from error
+
+    def for_agent(self, agent: AgentSpec) -> list[Tool]:
+        """The loaded tools of an agent, with the consent that the workflow wants."""
+        if agent.tools is None:
+            found = [*self._loaded.values(), *self._executors.values()]
+        else:
+            found = [self._named(reference) for reference in agent.tools]
+        return list({tool.id: self._with_consent(tool) for tool in found}.values())
+
+    def _named(self, reference: str) -> Tool:
+        if reference in self._executors:
+            return self._executors[reference]
+        declared = self.find(reference)
+        if declared is None:
+            raise ToolError(f"The tool {reference!r} is not declared in this workflow.", code="unknown_tool")
+        return self._loaded[declared.pointer, declared.reference]
+
+    def _with_consent(self, tool: Tool) -> Tool:
+        """The tool as `security.consent` wants it: nobody is asked about what is allowed or denied."""
+        rule = self.rule(tool)
+        if not rule or tool.requires_consent == (rule == "ask"):
+            return tool
+        changed = copy(tool)
+        changed.requires_consent = rule == "ask"
+        return changed
+
+    def rule(self, tool: Tool) -> str:
+        """`ask`, `allow` or `deny`, where the workflow says so of a tool."""
+        for reference, rule in self._spec.security.consent.items():
+            declared = self.find(reference) if reference != tool.id else None
+            if reference == tool.id or (declared and declared.info and declared.info.id == tool.id):
+                return rule
+        return ""
