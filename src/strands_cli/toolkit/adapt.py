@@ -101,7 +101,7 @@ def keyword_invoke(
 
 
 def _yielding(function: Function, invoke: Invoke) -> Invoke:
-    function = _inner(function)
+    function = innermost(function)
     if inspect.isgeneratorfunction(function):
         return lambda arguments, context: drain(invoke(arguments, context), context)
     if inspect.isasyncgenfunction(function):
@@ -111,17 +111,22 @@ def _yielding(function: Function, invoke: Invoke) -> Invoke:
 
 def runs_async(function: Function) -> bool:
     """Whether calling it gives something to wait for; a plain wrapper gives what it wraps."""
-    inner = _inner(function)
+    inner = innermost(function)
     return inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner)
 
 
-def _inner(function: Function) -> Function:
-    if isinstance(function, partial):
-        return _inner(function.func)
-    unwrapped: Any = inspect.unwrap(function)
-    if inspect.isroutine(unwrapped) or isinstance(unwrapped, type):
-        return unwrapped
-    return type(unwrapped).__call__
+def innermost(function: Any) -> Any:
+    """The function that somebody wrote, under partials, bindings and wrappers."""
+    while True:
+        if isinstance(function, partial):
+            function = function.func
+        elif isinstance(function, staticmethod | classmethod) or inspect.ismethod(function):
+            function = function.__func__
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            break
+    return function if inspect.isroutine(function) else type(function).__call__
 
 
 def context_name(function: Function, context: bool | str = False) -> str | None:

@@ -30,6 +30,7 @@ import msgspec
 
 from strands_cli.documents.refusal import Refusal
 from strands_cli.errors import Issue, ToolError
+from strands_cli.toolkit.adapt import innermost
 from strands_cli.toolkit.conversion import (
     NOT_JSON,
     Arguments,
@@ -107,7 +108,7 @@ class Declaration:
     """A function's parameters with their types. ToolError, with its place, where it cannot be a tool."""
 
     def __init__(self, function: Function, context: bool | str) -> None:
-        self.plain = _innermost(function)
+        self.plain = innermost(function)
         self.name = getattr(self.plain, "__name__", type(function).__name__)
         self.hints, self._unresolved = _hints(self.plain)
         self.takes_others = False
@@ -180,20 +181,6 @@ class Declaration:
             for part in (get_args(annotation) if _is_union(annotation) else (annotation,))
             if isinstance(part, type)
         )
-
-
-def _innermost(function: Any) -> Any:
-    """The function that somebody wrote, under partials, bindings and wrappers."""
-    while True:
-        if isinstance(function, partial):
-            function = function.func
-        elif isinstance(function, staticmethod | classmethod) or inspect.ismethod(function):
-            function = function.__func__
-        elif hasattr(function, "__wrapped__"):
-            function = function.__wrapped__
-        else:
-            break
-    return function if inspect.isroutine(function) else type(function).__call__
 
 
 def _hints(function: Any) -> tuple[dict[str, Any], dict[str, Exception]]:
