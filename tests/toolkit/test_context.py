@@ -1,5 +1,10 @@
 """What a tool's author sees of a call."""
 
+from collections.abc import Callable
+from typing import Annotated, Any, Optional
+
+import pytest
+
 from strands_cli import ToolContext
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.context import CallContext, abandon, inner_cancel_of
@@ -46,3 +51,34 @@ def test_a_cancelled_run_cancels_the_calls_that_a_body_makes() -> None:
     run.set()
 
     assert inner.is_set()
+
+
+def plain(text: str, context: ToolContext) -> str:
+    return f"{text} {context.tool_use['toolUseId']}"
+
+
+def quoted(text: str, context: "ToolContext") -> str:
+    return plain(text, context)
+
+
+def optional(text: str, context: ToolContext | None = None) -> str:
+    return plain(text, context) if context else "nothing"
+
+
+def old_optional(text: str, context: Optional["ToolContext"] = None) -> str:
+    return optional(text, context)
+
+
+def described(text: str, context: Annotated[ToolContext, "ours"]) -> str:
+    return plain(text, context)
+
+
+@pytest.mark.parametrize("function", [plain, quoted, optional, old_optional, described])
+def test_the_context_is_given_beside_a_spec_however_it_is_annotated(function: Callable[..., Any]) -> None:
+    properties = {"text": {"type": "string"}}
+    schema = {"type": "object", "properties": properties, "required": ["text"]}
+    made = tool(spec={"name": "say", "description": "Say it.", "inputSchema": {"json": schema}})(function)
+
+    result = made({"toolUseId": "t1", "input": {"text": "call"}})
+
+    assert result["content"] == [{"text": "call t1"}]

@@ -1,6 +1,7 @@
 """From a function and its spec to something that can be invoked. What does not fit is refused here."""
 
 import inspect
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ Function = Callable[..., Any]
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
 
 SPEC_KEYS = ("name", "description", "inputSchema", "outputSchema")
+_CONTEXT = re.compile(r"\bToolContext\b")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -52,10 +54,10 @@ def is_method(function: Function) -> bool:
 
 
 def is_context(parameter: inspect.Parameter) -> bool:
-    """Whether the platform fills this parameter. Annotations may be strings, so the name counts too."""
+    """Whether the platform fills this parameter; its annotation may be a string, and may allow None too."""
     annotation = parameter.annotation
-    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-    return name.rpartition(".")[2].strip("'\"") == "ToolContext"
+    written = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return _CONTEXT.search(written) is not None
 
 
 def takes_tool_use(function: Function, schema: dict[str, Any]) -> bool:
