@@ -106,11 +106,11 @@ REFUSED = {
     "unx": ("There is no format 'unx'", "Did you mean 'unix'?"),
     "yyyy-mm-dd": ("There is no format 'yyyy-mm-dd'", "strftime pattern"),
     "": ("There is no format ''", "strftime pattern"),
-    "%": ("'%' is no strftime directive", "strftime pattern"),
-    "%H:%": ("'%' is no strftime directive", "strftime pattern"),
-    "%Q": ("'%Q' is no strftime directive", "strftime pattern"),
-    "%s": ("'%s' is no strftime directive", "the format 'unix'"),
-    "%1000000000d": ("'%1' is no strftime directive", "strftime pattern"),
+    "%": ("'%' is not a strftime directive", "strftime pattern"),
+    "%H:%": ("'%' is not a strftime directive", "strftime pattern"),
+    "%Q": ("'%Q' is not a strftime directive", "strftime pattern"),
+    "%s": ("'%s' is not a strftime directive", "the format 'unix'"),
+    "%1000000000d": ("'%1' is not a strftime directive", "strftime pattern"),
     "%Y\0%d": ("null character", "strftime pattern"),
 }
 

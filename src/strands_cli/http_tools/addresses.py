@@ -81,7 +81,7 @@ def _parse_entry(entry: str) -> Allowed:
     network = _network(target)
     if network is None and not _HOST_NAME.fullmatch(plain_name(target)):
         raise request_failed(
-            f"the entry {entry!r} of [http] allow in strands.toml is no host, address or network",
+            f"the entry {entry!r} of [http] allow in strands.toml is not a host, address or network",
             hint='Write entries such as "host.example", "127.0.0.1:8080", "[::1]:8080" or "10.0.0.0/8".',
         )
     return Allowed(plain_name(target), network, int(port) if port else None)

@@ -129,7 +129,7 @@ DEFAULT_HEADERS = {"Accept": "*/*", "Accept-Encoding": "gzip", "User-Agent": "st
 
 
 def header_problem(name: str, value: str) -> tuple[str, str] | None:
-    """Why a header cannot be sent as it is meant, and what to do; its value is never told."""
+    """Why a header cannot be sent as it is meant, and what to do; its value is never shown."""
     if not _TOKEN.fullmatch(name):
         start = _TOKEN.match(name)
         shown = f"the header name that begins with {start[0]!r}" if start else "a header name"

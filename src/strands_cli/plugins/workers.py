@@ -64,7 +64,7 @@ class Worker:
             confined.stdout, confined.profile.output_bytes, self._receive, lambda: confined.kill("output")
         )
         self._writer = _LineWriter(confined.stdin)
-        self._stderr = Intake(confined.stderr, _STDERR_BYTES, keep_last=True, heard=lambda _: None)
+        self._stderr = Intake(confined.stderr, _STDERR_BYTES, keep_last=True, on_data=lambda _: None)
         self._life = asyncio.get_running_loop().create_task(self._live())
 
     async def ask(

@@ -176,13 +176,13 @@ class CodeRun:
         stream += kept
         self.outcome.dropped_bytes += len(content) - len(kept)
 
-    def _note_outcome(self, told: "_Outcome") -> None:
-        self.outcome.value, self.outcome.representation = told.value, told.repr
-        if told.error is not None:
-            text = told.error.message[:_LONGEST_MESSAGE]
-            self.outcome.error = PythonError(told.error.type[:_LONGEST_NAME], text, told.error.line)
+    def _note_outcome(self, reported: "_Outcome") -> None:
+        self.outcome.value, self.outcome.representation = reported.value, reported.repr
+        if reported.error is not None:
+            text = reported.error.message[:_LONGEST_MESSAGE]
+            self.outcome.error = PythonError(reported.error.type[:_LONGEST_NAME], text, reported.error.line)
         self.outcome.is_whole = True
-        self.outcome.dropped_bytes += sum(told.dropped)
+        self.outcome.dropped_bytes += sum(reported.dropped)
 
     async def _answer(self, content: bytes) -> None:
         """Calls the tool that the code asks for, for as long as the code itself may live."""

@@ -98,12 +98,12 @@ class Confined:
     async def exited(self) -> None:
         """Returns when the executable itself has ended."""
         while not self.has_exited:
-            await self._news()
+            await self._next_report()
 
     async def wait(self) -> Exit:
         """How it ended, once nothing of it is left; ToolError where it could not be executed."""
         while not self.has_ended:
-            await self._news()
+            await self._next_report()
         if self._refusal:
             raise self._cannot_start()
         if not self._taken:
@@ -112,11 +112,11 @@ class Confined:
 
     def terminate(self, why: Why = "killed") -> None:
         """Asks the whole tree to end, and makes it end after a short grace."""
-        self._tell(b"T", why)
+        self._order(b"T", why)
 
     def kill(self, why: Why = "killed") -> None:
         """Ends the whole tree at once. It sees no end of its input before."""
-        self._tell(b"K", why)
+        self._order(b"K", why)
 
     def close(self) -> None:
         """Ends the tree, if any of it is left, and lets go of everything."""
@@ -132,7 +132,7 @@ class Confined:
             self._open.remove(descriptor)
             os.close(descriptor)
 
-    def _tell(self, word: bytes, why: Why) -> None:
+    def _order(self, order: bytes, why: Why) -> None:
         if not self.has_ended and self._why is None:
             self._why = why
         # The keeper holds the pipe until the tree is dead, so that a tree we end never sees the end of its
@@ -140,28 +140,28 @@ class Confined:
         held = [self.stdin] if self.stdin in self._open else []
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", held))] if held else []
         try:
-            self._control.sendmsg([word], rights, socket.MSG_NOSIGNAL)
+            self._control.sendmsg([order], rights, socket.MSG_NOSIGNAL)
         except OSError:
             pass  # its keeper has gone, and everything with it
 
-    async def _news(self) -> None:
+    async def _next_report(self) -> None:
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
-            loop.add_reader(self._control, self._hear)
+            loop.add_reader(self._control, self._read_report)
         waiting = loop.create_future()
         self._waiting.append(waiting)
         await waiting
 
-    def _hear(self) -> None:
+    def _read_report(self) -> None:
         try:
-            said = self._control.recv(65536)
+            message = self._control.recv(65536)
         except BlockingIOError:
             return
         except OSError:
-            said = b""
-        if said:
-            self._note(*marshal.loads(said))
+            message = b""
+        if message:
+            self._note(*marshal.loads(message))
         else:
             self.has_exited = self.has_ended = True
         if self.has_ended:

@@ -61,9 +61,9 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     """Which key its author may have forgotten to declare."""
 
 
-def environment_for(names: Sequence[str], given: Mapping[str, str] = os.environ) -> dict[str, str]:
+def environment_for(names: Sequence[str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What an executable gets of the caller's environment: the usual names and those that it declares."""
-    kept = {name: given[name] for name in (*PASSED_ON, *names) if name in given}
+    kept = {name: environment[name] for name in (*PASSED_ON, *names) if name in environment}
     return {"PATH": _DEFAULT_PATH, "LANG": "C.UTF-8", **kept}
 
 
@@ -72,7 +72,7 @@ async def start_confined(
 ) -> Confined:
     """Starts an executable, which waits for what is written to its standard input.
 
-    It may read `cwd`. That it cannot be executed is said by `Confined.wait`. `accept` is a lower level that
+    It may read `cwd`. That it cannot be executed is raised by `Confined.wait`. `accept` is a lower level that
     the user accepts; without `room`, namespaces are not even tried.
     """
     handle = spawner(network=profile.network, room=room)
@@ -82,13 +82,13 @@ async def start_confined(
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     stdin, stdout, stderr = os.pipe(), os.pipe(), os.pipe()
     confined = Confined(ours, (stdin[1], stdout[0], stderr[0]), list(argv), profile, cwd)
-    given = [theirs.detach(), stdin[0], stdout[1], stderr[1]]
+    passed = [theirs.detach(), stdin[0], stdout[1], stderr[1]]
     handed_over = False
     try:
-        await _hand_over(handle, request, given)
+        await _hand_over(handle, request, passed)
         handed_over = True
     finally:
-        for descriptor in given:
+        for descriptor in passed:
             os.close(descriptor)
         if not handed_over:
             confined.close()
@@ -164,15 +164,15 @@ class _Call:
     ) -> None:
         self._confined = confined
         self._idle_seconds = idle_seconds
-        self._started = self._last_heard = time.monotonic()
+        self._started = self._last_output = time.monotonic()
         self._loop = asyncio.get_running_loop()
         self._idle_timer: asyncio.TimerHandle | None = None
         self._until = until
         self._enough: asyncio.Future[None] = self._loop.create_future()
         self._most = confined.profile.output_bytes
-        self._stdout = Intake(confined.stdout, self._most, heard=self._heard_stdout)
+        self._stdout = Intake(confined.stdout, self._most, on_data=self._on_stdout)
         self._stderr = Intake(
-            confined.stderr, self._most, keep_last=True, heard=self._heard_stderr, on_line=on_stderr_line
+            confined.stderr, self._most, keep_last=True, on_data=self._on_stderr, on_line=on_stderr_line
         )
         if idle_seconds is not None:
             self._check_idle(idle_seconds)
@@ -228,20 +228,20 @@ class _Call:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
 
-    def _heard_stdout(self, total: int) -> None:
-        self._last_heard = time.monotonic()
+    def _on_stdout(self, total: int) -> None:
+        self._last_output = time.monotonic()
         if total > self._most:
             self._confined.kill("output")
         elif self._until is not None and not self._enough.done() and self._until(self._stdout.data):
             self._enough.set_result(None)
 
-    def _heard_stderr(self, total: int) -> None:
-        self._last_heard = time.monotonic()
+    def _on_stderr(self, total: int) -> None:
+        self._last_output = time.monotonic()
         if total > _STDERR_FLOOD * self._most:
             self._confined.kill("output")
 
     def _check_idle(self, seconds: float) -> None:
-        rest = self._last_heard + seconds - time.monotonic()
+        rest = self._last_output + seconds - time.monotonic()
         if rest <= 0:
             self._confined.terminate("idle")
         else:

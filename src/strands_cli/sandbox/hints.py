@@ -1,4 +1,4 @@
-"""Which key of a manifest an executable would have needed, told from what it said on standard error."""
+"""Which key of a manifest an executable would have needed, guessed from its standard error."""
 
 import os
 import re
@@ -56,10 +56,10 @@ def _is_about_network(line: str, around: str) -> bool:
 
 
 def _about_files(line: str, profile: Profile, directory: str) -> Hint | None:
-    given = (*profile.reads, directory)
+    visible = (*profile.reads, directory)
     found = [os.path.normpath(Path(directory, path)) for path in _PATH.findall(line)]
     found = [path for path in found if not _is_within(path, profile.writes) and not _is_scratch(path)]
-    hidden = next((path for path in found if not _is_within(path, given)), "")
+    hidden = next((path for path in found if not _is_within(path, visible)), "")
     if hidden and (_DENIED.search(line) or _MISSING.search(line)):
         return _write(hidden) if _CREATES.search(line) or not _is_there(hidden) else _read(hidden)
     if _READ_ONLY.search(line) or (found and _DENIED.search(line)):

@@ -113,11 +113,11 @@ class ZygoteHandle:
     def _start(self, limits: Mapping[str, int], seconds: float, *, zones: bool) -> "Child":
         number = next(self._numbers)
         ours, theirs = socket.socketpair()
-        status, told = os.pipe()
-        wishes = json.dumps({"limits": dict(limits), "zones": zones}).encode()
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno(), told]))]
+        status, status_end = os.pipe()
+        options = json.dumps({"limits": dict(limits), "zones": zones}).encode()
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno(), status_end]))]
         try:
-            self._control.sendmsg([_request(frames.START, number, seconds) + wishes], rights)
+            self._control.sendmsg([_request(frames.START, number, seconds) + options], rights)
         except OSError:
             self.is_lost = True
             ours.close()
@@ -125,7 +125,7 @@ class ZygoteHandle:
             raise ZygoteLost from None
         finally:
             theirs.close()
-            os.close(told)
+            os.close(status_end)
         return Child(self, number, ours, status)
 
     def ask(self, letter: bytes, number: int, seconds: float = 0.0) -> None:
@@ -153,7 +153,7 @@ def _request(letter: bytes, number: int, seconds: float) -> bytes:
 
 
 class Child:
-    """One confined process: the channel to it, and where its end is told."""
+    """One confined process: the channel to it, and where its end is reported."""
 
     def __init__(self, zygote: ZygoteHandle, number: int, channel: socket.socket, status: int) -> None:
         self.zygote = zygote

@@ -49,6 +49,11 @@ def unshare_with_user(flags: int) -> None:
     """`unshare` for an ordinary user: in a user namespace of its own, in which the user keeps the own ids."""
     user, group = os.geteuid(), os.getegid()
     unshare(flags | NEWUSER)
+    keep_ids(user, group)
+
+
+def keep_ids(user: int, group: int) -> None:
+    """In a new user namespace: the ids stay what they were."""
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{user} {user} 1")
     _write("/proc/self/gid_map", f"{group} {group} 1")
@@ -63,12 +68,17 @@ def drop_user(user: int = NOBODY) -> None:
 
 def drop_capabilities() -> None:
     """Leaves no capability in any set, for this process and for all that it executes."""
+    empty_bounding_set()
+    clear_capabilities()
+
+
+def empty_bounding_set() -> None:
+    """No capability can be gained by executing anything, though this process keeps those that it holds."""
     libc = _libc()
     for capability in range(_MOST_CAPABILITIES):
         if libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
             break  # beyond the last one that the kernel knows, or not allowed to: then nothing is held either
     libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
-    clear_capabilities()
 
 
 def clear_capabilities() -> None:
@@ -95,12 +105,12 @@ def hide_memory() -> None:
 
 def apply_limits(limits: Mapping[str, int]) -> None:
     """Sets soft and hard limits by name (`AS`, `CPU`, …); a hard limit that is lower already stays."""
-    for name, wanted in limits.items():
+    for name, limit in limits.items():
         which = getattr(resource, f"RLIMIT_{name}")
         _, hard = resource.getrlimit(which)
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        most = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         # At the soft limit of processor time comes a signal that names the reason, at the hard one SIGKILL.
-        last = most + 1 if name == "CPU" and most == wanted else most
+        last = most + 1 if name == "CPU" and most == limit else most
         resource.setrlimit(which, (most, last))
 
 

@@ -45,13 +45,13 @@ class Intake:
         most: int,
         *,
         keep_last: bool = False,
-        heard: Callable[[int], object],
+        on_data: Callable[[int], object],
         on_line: Callable[[str], object] | None = None,
     ) -> None:
         self._descriptor = descriptor
         self._most = most
         self._keep_last = keep_last
-        self._heard = heard
+        self._on_data = on_data
         self._on_line = on_line
         self._line = b""
         self._kept = bytearray()
@@ -85,13 +85,13 @@ class Intake:
         except BlockingIOError:
             return False
         if not data:
-            self._say_lines(b"\n" if self._line else b"")
+            self._pass_lines(b"\n" if self._line else b"")
             self.stop()
             return False
         self.total += len(data)
         self._keep(data)
-        self._say_lines(data)
-        self._heard(self.total)
+        self._pass_lines(data)
+        self._on_data(self.total)
         return True
 
     def _keep(self, data: bytes) -> None:
@@ -102,7 +102,7 @@ class Intake:
         if len(self._kept) > 2 * self._most:
             del self._kept[: -self._most]
 
-    def _say_lines(self, data: bytes) -> None:
+    def _pass_lines(self, data: bytes) -> None:
         if self._on_line is None:
             return
         *lines, rest = (self._line + data).split(b"\n")

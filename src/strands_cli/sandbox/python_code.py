@@ -301,12 +301,12 @@ def python_level_now() -> PythonLevel:
     return asyncio.run(python_level())
 
 
-async def try_level(wanted: frozenset[Layer] = ALL_LAYERS) -> PythonLevel:
+async def try_level(layers: frozenset[Layer] = ALL_LAYERS) -> PythonLevel:
     """Starts a confined process and has it try what it must not be able to do."""
     if sys.platform != "linux":
         return _without_kernel(f"{sys.platform} has no seccomp", {"seccomp": "needs Linux"})
     try:
-        outcome, zygote = await run_once(_SELF_TEST, _TEST_PROFILE, wanted, parks=False)
+        outcome, zygote = await run_once(_SELF_TEST, _TEST_PROFILE, layers, parks=False)
     except SeccompMissing as error:
         return _without_kernel(str(error), {"seccomp": f"{error}: {_REMEDIES['seccomp']}"})
     except ZygoteLost as error:

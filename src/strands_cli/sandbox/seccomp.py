@@ -128,8 +128,8 @@ def load(program: bytes) -> None:
         _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
     libc = ctypes.CDLL(None, use_errno=True)
-    given = Program(len(program) // _BPF_INSTRUCTION_BYTES, program)
-    if libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(given), 0, 0):
+    filter_program = Program(len(program) // _BPF_INSTRUCTION_BYTES, program)
+    if libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(filter_program), 0, 0):
         raise OSError(ctypes.get_errno(), f"seccomp: {os.strerror(ctypes.get_errno())}")
 
 
@@ -205,9 +205,9 @@ def _refuse_signals_to_others(lib: Any, rules: Any, refuse: int) -> None:
 
 def _empty(lib: Any, default: int, architecture: str) -> Any:
     rules = lib.SyscallFilter(default)
-    wanted = getattr(lib.Arch, architecture.upper()) if architecture else lib.system_arch()
-    if wanted != lib.system_arch():
-        rules.add_arch(wanted)
+    target = getattr(lib.Arch, architecture.upper()) if architecture else lib.system_arch()
+    if target != lib.system_arch():
+        rules.add_arch(target)
         rules.remove_arch(lib.system_arch())
     # A program that switches to another instruction set would make calls under other numbers.
     rules.set_attr(lib.Attr.ACT_BADARCH, lib.KILL_PROCESS)

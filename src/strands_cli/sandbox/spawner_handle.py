@@ -111,12 +111,12 @@ class SpawnerHandle:
         self._process, self._host, self._calls = process, os.getpid(), ours
         self._watch = os.pidfd_open(process)
         readable, _, _ = select.select([ours], [], [], _READY_SECONDS)
-        said = ours.recv(65536) if readable else b""
-        if not said:
+        report = ours.recv(65536) if readable else b""
+        if not report:
             os.kill(process, signal.SIGKILL)
             self._stop()
             raise SpawnerLost("the spawner ended before it was ready")
-        self._abilities = msgspec.convert(marshal.loads(said), Abilities)
+        self._abilities = msgspec.convert(marshal.loads(report), Abilities)
 
     def _spawn(self, calls: int) -> int:
         """posix_spawn, which takes the same time whatever the size of the host."""

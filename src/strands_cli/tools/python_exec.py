@@ -76,10 +76,10 @@ async def python_exec(
     if not code.strip():
         raise ToolFailed("No code provided")
     profile = msgspec.structs.replace(PYTHON_PROFILE, seconds=float(timeout), cpu_seconds=float(timeout + 1))
-    given = {name: _bytes_of(name, content) for name, content in (files or {}).items()}
+    contents = {name: _bytes_of(name, content) for name, content in (files or {}).items()}
     try:
         outcome = await run_python(
-            code, profile=profile, files=given, session=session, call_tool=_Calls(context).call
+            code, profile=profile, files=contents, session=session, call_tool=_Calls(context).call
         )
     except PythonUnavailable as error:
         raise ToolFailed(str(error), code="unavailable", hint=_remedy(error)) from None

@@ -136,14 +136,14 @@ class Zygote:
         if until and any(owner == call for owner, _ in self._children.values()):
             self._deadlines[call] = until
 
-    def _fork(self, call: int, wishes: dict[str, Any], channel: int, status: int) -> None:
-        if wishes["zones"] and not self._files.background:
+    def _fork(self, call: int, options: dict[str, Any], channel: int, status: int) -> None:
+        if options["zones"] and not self._files.background:
             self._files.background = read_zones()
         zygote = os.getpid()
         process = os.fork()
         if not process:
             try:
-                self._confine_child(zygote, channel, wishes["limits"])
+                self._confine_child(zygote, channel, options["limits"])
                 serve(_CHANNEL, self._files)
             except OSError as error:
                 frames.write_frame(_CHANNEL, frames.REFUSED, str(error).encode())

@@ -1,8 +1,8 @@
 """The keeper of one call: watches the process tree of one executable, and ends it.
 
-It stands between the zygote and the executable. In a PID namespace it is the first process, with which all
-others die; elsewhere it is a subreaper, below which all of them are found. It says how the call went over the
-call's own socket, and takes the end of that socket, or of the host, as the wish to end everything.
+It stands between the spawner and the executable. In a PID namespace it is the first process, with which all
+others die; elsewhere it is a subreaper, below which all of them are found. It reports how the call went over
+the call's own socket, and takes the end of that socket, or of the host, as the order to end everything.
 """
 
 import _socket
@@ -53,20 +53,20 @@ class Keeper:
         while self._reap():
             self._look()
             for descriptor, _ in watched.poll(LOOK_SECONDS * 1000):
-                self._heed(descriptor, watched, wake)
-        self._hear_refusal()
-        self._tell("ended", self._account())
+                self._react(descriptor, watched, wake)
+        self._read_refusal()
+        self._report("ended", self._account())
 
     def rehearse(self) -> None:
         """Goes through what a call will need, without effect, for the same reason as `Runner.rehearse`."""
         self._limits = {"memory": 1 << 60, "processes": 1 << 30, "grace": 0}
-        self._control, heard = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        self._control, other = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         self._reap()
         self._look()
-        self._tell("ended", self._account())
-        marshal.loads(receive(heard, 1)[0])
-        heard.close()
-        # The runner may have taken its call, and have ended, by now: what was said of it was said to nobody.
+        self._report("ended", self._account())
+        marshal.loads(receive(other, 1)[0])
+        other.close()
+        # The runner may have taken its call, and have ended, by now: what was reported of it reached nobody.
         self._reported = self._survivors = False
 
     def _wake_on_child(self) -> int:
@@ -75,32 +75,32 @@ class Keeper:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         return reading
 
-    def _heed(self, descriptor: int, watched: select.poll, wake: int) -> None:
+    def _react(self, descriptor: int, watched: select.poll, wake: int) -> None:
         if descriptor == wake:
             os.read(wake, 4096)
         elif descriptor == self._pair.fileno():
             watched.unregister(descriptor)
-            self._hear_refusal()
-        elif descriptor == self._control.fileno() and self._heard() == b"T":
+            self._read_refusal()
+        elif descriptor == self._control.fileno() and self._order() == b"T":
             self._end("", 0.001 * self._limits["grace"])
         else:
             self._end("", 0)
 
-    def _heard(self) -> bytes:
+    def _order(self) -> bytes:
         """What the host says. The pipe that may come with it is held until this process ends."""
         try:
             return receive(self._control, 1)[0]
         except OSError:
             return b""
 
-    def _hear_refusal(self) -> None:
+    def _read_refusal(self) -> None:
         """What the runner says if it cannot become the executable; nothing where it has."""
         try:
             refusal = self._pair.recv(MOST_MESSAGE_BYTES, _socket.MSG_DONTWAIT)
         except OSError:
             return
         if refusal:
-            self._tell("failed", marshal.loads(refusal))
+            self._report("failed", marshal.loads(refusal))
 
     def _end(self, why: str, grace: float) -> None:
         """TERM now and KILL after the grace; without one, KILL at once."""
@@ -153,7 +153,7 @@ class Keeper:
         return (used.f_blocks - used.f_bfree) * used.f_frsize
 
     def _reap(self) -> bool:
-        """Buries the dead; False when nobody is left."""
+        """Reaps the children that have ended; False when none is left."""
         while True:
             try:
                 process, status, usage = os.wait4(-1, os.WNOHANG)
@@ -171,7 +171,7 @@ class Keeper:
         """The executable has ended and left others behind: the host says how long they may go on."""
         if self._status is not None and not self._reported:
             self._reported = self._survivors = True
-            self._tell("exited", self._account())
+            self._report("exited", self._account())
 
     def _account(self) -> dict[str, Any]:
         return {
@@ -182,11 +182,11 @@ class Keeper:
             "survivors": self._survivors,
         }
 
-    def _tell(self, kind: str, values: dict[str, Any]) -> None:
+    def _report(self, kind: str, values: dict[str, Any]) -> None:
         try:
             self._control.send(marshal.dumps((kind, values)), _socket.MSG_NOSIGNAL | _socket.MSG_DONTWAIT)
         except OSError:
-            pass  # the host no longer listens, which is its wish to end this
+            pass  # the host no longer listens, so the call is to end
 
 
 def receive(socket: _socket.socket, most: int) -> tuple[bytes, list[int]]:

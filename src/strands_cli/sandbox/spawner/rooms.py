@@ -137,8 +137,8 @@ def _bind_file(source: str, path: str) -> None:
         content = os.open(_HOST + source, os.O_RDONLY)
     except OSError:
         return
-    with os.fdopen(content, "rb") as given:
-        text = given.read(1 << 16)
+    with os.fdopen(content, "rb") as file:
+        text = file.read(1 << 16)
     made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     os.write(made, text)
     os.close(made)
@@ -161,11 +161,11 @@ def _bind(path: str, flags: int) -> None:
 
 def _set_flags(path: str, flags: int) -> None:
     """For a mount and all that is mounted below it; on kernels before 5.12 for the mount alone."""
-    wanted = _Attributes(set=flags)
-    size = ctypes.c_size_t(ctypes.sizeof(wanted))
+    attributes = _Attributes(set=flags)
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
     here = ctypes.c_int(-100)
     done = _LIBC.syscall(
-        ctypes.c_long(_MOUNT_SETATTR), here, path.encode(), _AT_RECURSIVE, ctypes.byref(wanted), size
+        ctypes.c_long(_MOUNT_SETATTR), here, path.encode(), _AT_RECURSIVE, ctypes.byref(attributes), size
     )
     if done:
         _mount("none", path, None, _REMOUNT | _BIND | flags)

@@ -4,7 +4,6 @@ It is forked ahead, so that a call pays for neither the fork nor the namespaces.
 """
 
 import _socket
-import ctypes
 import marshal
 import os
 import signal
@@ -16,8 +15,6 @@ from strands_cli.sandbox.landlock import READ, READ_EXECUTE, READ_WRITE, Ruleset
 from strands_cli.sandbox.spawner import rooms
 from strands_cli.sandbox.spawner.cgroups import Group
 from strands_cli.sandbox.spawner.keeper import pass_on, receive
-
-_PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
 
 Request = dict[str, Any]
 """What `executables` makes: it crosses as marshalled data."""
@@ -74,7 +71,7 @@ class Runner:
 
         The pages that this touches are copied now, which after a fork is most of what a call would cost.
         """
-        _empty_bounding_set()
+        namespaces.empty_bounding_set()
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         pass_on(ours, marshal.dumps({"argv": ["x" * 100] * 30, "filters": [bytes(4000)]}), ours.fileno())
         request, descriptors = receive(theirs, 4)
@@ -97,11 +94,11 @@ class Runner:
             rooms.admit(request["reads"], request["writes"], request["scratch"])
 
     def _limit(self, request: Request) -> None:
-        wanted = dict(request["limits"])
-        most = wanted.pop("NPROC")
+        limits = dict(request["limits"])
+        most = limits.pop("NPROC")
         if self._others is not None:
-            wanted["NPROC"] = most + self._others
-        namespaces.apply_limits(wanted)
+            limits["NPROC"] = most + self._others
+        namespaces.apply_limits(limits)
         if self._group is not None:
             self._group.limit(most + 1)  # the keeper is in it too
 
@@ -125,15 +122,6 @@ def _try_to_write(descriptor: int, data: bytes) -> None:
         os.write(descriptor, data)
     except OSError:
         pass  # the host no longer listens; the keeper finds out, and ends this
-
-
-def _empty_bounding_set() -> None:
-    """No capability can be gained by executing anything, though this process still has its own."""
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-    capability = 0
-    while prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) == 0:
-        capability += 1
-    prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 
 
 def _load(filters: list[bytes]) -> None:

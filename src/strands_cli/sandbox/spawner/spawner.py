@@ -44,7 +44,7 @@ class Slot:
         self.abi = abi
         self.network = network
         self.in_room = in_room
-        self.taken, self._tells_taken = os.pipe2(os.O_CLOEXEC)
+        self.taken, self._taken_end = os.pipe2(os.O_CLOEXEC)
         """Runners write the number of their slot here when they take a call."""
         self._temporary = temporary
         self._user, self._group = os.geteuid(), os.getegid()
@@ -63,15 +63,15 @@ class Slot:
             return None
         return 1 if self.in_room else tree.tasks_of_user(proc) + _SPARE_PROCESSES
 
-    def _tell_taken(self, number: int) -> None:
-        _try_to(os.write, self._tells_taken, number.to_bytes(4, sys.byteorder))
+    def _report_taken(self, number: int) -> None:
+        _try_to(os.write, self._taken_end, number.to_bytes(4, sys.byteorder))
 
     def scratch(self, number: int) -> str:
         return f"{self._temporary}/strands-{os.getpid()}-{number}"
 
     def enter_room(self) -> None:
         if self._user:
-            _keep_ids(self._user, self._group)
+            namespaces.keep_ids(self._user, self._group)
         rooms.furnish()
 
     def live(self, calls: _socket.socket, host: int, number: int, group: str) -> int:
@@ -111,25 +111,11 @@ class Slot:
             namespaces.die_with_parent(keeper)
             made = Runner(ruleset, scratch, own, others)
             made.rehearse()
-            made.run(calls, runners_end, partial(self._tell_taken, slot))
+            made.run(calls, runners_end, partial(self._report_taken, slot))
         runners_end.close()
         calls.close()
         disk = os.open(rooms.SCRATCH, os.O_RDONLY | os.O_CLOEXEC) if self.in_room else -1
         return Keeper(runner, pair, host, proc, disk)
-
-
-def _keep_ids(user: int, group: int) -> None:
-    """In a new user namespace: the ids stay what they were."""
-    for name, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{user} {user} 1"),
-        ("gid_map", f"{group} {group} 1"),
-    ):
-        descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY)
-        try:
-            os.write(descriptor, text.encode())
-        finally:
-            os.close(descriptor)
 
 
 def remove_scratch(path: str) -> None:
@@ -190,7 +176,7 @@ class Spawner:
                 break
             if wake in ready:
                 os.read(wake, 4096)
-                self._bury()
+                self._reap_keepers()
             if self._slot.taken in ready:
                 self._note_taken()
         self._wind_up(wake)
@@ -199,7 +185,7 @@ class Spawner:
         """The keepers end by themselves now; their control groups are removed as they do."""
         self._calls.close()
         deadline = time.monotonic() + _WIND_UP_SECONDS
-        while self._bury() and time.monotonic() < deadline:
+        while self._reap_keepers() and time.monotonic() < deadline:
             if select.select([wake], [], [], 0.1)[0]:
                 os.read(wake, 4096)
 
@@ -225,7 +211,7 @@ class Spawner:
     def _find_room(self) -> str:
         """Whether there can be rooms is tried once; without them executables run on the host's root."""
         if not self._slot.in_room:
-            return "not wanted"
+            return "not asked for"
         reason = attempt(self._slot.enter_room, clone_into_room)
         self._slot.in_room = not reason
         return reason
@@ -253,7 +239,7 @@ class Spawner:
         self._failures = 0
         self._rests_until = time.monotonic() + REST_SECONDS
 
-    def _bury(self) -> bool:
+    def _reap_keepers(self) -> bool:
         """Takes note of the children that have ended, and ends strays; False when there is no child left.
 
         Where no namespace ends with a keeper that was killed, what it leaves behind is this process's child

@@ -92,7 +92,9 @@ def _by_pattern(now: datetime, pattern: str) -> str:
     for directive in _DIRECTIVE.findall(pattern):
         if directive != "%" and directive.removeprefix("-") not in _DIRECTIVES:
             hint = "Use the format 'unix' for seconds since 1970." if directive == "s" else remedy
-            raise ToolFailed(f"{'%' + directive!r} is no strftime directive", code="input_invalid", hint=hint)
+            raise ToolFailed(
+                f"{'%' + directive!r} is not a strftime directive", code="input_invalid", hint=hint
+            )
     try:
         if "\0" in pattern:  # the C library would take it for the end of the pattern
             raise ValueError("it contains a null character")
@@ -138,12 +140,12 @@ def _remedy(name: str, known: set[str]) -> str:
     offset = _OFFSET.fullmatch(name.strip())
     if offset:
         return _remedy_for_offset(offset)
-    wanted = name.strip().replace(" ", "_")
+    place = name.strip().replace(" ", "_")
     cities = {zone.rpartition("/")[2].lower(): zone for zone in sorted(known, reverse=True)}
-    named = [cities[part] for part in reversed(wanted.lower().split("/")) if part in cities]
-    match = _ABBREVIATIONS.get(wanted.upper()) or (named[0] if named else closest(wanted, known))
+    named = [cities[part] for part in reversed(place.lower().split("/")) if part in cities]
+    match = _ABBREVIATIONS.get(place.upper()) or (named[0] if named else closest(place, known))
     if match is None:
-        city = closest(wanted.rpartition("/")[2], cities)
+        city = closest(place.rpartition("/")[2], cities)
         match = cities[city] if city else None
     return f"Did you mean {match!r}?" if match else "Use a name such as 'Europe/Berlin'."
 

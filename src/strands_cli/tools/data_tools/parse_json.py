@@ -18,7 +18,7 @@ TOOL_SPEC = {
     "name": "parse_json",
     "description": (
         "Parse JSON, given as text or as the path of a file, and return it, or the part that a query names. "
-        "What is wrong with invalid JSON is told with line and column."
+        "Invalid JSON is refused with line and column."
     ),
     "inputSchema": {
         "json": {

@@ -107,23 +107,23 @@ def file_read(
             raise refusal(error, path, "read") from None
 
 
-def _text(stream: io.BufferedReader, head: bytes, path: str, codec: str, wanted: Lines) -> str:
-    """The lines; UnicodeError where they are no text."""
+def _text(stream: io.BufferedReader, head: bytes, path: str, codec: str, lines: Lines) -> str:
+    """The lines; UnicodeError where they are not text."""
     is_wide = codec.startswith(("utf-16", "utf-32"))
     if b"\0" in head and not is_wide:
         raise UnicodeError
     codec = "utf-8-sig" if codec == "utf-8" and head.startswith(b"\xef\xbb\xbf") else codec
     # Lines end with "\n" and nothing else, and no line ending is translated.
     with io.TextIOWrapper(stream, codec, newline="\n") as decoded:
-        text = _lines(decoded, path, wanted)
+        text = _lines(decoded, path, lines)
     if "\0" in text and not is_wide:
         raise UnicodeError
     return text
 
 
-def _lines(stream: TextIO, path: str, wanted: Lines) -> str:
+def _lines(stream: TextIO, path: str, lines: Lines) -> str:
     """Reads in pieces, since a line may be as long as the file."""
-    first, last = wanted
+    first, last = lines
     kept: list[str] = []
     size, line, seen = 0, 1, 0
     while (last is None or line <= last) and (piece := stream.readline(_PIECE)):
