@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from strands_cli.runtime.equipment import equip
     from strands_cli.runtime.tools import agent_tools
     from strands_cli.toolkit.call import call_tool
-    from strands_cli.toolkit.compose import each, fallback, fan_out, pipe
+    from strands_cli.toolkit.composition import each, fallback, fan_out, pipe
     from strands_cli.toolkit.context import CallContext, ToolContext
     from strands_cli.toolkit.decorator import tool
     from strands_cli.toolkit.schedule import call_tools
@@ -50,13 +50,13 @@ _HOMES = {
     "agent_tools": "strands_cli.runtime.tools",
     "call_tool": "strands_cli.toolkit.call",
     "call_tools": "strands_cli.toolkit.schedule",
-    "each": "strands_cli.toolkit.compose",
+    "each": "strands_cli.toolkit.composition",
     "equip": "strands_cli.runtime.equipment",
-    "fallback": "strands_cli.toolkit.compose",
-    "fan_out": "strands_cli.toolkit.compose",
+    "fallback": "strands_cli.toolkit.composition",
+    "fan_out": "strands_cli.toolkit.composition",
     "get_registry": "strands_cli.tools",
     "load_spec": "strands_cli.loader.load",
-    "pipe": "strands_cli.toolkit.compose",
+    "pipe": "strands_cli.toolkit.composition",
     "run": "strands_cli.exec.run",
     "run_sync": "strands_cli.exec.run",
     "tool": "strands_cli.toolkit.decorator",

@@ -7,7 +7,10 @@ from functools import update_wrapper
 from typing import Any, Literal, overload
 
 from strands_cli.errors import Issue, ToolError, ToolFailed, did_you_mean
-from strands_cli.toolkit.adapt import (
+from strands_cli.toolkit.call import finish, prepare
+from strands_cli.toolkit.context import CallContext, ToolContext
+from strands_cli.toolkit.contract import Invoke, Tool
+from strands_cli.toolkit.functions import (
     Function,
     context_name,
     is_method,
@@ -18,9 +21,6 @@ from strands_cli.toolkit.adapt import (
     takes_tool_use,
     tool_use_invoke,
 )
-from strands_cli.toolkit.call import finish, prepare
-from strands_cli.toolkit.context import CallContext, ToolContext
-from strands_cli.toolkit.contract import Invoke, Tool
 from strands_cli.toolkit.info import OPTIONS, Requires, ToolCategory
 from strands_cli.toolkit.outcome import run_inline, value_of
 from strands_cli.toolkit.results import ToolResult, ToolUse, failure

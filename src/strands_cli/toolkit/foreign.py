@@ -6,10 +6,10 @@ from types import ModuleType
 from typing import Any
 
 from strands_cli.errors import ToolError, ToolFailed
-from strands_cli.toolkit.adapt import spec_parts
 from strands_cli.toolkit.context import InterruptRequested, ToolContext, engine_state_of
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.decorator import tool, tool_from_function
+from strands_cli.toolkit.functions import spec_parts
 
 
 def as_tool(value: Any, spec: dict[str, Any] | None = None, **options: Any) -> Tool:

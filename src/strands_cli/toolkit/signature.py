@@ -30,7 +30,6 @@ import msgspec
 
 from strands_cli.documents.refusal import Refusal
 from strands_cli.errors import Issue, ToolError
-from strands_cli.toolkit.adapt import innermost
 from strands_cli.toolkit.conversion import (
     NOT_JSON,
     Arguments,
@@ -40,6 +39,7 @@ from strands_cli.toolkit.conversion import (
     msgspec_takes,
 )
 from strands_cli.toolkit.docstring import read_docstring
+from strands_cli.toolkit.functions import innermost
 from strands_cli.toolkit.type_schemas import (
     MAPPINGS,
     UNRESOLVED,

@@ -11,8 +11,8 @@ from typing import Any
 
 from strands_cli.errors import Issue, ToolError
 from strands_cli.schema.validator import SchemaInvalid, Validator
-from strands_cli.toolkit.adapt import context_name, refuse_mismatch, takes_tool_use
 from strands_cli.toolkit.contract import Tool, closed_schema
+from strands_cli.toolkit.functions import context_name, refuse_mismatch, takes_tool_use
 from strands_cli.toolkit.info import ToolInfo, declared_fields
 from strands_cli.tools._discovery.syntax import Function, Scope, parse
 

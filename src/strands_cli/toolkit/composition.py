@@ -17,7 +17,7 @@ from strands_cli.documents.subschemas import relocated
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit import schedule
 from strands_cli.toolkit.call import call_tool, deeper
-from strands_cli.toolkit.composed_schemas import (
+from strands_cli.toolkit.composition_schemas import (
     only_property,
     output_at,
     refusal,

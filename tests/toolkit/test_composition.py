@@ -11,7 +11,7 @@ from strands_cli import CallContext, ToolContext, ToolFailed, call_tool, tool
 from strands_cli.errors import ToolError
 from strands_cli.events import Event, ToolFinished, ToolStarted
 from strands_cli.toolkit.cancellation import Cancellation
-from strands_cli.toolkit.compose import each, fallback, fan_out, pipe
+from strands_cli.toolkit.composition import each, fallback, fan_out, pipe
 from strands_cli.toolkit.context import InterruptRequested
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.effects import Effects, parse_effects
