@@ -105,9 +105,8 @@ MODULES = {
     "strands_cli.toolkit.workspace": ("Workspace",),
     "strands_cli.toolkit.cancellation": ("Cancellation",),
     "strands_cli.runtime.tools": ("agent_tools", "load_python_callable"),
-    "strands_cli.runtime.equipment": ("equip", "Equipment"),
-    "strands_cli.runtime.turns": ("PendingCall",),
-    "strands_cli.runtime.slices": ("invoke_in_slices", "stream_in_slices"),
+    "strands_cli.runtime.agent_hooks": ("equip", "AgentHooks", "PendingCall"),
+    "strands_cli.runtime.model_requests": ("invoke_in_slices", "stream_in_slices"),
     "strands_cli.types.results": ("RunResult", "StepResult", "Usage"),
     "strands_cli.events": (
         "RunStarted",
@@ -143,11 +142,11 @@ MODULES = {
         "Issue",
     ),
 }
-MADE_BY_THE_PLATFORM = {"ToolContext", "Equipment"}
+MADE_BY_THE_PLATFORM = {"ToolContext", "AgentHooks"}
 # The parts of a Tool that it makes itself, and what equips an agent: no program touches them.
 INTERNAL = {
     "Tool": {"place", "accepted_input", "accepted_output", "shape", "runs_inline"},
-    "Equipment": {
+    "AgentHooks": {
         "hear_model",
         "begin_invocation",
         "end_invocation",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from strands_cli.exec.run import run, run_sync
     from strands_cli.exec.steps import RunOptions
     from strands_cli.loader.load import load_spec
-    from strands_cli.runtime.equipment import equip
+    from strands_cli.runtime.agent_hooks import equip
     from strands_cli.runtime.tools import agent_tools
     from strands_cli.toolkit.call import call_tool
     from strands_cli.toolkit.composition import each, fallback, fan_out, pipe
@@ -51,7 +51,7 @@ _HOMES = {
     "call_tool": "strands_cli.toolkit.call",
     "call_tools": "strands_cli.toolkit.schedule",
     "each": "strands_cli.toolkit.composition",
-    "equip": "strands_cli.runtime.equipment",
+    "equip": "strands_cli.runtime.agent_hooks",
     "fallback": "strands_cli.toolkit.composition",
     "fan_out": "strands_cli.toolkit.composition",
     "get_registry": "strands_cli.tools",

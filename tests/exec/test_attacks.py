@@ -20,7 +20,7 @@ from strands_cli.errors import AnswerError, ArtifactError, BudgetExceeded, Pause
 from strands_cli.events import Event, ModelStarted, ModelText, RunFinished, StepFinished
 from strands_cli.exec.run import run, run_sync
 from strands_cli.exec.steps import RunOptions
-from strands_cli.runtime.turns import PendingCall
+from strands_cli.runtime.agent_hooks import PendingCall
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.tools import get_registry
 from tests.exec.flows import Flow, steps

@@ -11,9 +11,8 @@ from strands.models import Model
 from strands_cli import CallContext
 from strands_cli.events import Event, Listener
 from strands_cli.providers.choice import ModelChoice, build_model
-from strands_cli.runtime.equipment import equip
-from strands_cli.runtime.reporting import Reporting
-from strands_cli.runtime.retrying import Retrying
+from strands_cli.runtime.agent_hooks import equip
+from strands_cli.runtime.model_requests import Reporting, Retrying
 from strands_cli.runtime.tools import agent_tools
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.types.spec import FailurePolicy, Inference

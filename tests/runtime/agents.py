@@ -7,9 +7,8 @@ from typing import Any
 from strands import Agent
 
 from strands_cli import CallContext, tool
-from strands_cli.runtime.equipment import equip
+from strands_cli.runtime.agent_hooks import AskConsent, PendingCall, equip
 from strands_cli.runtime.tools import agent_tools
-from strands_cli.runtime.turns import AskConsent, PendingCall
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import error_of
 from tests.fakes import Part, ScriptedModel, history_problems

@@ -12,8 +12,8 @@ from strands.types.tools import AgentTool, ToolGenerator, ToolSpec, ToolUse
 
 from strands_cli import CallContext, ToolContext, ToolFailed, tool
 from strands_cli.events import Event, ToolFinished, ToolStarted
-from strands_cli.runtime.answers import MALFORMED_KEY
-from strands_cli.runtime.slices import invoke_in_slices
+from strands_cli.runtime.model_output import MALFORMED_KEY
+from strands_cli.runtime.model_requests import invoke_in_slices
 from tests.fakes import Call, call
 from tests.runtime.agents import Setting, add, code_of, codes, spec, text_of
 

@@ -9,8 +9,7 @@ import pytest
 from strands.types.exceptions import EventLoopException
 
 from strands_cli import CallContext, ToolContext, tool
-from strands_cli.runtime.slices import invoke_in_slices, stream_in_slices
-from strands_cli.runtime.stopping import STOPPED_TEXT
+from strands_cli.runtime.model_requests import STOPPED_TEXT, invoke_in_slices, stream_in_slices
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.contract import Tool
 from tests.fakes import Pause, call, history_problems

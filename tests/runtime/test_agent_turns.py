@@ -9,7 +9,7 @@ from strands.hooks import BeforeToolCallEvent
 from strands.tools.executors import SequentialToolExecutor
 
 from strands_cli import CallContext, ToolContext, ToolFailed, tool
-from strands_cli.runtime.turns import PendingCall
+from strands_cli.runtime.agent_hooks import PendingCall
 from strands_cli.toolkit.contract import Tool
 from tests.fakes import call, history_problems
 from tests.runtime.agents import (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strands_cli.runtime.answers import INVALID_NAME, MALFORMED_KEY, Listening, kept_text, mend
+from strands_cli.runtime.model_output import INVALID_NAME, MALFORMED_KEY, ToolUseCollector, kept_text, mend
 
 
 def start(**use: str) -> dict[str, Any]:
@@ -33,7 +33,7 @@ STOP: dict[str, Any] = {"contentBlockStop": {}}
     ],
 )
 def test_the_inputs_are_heard_as_the_sdk_hears_them(chunks: list[dict[str, Any]], texts: list[str]) -> None:
-    listening = Listening()
+    listening = ToolUseCollector()
     for chunk in chunks:
         listening.hear(chunk)
     assert listening.texts == texts

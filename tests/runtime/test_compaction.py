@@ -16,10 +16,9 @@ from strands.types.exceptions import ContextWindowOverflowException
 
 from strands_cli import CallContext, tool
 from strands_cli.events import ContextCompacted, Event, Listener, ModelFinished, ModelText
+from strands_cli.runtime.agent_hooks import equip
 from strands_cli.runtime.compaction import SUMMARY_HEADING, Prepare, conversation_manager
-from strands_cli.runtime.equipment import equip
-from strands_cli.runtime.reporting import Reporting
-from strands_cli.runtime.slices import invoke_in_slices
+from strands_cli.runtime.model_requests import Reporting, invoke_in_slices
 from strands_cli.runtime.structured import text_of
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.types.spec import Compaction

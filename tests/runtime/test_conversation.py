@@ -11,8 +11,8 @@ import pytest
 from strands_cli.errors import ProviderError, StrandsError
 from strands_cli.events import ContextCompacted, Event, ModelRetried, ModelText, ToolFinished, ToolStarted
 from strands_cli.runtime.conversation import Conversation, Reply
+from strands_cli.runtime.model_requests import STOPPED_TEXT
 from strands_cli.runtime.resources import RunResources
-from strands_cli.runtime.stopping import STOPPED_TEXT
 from strands_cli.tools import get_registry
 from tests.exec.flows import Flow, steps
 from tests.fakes import Call, Pause, ScriptedModel, call, history_problems

@@ -3,7 +3,7 @@
 import json
 from copy import deepcopy
 
-from strands_cli.runtime.history import QuickMessage
+from strands_cli.runtime.model_requests import QuickMessage
 from tests.fakes import call
 from tests.runtime.agents import Setting, add
 

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from strands_cli.runtime.spans import redact_sdk_spans
+from strands_cli.runtime.tools import redact_sdk_spans
 from tests.runtime.spans import exported_spans
 
 EVERYTHING = """
 from strands import Agent
 from strands_cli import ToolContext, ToolFailed, tool
-from strands_cli.runtime.equipment import equip
+from strands_cli.runtime.agent_hooks import equip
 from strands_cli.runtime.tools import agent_tools
 from tests.runtime.agents import answers, spec
 S = "s3cret"

@@ -19,7 +19,7 @@ from strands_cli.toolkit.context import Permit
 from strands_cli.toolkit.contract import Tool
 
 if TYPE_CHECKING:
-    from strands_cli.runtime.turns import AskConsent, PendingCall
+    from strands_cli.runtime.agent_hooks import AskConsent, PendingCall
     from strands_cli.types.spec import Input
 
 YES = {"y", "yes"}

@@ -23,9 +23,9 @@ from strands_cli.events import (
 )
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.pattern import AgentStep, HumanStep, Steps
+from strands_cli.runtime.agent_hooks import AskConsent, PendingCall
 from strands_cli.runtime.resources import RunResources
 from strands_cli.runtime.strands_adapter import AgentRequest, Answer, StepAgent
-from strands_cli.runtime.turns import AskConsent, PendingCall
 from strands_cli.secrets import RedactedStream, Redactor
 from strands_cli.templates import render
 from strands_cli.toolkit.cancellation import Cancellation
@@ -95,11 +95,12 @@ class Emitter:
     def __init__(self, listeners: Sequence[Listener], redactor: Redactor) -> None:
         self._listeners = tuple(listeners)
         self._redactor = redactor
+        self._has_secrets = bool(redactor)
         self._streams: dict[str, RedactedStream] = {}
         self._failed: set[int] = set()
 
     def __call__(self, event: Event) -> None:
-        if not self._redactor:
+        if not self._has_secrets:
             self._hand_on(event)
         elif isinstance(event, ModelText):
             stream = self._streams.setdefault(event.step, self._redactor.stream())
@@ -305,7 +306,8 @@ class Run:
                 before_request=self.ledger.settle,
             )
             agent = StepAgent(self.resources, request)
-            return await agent.ask(text or otherwise or names.get("last_response") or _NOTHING_TO_DO)
+            question = text or otherwise or names.get("last_response") or _NOTHING_TO_DO
+            return await asyncio.ensure_future(agent.ask(question))  # each step is a task of its own
 
         async with self._slots:
             self.check()

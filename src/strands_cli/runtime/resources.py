@@ -15,6 +15,7 @@ from strands_cli.runtime.notes import NotesFile
 from strands_cli.secrets import Redactor
 from strands_cli.settings import Settings
 from strands_cli.toolkit.cancellation import Cancellation
+from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.workspace import Workspace, current_directory
 from strands_cli.tools.toolset import ToolSet
 
@@ -52,12 +53,22 @@ class RunResources:
         self.tools.load({**inputs, "inputs": inputs, "secrets": self.secrets}, self.redactor)
         notes = spec.context_policy.notes
         self.notes = NotesFile(notes, directory, redact=self.redactor.text) if notes else None
+        self._choices: dict[str, ModelChoice] = {}
+        self._declared: dict[str, list[Tool]] = {}
         self._models: dict[ModelChoice, Model] = {}
 
+    def declared_tools(self, agent: str) -> list[Tool]:
+        """The tools that the workflow gives to an agent."""
+        if agent not in self._declared:
+            self._declared[agent] = self.tools.for_agent(self.spec.agents[agent])
+        return self._declared[agent]
+
     def choice(self, agent: str) -> ModelChoice:
-        choice = model_of(self.spec, agent)
-        assert choice is not None, "that the agents of steps exist is checked before a run"
-        return with_default(choice)
+        if agent not in self._choices:
+            choice = model_of(self.spec, agent)
+            assert choice is not None, "that the agents of steps exist is checked before a run"
+            self._choices[agent] = with_default(choice)
+        return self._choices[agent]
 
     def model(self, agent: str) -> "Model":
         """The model of an agent; agents that ask the same one share it, since it keeps no conversation."""

@@ -20,17 +20,13 @@ from strands.types.exceptions import (
 
 from strands_cli.errors import Interrupted, RunError, StrandsError, ToolFailed
 from strands_cli.events import Event, Listener, RunNoticed, ToolFinished, ToolProgress, ToolStarted
+from strands_cli.runtime.agent_hooks import AskConsent, equip
 from strands_cli.runtime.compaction import conversation_manager
-from strands_cli.runtime.equipment import equip
-from strands_cli.runtime.reporting import Reporting
+from strands_cli.runtime.model_requests import Reporting, Retrying, invoke_in_slices, stopped_answer
 from strands_cli.runtime.resources import RunResources
-from strands_cli.runtime.retrying import Retrying
 from strands_cli.runtime.skills import skill_tools, skills_prompt
-from strands_cli.runtime.slices import invoke_in_slices
-from strands_cli.runtime.stopping import stopped_answer
 from strands_cli.runtime.structured import Structured, text_of
 from strands_cli.runtime.tools import agent_tools
-from strands_cli.runtime.turns import AskConsent
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.contract import Tool
@@ -61,7 +57,7 @@ class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
     ask_consent: AskConsent | None = None
     ask_human: Callable[[str, Any], Any] | None = None
     before_request: Callable[[], object] | None = None
-    """Called before each request to the model; it may set the wish to stop, and the request is not made."""
+    """Called before each request to the model; it may cancel the run, and the request is not made."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -74,10 +70,14 @@ class StepAgent:
 
     def __init__(self, resources: RunResources, request: AgentRequest) -> None:
         self._request = request
-        self._structured = _structured(request, tools_of(resources, request))
+        tools = tools_of(resources, request)
+        self._structured: Structured | None = None
+        if request.schema is not None:
+            self._structured = Structured(request.schema, [tool.id for tool in tools], name=request.agent)
         self.agent = build_agent(
             resources,
             request,
+            tools,
             structured=self._structured,
             compaction=resources.spec.context_policy.compaction,
         )
@@ -99,6 +99,7 @@ class StepAgent:
 def build_agent(
     resources: RunResources,
     request: AgentRequest,
+    tools: list[Tool],
     *,
     structured: Structured | None = None,
     compaction: Compaction | None = None,
@@ -106,8 +107,7 @@ def build_agent(
     state: AgentState | None = None,
 ) -> Agent:
     """An agent of the SDK's under our contract; `messages` and `state` are those of an earlier one."""
-    tools = tools_of(resources, request)
-    attend = partial(_attend, resources, request)
+    stages = partial(add_stages, resources, request)
     agent = Agent(
         model=resources.model(request.agent),
         tools=agent_tools([*tools, structured.tool] if structured else tools),
@@ -117,12 +117,12 @@ def build_agent(
         name=request.agent,
         callback_handler=None,
         conversation_manager=conversation_manager(
-            compaction, emit=request.emit, step=request.step, prepare=attend
+            compaction, emit=request.emit, step=request.step, prepare=stages
         ),
         retry_strategy=None,  # ours honours the workflow's failure_policy
     )
     context = _context(resources, request)
-    attend(agent, request.emit, partial(equip, agent, context=context, ask_consent=request.ask_consent))
+    stages(agent, request.emit, partial(equip, agent, context=context, ask_consent=request.ask_consent))
     if structured:
         structured.attach(agent)
     return agent
@@ -169,14 +169,14 @@ def _unusable(reason: str) -> tuple[str, str]:
     return f"cannot be used: the provider ended it with {reason!r}", "Try again, or change the prompt."
 
 
-def _attend(
+def add_stages(
     resources: RunResources,
     request: AgentRequest,
     agent: Agent,
     emit: Listener,
     between: Callable[[], object] = lambda: None,
 ) -> None:
-    """Requests to the model are repeated and told of: the one outside, the other inside of all else."""
+    """The stages of a request to the model, the outermost first; `between` adds those of the contract."""
     choice = resources.choice(request.agent)
     retrying = Retrying(resources.spec.runtime.failure_policy, emit, request.step, resources.cancel, choice)
     agent.add_middleware(InvokeModelStage, retrying.retry)
@@ -200,16 +200,10 @@ def _unless_stopped(cancel: Cancellation, before_request: Callable[[], object]) 
     return ask
 
 
-def _structured(request: AgentRequest, tools: list[Tool]) -> Structured | None:
-    if request.schema is None:
-        return None
-    return Structured(request.schema, [tool.id for tool in tools], name=request.agent)
-
-
 def tools_of(resources: RunResources, request: AgentRequest) -> list[Tool]:
     """All that the agent may call: what the workflow gives it, and what comes with skills and notes."""
     own = resources.spec.agents[request.agent]
-    tools = resources.tools.for_agent(own)
+    tools = [*resources.declared_tools(request.agent)]
     taken = [tool.id for tool in tools]
     tools += skill_tools(_skills(resources, own), resources.spec.file.parent, taken)
     if resources.notes:
@@ -223,7 +217,7 @@ def _skills(resources: RunResources, own: AgentSpec) -> list[Skill]:
 
 def _prompt(resources: RunResources, request: AgentRequest, structured: Structured | None) -> str:
     own = resources.spec.agents[request.agent]
-    taken = [tool.id for tool in resources.tools.for_agent(own)]
+    taken = [tool.id for tool in resources.declared_tools(request.agent)]
     parts = [
         request.prompt,
         skills_prompt(_skills(resources, own), resources.spec.file.parent, taken),

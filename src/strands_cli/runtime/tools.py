@@ -1,13 +1,13 @@
 """Tools for an agent: from the references in a spec, and from whatever a program holds."""
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, MutableMapping
 from types import ModuleType
 from typing import Any
 
 from strands.types.tools import AgentTool
 
 from strands_cli.errors import ToolError, did_you_mean
-from strands_cli.runtime.spans import redact_sdk_spans
 from strands_cli.toolkit.bridge import ToolBridge, bridge_of
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.foreign import tool_from_sdk, tools_in
@@ -68,3 +68,17 @@ def _for_agent(value: Any) -> Iterator[Any]:
         yield bridge_of(tool_from_sdk(value))
     else:
         yield value
+
+
+_VARIABLE = "OTEL_SEMCONV_STABILITY_OPT_IN"
+_TOKEN = "gen_ai_unredacted_attributes="
+
+
+def redact_sdk_spans(environment: MutableMapping[str, str] = os.environ) -> None:
+    """Has the SDK write `[REDACTED]` for what people and models say, unless the user chose what may be shown.
+
+    The SDK reads the variable once, when the process makes its first Agent: call this before.
+    """
+    tokens = [token for token in environment.get(_VARIABLE, "").split(",") if token.strip()]
+    if not any(token.strip().startswith(_TOKEN) for token in tokens):
+        environment[_VARIABLE] = ",".join([*tokens, _TOKEN])

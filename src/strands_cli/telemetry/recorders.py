@@ -74,7 +74,7 @@ class Recorder(ABC, Generic[T]):
 
     def __init__(self, redact: Redact, redactor: Redactor = NOTHING_SECRET) -> None:
         self._redact = redact
-        self._redactor = redactor
+        self._redactor, self._has_secrets = redactor, bool(redactor)
         self._run: T | None = None
         self._steps: dict[str, T] = {}
         self._models: dict[str, list[T]] = {}
@@ -142,7 +142,9 @@ class Recorder(ABC, Generic[T]):
     # --- what may be shown ------------------------------------------------------------------------------
 
     def _text(self, text: str) -> str:
-        return _encodable(self._redactor.text(text))[:_LONGEST_TEXT]
+        # The events of a run come without its secrets already.
+        shown = self._redactor.text(text) if self._has_secrets else text
+        return _encodable(shown)[:_LONGEST_TEXT]
 
     def _texts(self, event: Event, fields: dict[str, str]) -> dict[str, str]:
         """The fields of an event under the names that a record has for them."""

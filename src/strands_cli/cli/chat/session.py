@@ -13,8 +13,8 @@ from strands_cli.cli.output import tool_output_aside
 from strands_cli.cli.questions import YES, Questions
 from strands_cli.cli.terminal import can_ask
 from strands_cli.errors import Interrupted, StrandsError
+from strands_cli.runtime.agent_hooks import PendingCall
 from strands_cli.runtime.conversation import Conversation
-from strands_cli.runtime.turns import PendingCall
 from strands_cli.secrets import Redactor
 from strands_cli.toolkit.cancellation import Cancellation
 

@@ -1,7 +1,7 @@
 """What makes a `strands.Agent` keep our contract: middlewares and hooks, all of them public seams."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from threading import RLock
@@ -26,24 +26,117 @@ from strands.middleware import (
     InvokeModelStage,
     MiddlewareNext,
 )
+from strands.types.content import Message
 from strands.types.events import ModelStopReason, ToolResultEvent, TypedEvent
 from strands.types.tools import ToolResult as SdkToolResult
 
 from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.events import ToolFinished, ToolStarted
-from strands_cli.runtime.answers import Listening, kept_text, mend
-from strands_cli.runtime.history import make_quick
-from strands_cli.runtime.receiving import received
-from strands_cli.runtime.stopping import STOPPED_TEXT, let_go, stopped_answer, until_stopped
-from strands_cli.runtime.turns import AskConsent, ModelTurn, PendingCall, call_ids, pending_calls
+from strands_cli.runtime.model_output import ToolUseCollector, kept_text, mend, received
+from strands_cli.runtime.model_requests import STOPPED_TEXT, let_go, make_quick, stopped_answer, until_stopped
 from strands_cli.toolkit.arguments import parse_object
 from strands_cli.toolkit.bridge import CONTEXT_KEY, CallerState, ToolBridge, asker, is_engine_key
+from strands_cli.toolkit.call import prepare
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.context import NOTHING_GIVEN, CallContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import failure
 from strands_cli.toolkit.schedule import Turn, with_key
 from strands_cli.toolkit.values import encoded_size
+from strands_cli.toolkit.workspace import Workspace
+
+
+class PendingCall(msgspec.Struct, frozen=True):
+    """A call that is about to be made, with the arguments that its body would get."""
+
+    call_id: str
+    tool: Tool
+    arguments: dict[str, Any]
+
+
+AskConsent = Callable[[Sequence[PendingCall]], Awaitable[Collection[str]]]
+"""Asks about the calls of one turn that need consent, once; returns the ids of those that are granted."""
+
+
+class ModelTurn:
+    """The calls of one assistant message. It outlives an interruption, so that nothing is asked twice."""
+
+    def __init__(self, number: int, message: Message) -> None:
+        self.number = number
+        self.order = call_ids(message)
+        self.schedule = Turn([])
+        self.granted: dict[str, bool] = {}
+        """What was said about the calls that need consent."""
+        self.answered: set[str] = set()
+        """The calls that came to a result of their own, and not to one that the SDK made up."""
+        self._watched: dict[str, tuple[asyncio.Task[Any], Callable[[object], None]]] = {}
+
+    def place_of(self, call_id: str) -> int:
+        """Where a call stands among the requests; what was not requested comes last."""
+        return self.order.index(call_id) if call_id in self.order else len(self.order)
+
+    def begin(self, calls: Sequence[PendingCall], workspace: Workspace | None) -> None:
+        self.schedule = Turn([(call.call_id, call.tool, call.arguments) for call in calls], workspace)
+
+    async def ask(self, calls: Sequence[PendingCall], ask_consent: AskConsent) -> None:
+        """Asks about all calls that nobody has been asked about, at once."""
+        asked = [call for call in calls if call.tool.requires_consent and call.call_id not in self.granted]
+        if asked:
+            granted = await ask_consent(asked)
+            self.granted |= {call.call_id: call.call_id in granted for call in asked}
+
+    def watch(self, call_id: str, task: "asyncio.Task[Any]") -> None:
+        """Where the call ends without an answer, because a hook asked a human, its dependents are blocked."""
+
+        def end(_task: object) -> None:
+            self.schedule.block(call_id)
+
+        task.add_done_callback(end)
+        self._watched[call_id] = (task, end)
+
+    def answer(self, call_id: str) -> None:
+        """The call has come to a result: those that wait for it may go on."""
+        self.answered.add(call_id)
+        self.schedule.release(call_id)
+        if call_id in self._watched:
+            task, end = self._watched.pop(call_id)
+            task.remove_done_callback(end)
+
+
+def call_ids(message: Message) -> list[str]:
+    return [block["toolUse"]["toolUseId"] for block in message["content"] if "toolUse" in block]
+
+
+def pending_calls(agent: Agent, message: Message) -> list[PendingCall]:
+    """The calls of a message that will run: not those that are done, unknown, or refused for their input."""
+    done = _done_before(agent)
+    found: list[PendingCall] = []
+    for block in message["content"]:
+        use = block.get("toolUse")
+        bridge = _tool_named(agent, use["name"]) if use else None
+        if use is None or use["toolUseId"] in done or not isinstance(bridge, ToolBridge):
+            continue
+        if kept_text(use["input"]) is not None:
+            continue
+        try:
+            arguments = prepare(bridge.tool, {"input": use["input"]})
+        except ToolFailed:
+            continue  # the call will say so itself
+        found.append(PendingCall(use["toolUseId"], bridge.tool, arguments))
+    return found
+
+
+def _tool_named(agent: Agent, name: str) -> object:
+    tools = agent.tool_registry
+    return tools.dynamic_tools.get(name) or tools.registry.get(name)
+
+
+def _done_before(agent: Agent) -> set[str]:
+    """The calls of the last message that were answered before a human was asked, maybe in another process."""
+    state = agent.take_snapshot(include=["interrupt_state"]).data["interrupt_state"]
+    pending = state.get("pending_tool_execution") or {}
+    return {result["toolUseId"] for result in pending.get("completed_tool_results", ())}
+
 
 _ALREADY_RUN = "event_loop_cycle_id"
 """A state that has this key has been through the SDK, which has written its own names over the caller's."""
@@ -54,13 +147,13 @@ _NAMELESS_CALL = "(a call without a name or an id)"
 
 def equip(
     agent: Agent, *, context: CallContext = NOTHING_GIVEN, ask_consent: AskConsent | None = None
-) -> "Equipment":
+) -> "AgentHooks":
     """Puts an agent under our contract; `context` is what each of its calls is given.
 
     `ask_consent` is asked once per turn about all calls that need it, before any of them runs; without it,
     `context.permit` decides call by call.
     """
-    equipment = Equipment(agent, context, ask_consent)
+    equipment = AgentHooks(agent, context, ask_consent)
     agent.add_middleware(InvokeModelStage, let_go)
     agent.add_middleware(InvokeModelStage, equipment.hear_model)
     agent.add_middleware(ExecuteToolStage, equipment.run_call)
@@ -74,7 +167,7 @@ def equip(
     return equipment
 
 
-class Equipment:
+class AgentHooks:
     """One agent under our contract, for one invocation at a time, as the SDK itself demands."""
 
     def __init__(self, agent: Agent, context: CallContext, ask_consent: AskConsent | None) -> None:
@@ -144,7 +237,7 @@ class Equipment:
         if self.is_stopped:
             yield stopped_answer()
             return
-        listening = Listening()
+        listening = ToolUseCollector()
         async with aclosing(until_stopped(received(next_fn(context)), self._cancel)) as events:
             async for event in events:
                 listening.hear(event.get("event") or {})

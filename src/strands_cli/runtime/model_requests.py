@@ -1,0 +1,337 @@
+"""A request to a model: the stages that it passes, from the outside in, are listed in
+`strands_adapter.add_stages`.
+
+It is made again where that may help, not made in a run that is over, ended after a stop, and reported.
+"""
+
+import asyncio
+import logging
+import random
+import sys
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, cast
+
+from strands import Agent
+from strands.agent import AgentResult
+from strands.hooks import MessageAddedEvent
+from strands.middleware import InvokeModelContext, MiddlewareNext
+from strands.types.agent import AgentInput, Limits
+from strands.types.content import Message
+from strands.types.events import ModelStopReason, TypedEvent
+from strands.types.exceptions import ContextWindowOverflowException
+
+from strands_cli.errors import ProviderError
+from strands_cli.events import Listener, ModelFinished, ModelRetried, ModelStarted, ModelText
+from strands_cli.providers.choice import ModelChoice
+from strands_cli.providers.model_failures import Failure, failure_of
+from strands_cli.runtime.model_output import received
+from strands_cli.toolkit.cancellation import Cancellation
+from strands_cli.types.results import Usage
+from strands_cli.types.spec import FailurePolicy
+
+STOPPED_TEXT = "Stopped before the answer was complete."
+_PATIENCE_SECONDS = 2.0
+"""How long a model may take to end after a stop, before it is left to itself."""
+_END = object()
+_STILL_RUNS = "already running"
+"""What Python says of a generator that is closed while somebody else waits in it."""
+_logger = logging.getLogger("strands_cli.models")
+
+
+def stopped_answer() -> ModelStopReason:
+    """What takes the place of a model's answer in a run that is stopped."""
+    return ModelStopReason(
+        stop_reason="cancelled",
+        message={"role": "assistant", "content": [{"text": STOPPED_TEXT}]},
+        usage={"inputTokens": 0, "outputTokens": 0, "totalTokens": 0},
+        metrics={"latencyMs": 0},
+    )
+
+
+async def until_stopped(
+    events: AsyncGenerator[TypedEvent, None], cancel: Cancellation
+) -> AsyncGenerator[TypedEvent, None]:
+    """A model's events; after a stop no more of them, but an answer that says so.
+
+    The SDK looks for a stop between two chunks only, and a model may be silent for minutes before its first.
+    The whole stream therefore runs in one task of ours: the spans that it opens it has to close in the same
+    context.
+    """
+    queue: asyncio.Queue[Any] = asyncio.Queue()
+    pump = asyncio.create_task(_pump(events, queue))
+    is_answered = False
+    try:
+        with cancel.on_set_in_loop(queue.put_nowait, _END):
+            while (event := await queue.get()) is not _END:
+                is_answered = is_answered or isinstance(event, ModelStopReason)
+                yield event
+        if cancel.is_set() and not is_answered:
+            yield stopped_answer()
+        elif pump.done():
+            pump.result()  # what the model raised is raised here
+    finally:
+        pump.cancel()
+        pump.add_done_callback(_pass_over)
+        await asyncio.wait({pump}, timeout=_PATIENCE_SECONDS)
+
+
+def _pass_over(pump: "asyncio.Task[None]") -> None:
+    """A stopped model may complain; nobody listens any more."""
+    if not pump.cancelled():
+        pump.exception()
+
+
+async def let_go(
+    context: InvokeModelContext, next_fn: "MiddlewareNext[InvokeModelContext, TypedEvent]"
+) -> AsyncGenerator[TypedEvent, None]:
+    """Leaves a model to itself that does not end in time after a stop.
+
+    A middleware around the one that uses `until_stopped`. The SDK closes what a middleware has read from,
+    and that fails where the pump still waits in it: it would hide why the run ends.
+    """
+    try:
+        async with aclosing(next_fn(context)) as events:
+            async for event in events:
+                yield event
+    except RuntimeError as error:
+        if _STILL_RUNS not in str(error):
+            raise
+        _logger.debug("a model does not end after a stop, and is left to itself")
+
+
+async def _pump(events: AsyncGenerator[TypedEvent, None], queue: "asyncio.Queue[Any]") -> None:
+    try:
+        async for event in events:
+            queue.put_nowait(event)
+    finally:
+        asyncio.get_running_loop().call_soon(queue.put_nowait, _END)  # when this task counts as done
+
+
+class Retrying:
+    """The one place where requests to models are repeated.
+
+    `retry` is a middleware of InvokeModelStage, and the outermost one, added before `equip`: whoever listens
+    to a stream further inside hears one attempt only. The SDK collects a message from each attempt anew, and
+    takes the last one. It must not retry itself: `Agent(retry_strategy=None)`.
+    """
+
+    def __init__(
+        self,
+        policy: FailurePolicy,
+        emit: Listener,
+        step: str,
+        cancel: Cancellation,
+        choice: ModelChoice | None = None,
+    ) -> None:
+        self._policy, self._emit, self._step = policy, emit, step
+        self._cancel, self._choice = cancel, choice
+
+    async def retry(
+        self, context: InvokeModelContext, next_fn: "MiddlewareNext[InvokeModelContext, TypedEvent]"
+    ) -> AsyncGenerator[TypedEvent, None]:
+        """The answer of the first attempt that succeeds; ProviderError where none does."""
+        attempt = 1
+        while True:
+            try:
+                async for event in next_fn(context):
+                    yield event
+            except Exception as error:  # noqa: BLE001 - each client raises classes of its own
+                wait = self._wait_after(error, attempt)
+            else:
+                return
+            if await self._cancel.wait(wait):
+                yield stopped_answer()
+                return
+            attempt += 1
+
+    def _wait_after(self, error: Exception, attempt: int) -> float:
+        """How long to wait before the next attempt; raises where there is to be none."""
+        failure = failure_of(error, self._choice)
+        if failure.kind == "unknown":
+            raise error
+        if failure.overflow:
+            # The SDK makes the conversation shorter when it sees this very class.
+            raise error if isinstance(error, ContextWindowOverflowException) else _overflow(failure, error)
+        wait = wait_seconds(self._policy, attempt, failure.retry_after_seconds, random.random)
+        if not failure.retryable or wait is None or attempt > self._policy.retries:
+            raise _given_up(failure, attempt, wait) from error
+        self._emit(ModelRetried(self._step, attempt, wait, failure.message))
+        return wait
+
+
+def wait_seconds(
+    policy: FailurePolicy, attempt: int, retry_after: float | None, random: Callable[[], float]
+) -> float | None:
+    """The wait after an attempt, counted from 1; None where the provider asks for more than is allowed."""
+    if retry_after is not None and retry_after > policy.max_wait_s:
+        return None
+    growth = 1 if policy.backoff == "constant" else 2 ** (attempt - 1)
+    backoff = min(policy.wait_s * growth, policy.max_wait_s)
+    if policy.backoff == "jitter":
+        backoff *= random()
+    return max(backoff, retry_after or 0.0)
+
+
+def _given_up(failure: Failure, attempt: int, wait: float | None) -> ProviderError:
+    message, hint = failure.message, failure.hint
+    if failure.retryable and wait is None:
+        message += f" It asks to wait {failure.retry_after_seconds:g} s."
+        hint = "Try later, or raise runtime.failure_policy.max_wait_s."
+    elif attempt > 1:
+        message += f" Given up after {attempt} attempts."
+    return ProviderError(message, hint=hint)
+
+
+def _overflow(failure: Failure, error: Exception) -> ContextWindowOverflowException:
+    overflow = ContextWindowOverflowException(failure.message)
+    overflow.__cause__ = error
+    return overflow
+
+
+class Reporting:
+    """One agent's requests, as events of its step.
+
+    `report` is a middleware of InvokeModelStage, and the innermost one: it then sees each attempt by itself,
+    and runs in the task in which the answer is read, so that a listener may keep a span open in between.
+    """
+
+    def __init__(self, emit: Listener, step: str, model: str) -> None:
+        self._emit, self._step, self._model = emit, step, model
+
+    async def report(
+        self, context: InvokeModelContext, next_fn: "MiddlewareNext[InvokeModelContext, TypedEvent]"
+    ) -> AsyncGenerator[TypedEvent, None]:
+        started = time.monotonic()
+        usage, stop_reason, is_complete = Usage(), "", False
+        self._emit(ModelStarted(self._step, self._model))
+        try:
+            async for event in received(next_fn(context)):
+                if isinstance(event, ModelStopReason):
+                    stop_reason, _, counted, _ = event["stop"]
+                    usage = _usage(counted)
+                elif text := _text(event.get("event")):
+                    self._emit(ModelText(self._step, text))
+                yield event
+            is_complete = True
+        finally:
+            error = "" if is_complete else _why(sys.exc_info()[1])
+            stop_reason = stop_reason or ("" if is_complete or error else "cancelled")
+            seconds = time.monotonic() - started
+            self._emit(ModelFinished(self._step, self._model, seconds, usage, stop_reason, error))
+
+
+def _why(error: BaseException | None) -> str:
+    """Why an answer is not complete; empty where somebody stopped it."""
+    if error is None or isinstance(error, asyncio.CancelledError | GeneratorExit):
+        return ""
+    return failure_of(error).message
+
+
+def _usage(counted: Mapping[str, Any]) -> Usage:
+    return Usage(counted.get("inputTokens") or 0, counted.get("outputTokens") or 0)
+
+
+def _text(chunk: Any) -> str:
+    delta = chunk.get("contentBlockDelta", {}).get("delta", {}) if chunk else {}
+    return delta.get("text") or ""
+
+
+_ATOMS = frozenset({str, int, float, bool, type(None), bytes})
+
+
+class QuickMessage(dict[str, Any]):
+    """A message like any other, which says itself how it is copied."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "QuickMessage":
+        return QuickMessage({key: _copied(value, memo) for key, value in self.items()})
+
+
+def _copied(value: Any, memo: dict[int, Any]) -> Any:
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is dict:
+        return {key: _copied(inner, memo) for key, inner in value.items()}
+    if kind is list:
+        return [_copied(inner, memo) for inner in value]
+    return deepcopy(value, memo)
+
+
+def make_quick(event: MessageAddedEvent) -> None:
+    """Puts a quick message in the place of the one that was added; a hook."""
+    messages = event.agent.messages
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index] is event.message:
+            messages[index] = cast(Message, QuickMessage(event.message))
+            return
+
+
+TURNS_PER_SLICE = 25
+"""Well below the end, and cheap: what a turn costs grows with the number of turns before it in its slice."""
+
+
+async def invoke_in_slices(
+    agent: Agent,
+    prompt: AgentInput = None,
+    *,
+    turns: int = TURNS_PER_SLICE,
+    limits: Limits | None = None,
+    **options: Any,
+) -> AgentResult:
+    """As `agent.invoke_async`, for any number of turns."""
+    result: Any = None
+    async for event in stream_in_slices(agent, prompt, turns=turns, limits=limits, **options):
+        result = event.get("result")
+    return cast(AgentResult, result)
+
+
+async def stream_in_slices(
+    agent: Agent,
+    prompt: AgentInput = None,
+    *,
+    turns: int = TURNS_PER_SLICE,
+    limits: Limits | None = None,
+    **options: Any,
+) -> AsyncIterator[dict[str, Any]]:
+    """As `agent.stream_async`, for any number of turns; `limits` bound all slices together.
+
+    Only the last result is an event, and it is the last one. Hooks for the beginning and the end of an
+    invocation are called for each slice.
+    """
+    left = cast(dict[str, int], dict(limits or {}))
+    result: AgentResult | None = None
+    while result is None or (result.stop_reason == "limit_turns" and not _reached(left)):
+        bounds = cast(Limits, {**left, "turns": min(turns, left.get("turns", turns))})
+        async for event in agent.stream_async(prompt, limits=bounds, **options):
+            if isinstance(event.get("result"), AgentResult):
+                result = event["result"]
+            else:
+                yield event
+        assert result is not None, "a stream ends with its result"
+        left = _left_after(result, left)
+        prompt = None
+    if result.stop_reason == "limit_turns":
+        result = replace(result, stop_reason=cast(Any, f"limit_{_reached(left)}"))
+    yield {"result": result}
+
+
+def _reached(left: dict[str, int]) -> str:
+    """The limit that is used up, in the order in which the SDK looks at them; nothing where none is."""
+    names = ("turns", "total_tokens", "output_tokens")
+    return next((name for name in names if left.get(name, 1) <= 0), "")
+
+
+def _left_after(result: AgentResult, left: dict[str, int]) -> dict[str, int]:
+    spent = result.metrics.latest_agent_invocation
+    if spent is None:
+        return left
+    used = {
+        "turns": len(spent.cycles),
+        "total_tokens": spent.usage["totalTokens"],
+        "output_tokens": spent.usage["outputTokens"],
+    }
+    return {name: count - used[name] for name, count in left.items()}
