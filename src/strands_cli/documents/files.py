@@ -27,7 +27,8 @@ _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | _NOFOLLOW
 _LIST = os.O_RDONLY | _DIRECTORY
 # Passing through a directory needs less permission than listing it, where the system tells them apart.
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | _DIRECTORY
-_AT_ONCE = _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_NOW = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_AT_ONCE = _NOFOLLOW | _NOW
 _CREATE = os.O_CREAT | os.O_EXCL | _AT_ONCE
 _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 
@@ -44,6 +45,43 @@ class NotRegular(OSError):
 
     def __init__(self, path: Path) -> None:
         super().__init__(errno.EINVAL, "it is not a regular file", str(path))
+
+
+class TooLarge(OSError):
+    """A file has more bytes than anybody wants to read."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        super().__init__(errno.EFBIG, f"it has {size} bytes", str(path))
+        self.size = size
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """The content of a regular file, which may be a link. TooLarge where it has more than `most` bytes.
+
+    A device, which has no end, and a pipe, which may never begin, are NotRegular.
+    """
+    with os.fdopen(_open_regular(path, os.O_RDONLY | _NOW, path), "rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        data = stream.read(most + 1) if size <= most else b""
+    if max(size, len(data)) > most:
+        raise TooLarge(path, max(size, len(data)))
+    return data
+
+
+def _open_regular(
+    name: str | Path, flags: int, path: Path, mode: int = _NEW_FILE, directory: int | None = None
+) -> int:
+    try:
+        descriptor = os.open(name, flags, mode, dir_fd=directory)
+    except OSError as error:
+        raise NotRegular(path) if error.errno == errno.ENXIO else error from None  # a socket
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(kind):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise NotRegular(path)
 
 
 class Place:
@@ -68,17 +106,7 @@ class Place:
 
     def open(self, flags: int = os.O_RDONLY, mode: int = _NEW_FILE) -> int:
         """A descriptor of the regular file; never waits for the other end of a pipe."""
-        try:
-            descriptor = os.open(self.name, flags | _AT_ONCE, mode, dir_fd=self.descriptor)
-        except OSError as error:
-            raise NotRegular(self.path) if error.errno == errno.ENXIO else error from None  # a socket
-        kind = os.fstat(descriptor).st_mode
-        if stat.S_ISREG(kind):
-            return descriptor
-        os.close(descriptor)
-        if stat.S_ISDIR(kind):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path))
-        raise NotRegular(self.path)
+        return _open_regular(self.name, flags | _AT_ONCE, self.path, mode, self.descriptor)
 
     def stat(self) -> os.stat_result | None:
         """What stands there, itself and not what a link leads to; None where there is nothing."""

@@ -7,13 +7,13 @@ duplicate keys are seen. YAML's scalars follow YAML 1.2: `yes`, `12:30` and `202
 
 import json
 import re
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
 import msgspec
 
+from strands_cli.documents.files import NotRegular, TooLarge, read_regular
 from strands_cli.documents.problems import JsonPath, Problem, pointer
 from strands_cli.documents.refusal import Refusal
 from strands_cli.errors import Issue
@@ -85,13 +85,13 @@ class Document(msgspec.Struct):
 def read_file(path: Path, remedy: str, *, is_json: bool = False, most_bytes: int = MOST_BYTES) -> Document:
     """The document in a regular file; `remedy` is for one that cannot be read."""
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):  # a device has no end, and a pipe may never begin
-            reason = "This is not a file."
-        elif found.st_size > most_bytes:
-            reason = f"The file has {found.st_size} bytes; {most_bytes} are taken at most."
-        else:
-            return read_document(path.read_text("utf-8-sig"), str(path), is_json=is_json)
+        text = read_regular(path, most_bytes).decode("utf-8-sig")
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        return read_document(text, str(path), is_json=is_json)
+    except TooLarge as error:
+        reason = f"The file has {error.size} bytes; {most_bytes} are taken at most."
+    except (NotRegular, IsADirectoryError):
+        reason = "This is not a file."
     except FileNotFoundError:
         reason = f"There is no {path.name} here."
     except OSError as error:

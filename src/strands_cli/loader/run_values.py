@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from strands_cli.documents.files import NotRegular, TooLarge, read_regular
 from strands_cli.documents.problems import describe
 from strands_cli.documents.refusal import Refusal
 from strands_cli.errors import Issue, SpecError, did_you_mean
@@ -138,17 +139,15 @@ def _from_variable(secret: Secret, environment: Mapping[str, str]) -> str:
 def _from_file(spec: Spec, secret: Secret) -> str:
     """The text of a file. An absolute path is fine: that is where many systems put secrets."""
     name = secret.path or ""
-    file = spec.file.parent / name
     try:
-        if not file.is_file():
-            remedy = "Create it; a relative path is relative to the workflow's directory."
-            raise Refusal(f"There is no file {name!r}.", remedy)
-        with file.open("rb") as opened:
-            data = opened.read(MOST_SECRET_BYTES + 1)
-        if len(data) > MOST_SECRET_BYTES:
-            reason = f"The file {name!r} has more than {MOST_SECRET_BYTES} bytes, which is no secret's size."
-            raise Refusal(reason, "Name the file with the secret alone.")
+        data = read_regular(spec.file.parent / name, MOST_SECRET_BYTES)
         text = data.decode("utf-8").rstrip("\r\n")
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotRegular):
+        remedy = "Create it; a relative path is relative to the workflow's directory."
+        raise Refusal(f"There is no file {name!r}.", remedy) from None
+    except TooLarge:
+        reason = f"The file {name!r} has more than {MOST_SECRET_BYTES} bytes, which is no secret's size."
+        raise Refusal(reason, "Name the file with the secret alone.") from None
     except UnicodeDecodeError:
         reason = f"The file {name!r} is not UTF-8 text."
         raise Refusal(reason, "Write the base64 form of the bytes into it.") from None
