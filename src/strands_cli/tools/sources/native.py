@@ -9,7 +9,7 @@ from strands_cli.tools._discovery.scan import scan_directory
 from strands_cli.tools.sources.modules import Source
 
 _DIRECTORY = Path(os.path.dirname(os.path.dirname(__file__)))  # noqa: PTH120 - cheap: every listing pays it
-_NOT_TOOLS = frozenset({"registry", "base", "sources"})
+_NOT_TOOLS = frozenset({"registry", "base", "sources", "toolset"})
 
 
 class Native(Source):
