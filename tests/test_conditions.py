@@ -93,6 +93,8 @@ def test_it_holds(text: str) -> None:
         ("not " * 400 + "a", 160, "The condition is nested more than 40", ""),
         ("a and or b", 6, "'or' stands where a value is expected", ""),
         ("contains 'x'", 0, "'contains' is not expected", ""),
+        ("a in ['x' 'y']", 10, "\"'y'\" is not expected", ""),
+        ("a > (3,5)", 6, "',' is not expected", ""),
         ("a is defined", 2, "'is' is not expected", ""),
         ("a.b(1)[0]", 6, "A number or a text is expected", ""),
         ("[" * 1900, 40, "The condition is nested more than 40", ""),
@@ -155,7 +157,15 @@ def test_a_condition_that_is_always_true_is_seen(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["x == 'a' or x == 'b'", "x > 3 and x < 5", "x >= 3 and x <= 3", "x == 1 and y == 2", "x", "x != 3"],
+    [
+        "x == 'a' or x == 'b'",
+        "x == 3 and x == '3'",
+        "x > 3 and x < 5",
+        "x >= 3 and x <= 3",
+        "x == 1 and y == 2",
+        "x",
+        "x != 3",
+    ],
 )
 def test_a_condition_that_may_be_true_or_not_is_neither(text: str) -> None:
     condition = parse_condition(text)

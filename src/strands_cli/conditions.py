@@ -120,14 +120,16 @@ def _tokens(text: str) -> Iterator[tuple[int, str, Any]]:
     if text.lstrip().startswith("{{") and text.rstrip().endswith("}}"):
         at, end = text.index("{{") + 2, len(text[: text.rindex("}}")].rstrip())
     depth = negations = 0
-    value = ""
+    kind = value = ""
     while at < end:
         match = _TOKEN.match(text, at, end)
         if match is None:
             raise _unreadable(text[at:end].lstrip(), end - len(text[at:end].lstrip()))
-        kind = str(match.lastgroup)
         is_member = value == "."  # a node may be called as a word of ours
+        last, kind = kind, str(match.lastgroup)
         value, column, at = match[kind], match.start(kind), match.end()
+        if last == kind == "string":  # which Jinja would join
+            raise _unexpected(text, column)
         depth += (value in ("(", "[")) - (value in (")", "]"))
         negations = negations + 1 if value == "not" else 0
         if depth + negations > DEEPEST:
@@ -175,7 +177,7 @@ def _expression(node: "nodes.Node", text: str) -> Expression:
     match node:
         case nodes.Const(value=value):
             return Literal(value)
-        case nodes.List(items=items) | nodes.Tuple(items=items):
+        case nodes.List(items=items):
             return Listing(tuple(_expression(item, text) for item in items))
         case nodes.Not(node=inner):
             found = _expression(inner, text)
