@@ -21,8 +21,8 @@ from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.workspace import Workspace
 from strands_cli.toolkit.workspace import refusal as refusal_of
 from strands_cli.tools.data_tools.parse_json import parse_json
-from strands_cli.tools.file_operations import _matching
-from strands_cli.tools.file_operations._walking import glob_filter
+from strands_cli.tools.file_operations import _line_search
+from strands_cli.tools.file_operations._globs import glob_filter
 from strands_cli.tools.file_operations.file_list import file_list
 from strands_cli.tools.file_operations.file_read import file_read
 from strands_cli.tools.file_operations.file_search import file_search
@@ -565,19 +565,19 @@ def test_an_expression_that_never_ends_is_answered_at_the_deadline(root: Path) -
 def test_the_matching_program_reads_its_request_and_prints_its_answer(root: Path) -> None:
     write(root / "a.txt", "needle")
     request = json.dumps({"pattern": "needle", "max_results": 5, "seconds": 5}).encode()
-    program = [sys.executable, "-I", "-S", _matching.__file__]
+    program = [sys.executable, "-I", "-S", _line_search.__file__]
     sent = request + b"\n" + b"\0".join([b"a.txt", b"missing.txt"])
     answer = json.loads(subprocess.run(program, input=sent, capture_output=True, check=True).stdout)
     match = {"file": 0, "line": 1, "text": "needle"}
     assert answer == {"matches": [match], "truncated": False, "searched": 1, "skipped": 1}
-    assert _matching.search("needle", [b"a.txt", b"missing.txt"], 5) == answer
+    assert _line_search.search("needle", [b"a.txt", b"missing.txt"], 5) == answer
 
 
 def test_the_matching_program_passes_over_what_it_cannot_search(root: Path) -> None:
     write(root / "a.txt", "x" * 400 + "\nx\n")
     write(root / "binary", b"x\0")
     (root / "link").symlink_to("a.txt")
-    answer = _matching.search("x", [b"binary", b"link", b"a.txt"], 1)
+    answer = _line_search.search("x", [b"binary", b"link", b"a.txt"], 1)
     match = {"file": 2, "line": 1, "text": "x" * 300 + "…"}
     assert answer == {"matches": [match], "truncated": True, "searched": 1, "skipped": 2}
 

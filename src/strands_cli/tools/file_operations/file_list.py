@@ -5,7 +5,7 @@ from typing import Any
 from strands_cli.documents.files import walk
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
-from strands_cli.tools.file_operations._walking import glob_filter, is_searched
+from strands_cli.tools.file_operations._globs import glob_filter, is_searched
 
 TOOL_SPEC = {
     "name": "file_list",

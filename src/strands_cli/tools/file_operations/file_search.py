@@ -11,7 +11,7 @@ from strands_cli.documents.problems import shorten
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
-from strands_cli.tools.file_operations._walking import Parts, glob_filter, is_searched
+from strands_cli.tools.file_operations._globs import Parts, glob_filter, is_searched
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -145,7 +145,7 @@ def _search(
     }
     names = b"\0".join(os.fsencode("/".join((start.name, *parts))) for parts in files)
     passed = () if start.descriptor is None else (start.descriptor,)
-    program = [sys.executable, "-I", "-S", str(Path(__file__).with_name("_matching.py"))]
+    program = [sys.executable, "-I", "-S", str(Path(__file__).with_name("_line_search.py"))]
     with Popen(program, stdin=PIPE, stdout=PIPE, stderr=PIPE, pass_fds=passed) as process:
         try:
             output = _output(process, json.dumps(request).encode() + b"\n" + names, context)
