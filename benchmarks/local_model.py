@@ -25,14 +25,20 @@ import msgspec
 from measuring import Row
 
 from strands_cli import call_tool
-from strands_cli.providers.local import deciding
-from strands_cli.providers.local.deciding import Call, Move, Turn
-from strands_cli.providers.local.engine import DECISIONS, Completion, Engine, Heard, Sampling, engine_for
-from strands_cli.providers.local.grammar import arguments_grammar
+from strands_cli.providers.local import decisions
+from strands_cli.providers.local.decisions import LocalAnswer, LocalCall, LocalTurn, arguments_grammar
+from strands_cli.providers.local.engine import (
+    DECISIONS,
+    Completion,
+    Engine,
+    OnText,
+    Sampling,
+    engine_for,
+    thread_count,
+)
 from strands_cli.providers.local.model import LocalModel
-from strands_cli.providers.local.prompting import CALL_OPENING, Spec, chat, schema_of
-from strands_cli.providers.local.store import file_for
-from strands_cli.providers.local.threads import thread_count
+from strands_cli.providers.local.prompts import CALL_OPENING, ToolEntry, chat, schema_of
+from strands_cli.providers.local.weights import file_for
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.workspace import Workspace
 from strands_cli.tools import get_registry
@@ -44,17 +50,17 @@ ECHO_PROMPT = """You are a helpful assistant. When asked to echo a message,
 use the echo tool to return it unchanged.
 """
 
-Design = Callable[[Engine, Turn, Heard], Move]
+Design = Callable[[Engine, LocalTurn, OnText], LocalAnswer]
 
 
 # --- The designs --------------------------------------------------------------------------------------------
 
 
-def _whole_prompt(engine: Engine, turn: Turn) -> str:
+def _whole_prompt(engine: Engine, turn: LocalTurn) -> str:
     return engine.render(chat(turn.messages, turn.system, turn.tools, engine.persona))
 
 
-def grammar_design(engine: Engine, turn: Turn, heard: Heard) -> Move:
+def grammar_design(engine: Engine, turn: LocalTurn, heard: OnText) -> LocalAnswer:
     """One grammar for a call of any tool or free text; the tools stay in the prompt until the end."""
     calls, rules = [], []
     for number, spec in enumerate(turn.tools):
@@ -68,34 +74,36 @@ def grammar_design(engine: Engine, turn: Turn, heard: Heard) -> Move:
     written = engine.complete(_whole_prompt(engine, turn), turn.sampling, grammar=grammar, slot=DECISIONS)
     if not written.text.startswith(CALL_OPENING):
         heard(written.text)
-        return Move(None, (written,))
+        return LocalAnswer(None, (written,))
     name, _, arguments = written.text.removeprefix(CALL_OPENING).partition('", "arguments": ')
     try:
-        call = Call(name, json.loads(arguments))
+        call = LocalCall(name, json.loads(arguments))
     except ValueError:
-        return Move(None, (written,))
+        return LocalAnswer(None, (written,))
     return _unless_made(engine, turn, heard, call, [written])
 
 
-def scoring_design(engine: Engine, turn: Turn, heard: Heard) -> Move:
+def scoring_design(engine: Engine, turn: LocalTurn, heard: OnText) -> LocalAnswer:
     """The opening decides between a call and text; the likeliest whole name is the tool."""
     done: list[Completion] = []
     prompt = _whole_prompt(engine, turn)
-    if not deciding.wants_call(engine, turn, prompt, turn.request, done):
+    if not decisions.wants_call(engine, turn, prompt, turn.request, done):
         done.append(engine.complete(prompt, turn.sampling, heard))
-        return Move(None, tuple(done))
+        return LocalAnswer(None, tuple(done))
     best = max(turn.tools, key=lambda spec: _likelihood(engine, prompt + CALL_OPENING, spec["name"] + '"'))
     narrow = msgspec.structs.replace(turn, tools=[best])
-    call = deciding.draft_call(engine, narrow, prompt, turn.request, done)
+    call = decisions.draft_call(engine, narrow, prompt, turn.request, done)
     return _unless_made(engine, turn, heard, call, done)
 
 
-def _unless_made(engine: Engine, turn: Turn, heard: Heard, call: Call | None, done: list[Completion]) -> Move:
+def _unless_made(
+    engine: Engine, turn: LocalTurn, heard: OnText, call: LocalCall | None, done: list[Completion]
+) -> LocalAnswer:
     """The call, or text where the same call was made before."""
     if call is not None and call not in turn.made:
-        return Move(call, tuple(done))
+        return LocalAnswer(call, tuple(done))
     done.append(engine.complete(_whole_prompt(engine, turn), turn.sampling, heard, slot=DECISIONS))
-    return Move(None, tuple(done))
+    return LocalAnswer(None, tuple(done))
 
 
 def _likelihood(engine: Engine, prompt: str, text: str) -> float:
@@ -113,7 +121,7 @@ def _likelihood(engine: Engine, prompt: str, text: str) -> float:
 
 
 DESIGNS: dict[str, Design] = {
-    "steps": deciding.next_move,
+    "steps": decisions.next_answer,
     "grammar": grammar_design,
     "scoring": scoring_design,
 }
@@ -123,7 +131,7 @@ DESIGNS: dict[str, Design] = {
 
 
 class Played(msgspec.Struct):
-    calls: list[Call]
+    calls: list[LocalCall]
     answer: str
     seconds: float
 
@@ -141,9 +149,9 @@ class Stage:
             {"name": tool.id, "description": tool.description, "inputSchema": {"json": tool.input_schema}}
             for tool in self._native.values()
         ]
-        self.specs: list[Spec] = native + data.SPECS
+        self.specs: list[ToolEntry] = native + data.SPECS
 
-    def call(self, call: Call) -> dict[str, Any]:
+    def call(self, call: LocalCall) -> dict[str, Any]:
         if call.name not in self._native:
             return {"status": "success", "content": [{"text": data.answer_of(call.name, call.arguments)}]}
         use = {"toolUseId": "1", "name": call.name, "input": call.arguments}
@@ -156,10 +164,10 @@ class Stage:
         started = time.monotonic()
         messages: list[Any] = [{"role": "user", "content": [{"text": text}]}]
         tools = [spec for spec in self.specs if only in (None, spec["name"])]
-        calls: list[Call] = []
+        calls: list[LocalCall] = []
         for number in range(ROUNDS):
             heard: list[str] = []
-            turn = Turn(messages=messages, system=system, tools=tools, sampling=SAMPLING)
+            turn = LocalTurn(messages=messages, system=system, tools=tools, sampling=SAMPLING)
             move = design(engine, turn, lambda piece, heard=heard: bool(heard.append(piece)))  # type: ignore[misc]
             if move.call is None:
                 return Played(calls, "".join(heard), time.monotonic() - started)
@@ -172,7 +180,7 @@ async def _permit(tool: Any, arguments: dict[str, Any]) -> None:
     """All is allowed here."""
 
 
-def _round(number: str, call: Call, result: dict[str, Any]) -> list[Any]:
+def _round(number: str, call: LocalCall, result: dict[str, Any]) -> list[Any]:
     use = {"toolUseId": number, "name": call.name, "input": call.arguments}
     answer = {"toolUseId": number, "status": result["status"], "content": result["content"]}
     return [
@@ -196,14 +204,14 @@ def fits(wanted: Any, got: Any, stage: Stage) -> bool:
     if isinstance(wanted, data.Contains):
         return _plain(wanted.text) in _plain(got)
     if isinstance(wanted, data.Evaluates):
-        result = stage.call(Call("calculator", {"expression": str(got)}))
+        result = stage.call(LocalCall("calculator", {"expression": str(got)}))
         return (
             result["status"] == "success" and abs(float(result["content"][0]["text"]) - wanted.value) < 1e-6
         )
     return wanted == got if isinstance(wanted, int) else _plain(wanted) == _plain(got)
 
 
-def is_right(wanted: data.Expected, call: Call, stage: Stage) -> bool:
+def is_right(wanted: data.Expected, call: LocalCall, stage: Stage) -> bool:
     if wanted.tool != call.name:
         return False
     schema = schema_of(next(spec for spec in stage.specs if spec["name"] == call.name))
@@ -288,7 +296,9 @@ def run_echo(engine: Engine, stage: Stage) -> int:
     """How many of the messages come back verbatim, as the demo's artifact would hold them."""
     verbatim = 0
     for message in data.ECHOED:
-        played = stage.play(engine, deciding.next_move, f"Echo this message: {message}", ECHO_PROMPT, "echo")
+        played = stage.play(
+            engine, decisions.next_answer, f"Echo this message: {message}", ECHO_PROMPT, "echo"
+        )
         good = message in played.answer and [call.name for call in played.calls] == ["echo"]
         verbatim += good
         print(f"{'ok ' if good else 'NO '} {message!r} -> {played.calls} {played.answer!r}", flush=True)

@@ -11,9 +11,15 @@ import click
 from strands_cli.cli.options import json_option
 from strands_cli.cli.output import print_columns, print_json, print_note
 from strands_cli.errors import ProviderError
-from strands_cli.providers.local import store
-from strands_cli.providers.local.catalogue import CATALOGUE, DEFAULT, SMALLEST, CatalogueModel, model_named
-from strands_cli.providers.local.sources import Progress
+from strands_cli.providers.local import weights
+from strands_cli.providers.local.weights import (
+    CATALOGUE,
+    DEFAULT,
+    SMALLEST,
+    CatalogueModel,
+    Progress,
+    model_named,
+)
 
 
 @click.group()
@@ -32,7 +38,7 @@ def list_models(as_json: bool) -> None:
 
 
 def _row(model: CatalogueModel) -> tuple[str, ...]:
-    state = "here" if store.is_here(model) else "-"
+    state = "here" if weights.is_here(model) else "-"
     title = f"{model.title} (default)" if model.name == DEFAULT else model.title
     return (model.name, f"{model.size // 1_000_000} MB", model.licence, state, title)
 
@@ -46,7 +52,7 @@ def _document(model: CatalogueModel) -> dict[str, Any]:
         "sha256": model.sha256,
         "publisher": model.publisher,
         "packages": [f"{package.name}=={package.version}" for package in model.packages],
-        "path": str(store.path_of(model)) if store.is_here(model) else None,
+        "path": str(weights.path_of(model)) if weights.is_here(model) else None,
     }
 
 
@@ -73,7 +79,7 @@ def pull(name: str, given: Path | None) -> None:
 
 def _pull(model: CatalogueModel, given: Path | None) -> Path:
     with _progress(model) as progress:
-        return store.pull(model, given=given, progress=progress)
+        return weights.pull(model, given=given, progress=progress)
 
 
 @contextmanager
@@ -94,7 +100,7 @@ def _progress(model: CatalogueModel) -> Iterator[Progress]:
 @click.argument("name", default=DEFAULT)
 def path(name: str) -> None:
     """Print where a model's file is, once it is here and verified."""
-    click.echo(str(store.file_for(model_named(name).name)))
+    click.echo(str(weights.file_for(model_named(name).name)))
 
 
 @models.command()
@@ -102,7 +108,7 @@ def path(name: str) -> None:
 def remove(name: str) -> None:
     """Delete a model's file."""
     model = model_named(name)
-    if store.remove(model):
+    if weights.remove(model):
         click.echo(f"Removed {model.name}.")
     else:
         print_note(f"{model.name} is not on this machine.")

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from strands_cli.errors import ProviderError
-from strands_cli.providers.local.catalogue import DEFAULT, model_named
-from strands_cli.providers.local.cpu import lacking_here
-from strands_cli.providers.local.store import pull
+from strands_cli.providers.local.engine import lacking_here
+from strands_cli.providers.local.weights import DEFAULT, model_named, pull
 
 
 def _weights() -> tuple[Path | None, str]:

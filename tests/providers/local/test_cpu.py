@@ -1,6 +1,6 @@
 """Whether a processor can run the engine is a question about a text, so that it can be asked of any processor."""
 
-from strands_cli.providers.local.cpu import flags_in, missing_flags
+from strands_cli.providers.local.engine import flags_in, missing_flags
 
 CPUINFO = """processor\t: 0
 model name\t: Some Processor

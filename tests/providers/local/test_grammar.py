@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from strands_cli.providers.local.grammar import arguments_grammar, name_grammar, narrowed, required_only
+from strands_cli.providers.local.decisions import arguments_grammar, name_grammar, narrowed, required_only
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

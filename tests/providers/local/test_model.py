@@ -18,9 +18,8 @@ from strands.types.exceptions import ContextWindowOverflowException
 from strands_cli import tool
 from strands_cli.errors import ProviderError
 from strands_cli.providers.choice import ModelChoice
-from strands_cli.providers.local.engine import engine_for
+from strands_cli.providers.local.engine import engine_for, thread_count
 from strands_cli.providers.local.model import LocalModel, model_for
-from strands_cli.providers.local.threads import thread_count
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from strands_cli.providers.local.catalogue import CATALOGUE, DEFAULT, SMALLEST
+from strands_cli.providers.local.weights import CATALOGUE, DEFAULT, SMALLEST
 from tests.projects import Project
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from strands_cli.providers.local.wording import as_handed_over, as_written, is_grounded, is_spoken_of, steps
+from strands_cli.providers.local.prompts import as_handed_over, as_written, is_grounded, is_spoken_of, steps
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,20 @@
 """One loaded model: it renders conversations with the model's own template and continues text."""
 
 import json
+import os
+import platform
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.client import HTTPConnection
+from math import exp
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
-from strands_cli.errors import ProviderError
-from strands_cli.providers.local.cpu import lacking_here
+from strands_cli.errors import ProviderError, UsageError
 
 CONTEXT = 8192
 """Tokens for prompt and answer together."""
@@ -20,7 +22,7 @@ SLOTS = 2
 DECISIONS, ANSWERS = range(SLOTS)
 """Conversations that are kept in memory at the same time, by what they are for."""
 
-Heard = Callable[[str], bool]
+OnText = Callable[[str], bool]
 """Told each new piece of text; True stops the generation."""
 
 
@@ -74,25 +76,25 @@ class Engine:
         return str(document["prompt"])
 
     def _persona(self) -> str:
-        told = self.render([{"role": "system", "content": "S\x07"}, {"role": "user", "content": "U\x07"}])
-        before, _, rest = told.partition("S\x07")
+        own = self.render([{"role": "system", "content": "S\x07"}, {"role": "user", "content": "U\x07"}])
+        before, _, rest = own.partition("S\x07")
         between = rest.partition("U\x07")[0]
-        untold = self.render([{"role": "user", "content": "U\x07"}])
-        if not between or not untold.startswith(before) or between not in untold:
+        default = self.render([{"role": "user", "content": "U\x07"}])
+        if not between or not default.startswith(before) or between not in default:
             return ""
-        return untold[len(before) : untold.rindex(between)]
+        return default[len(before) : default.rindex(between)]
 
     def complete(
         self,
         prompt: str,
         sampling: Sampling,
-        heard: Heard = lambda text: False,
+        on_text: OnText = lambda text: False,
         *,
         grammar: str | None = None,
         alternatives: int = 0,
         slot: int = ANSWERS,
     ) -> Completion:
-        """Continues the prompt, telling every piece as it comes."""
+        """Continues the prompt, and hands on every piece as it comes."""
         request = {**_request(prompt, sampling, grammar, alternatives), "id_slot": slot}
         pieces: list[str] = []
         answers: list[dict[str, Any]] = []
@@ -101,7 +103,7 @@ class Engine:
             answers.append(chunk)
             text = chunk["choices"][0].get("text", "") if chunk.get("choices") else ""
             pieces.append(text)
-            return bool(text) and heard(text)
+            return bool(text) and on_text(text)
 
         self._server.handle_completions(request, take)
         if not answers or "error" in answers[-1]:
@@ -181,12 +183,9 @@ def _completion(text: str, answers: list[dict[str, Any]]) -> Completion:
 
 
 def _probabilities(answer: dict[str, Any]) -> dict[str, float]:
-    from math import exp
-
     found: dict[str, float] = {}
-    for token in ((answer["choices"][0].get("logprobs") or {}).get("content") or [{}])[0].get(
-        "top_logprobs", []
-    ):
+    content = (answer["choices"][0].get("logprobs") or {}).get("content") or [{}]
+    for token in content[0].get("top_logprobs", []):
         found[token["token"]] = found.get(token["token"], 0.0) + exp(token["logprob"])
     return found
 
@@ -216,3 +215,49 @@ def engine_for(file: Path, threads: int) -> Engine:
         if key not in _engines:
             _engines[key] = Engine(key[0], threads)
         return _engines[key]
+
+
+# --- The processor -----------------------------------------------------------------------------------------
+# Without these the engine would end the whole process, and say nothing.
+
+_NEEDED = ("avx2", "fma", "f16c")
+_MOST_THREADS = 8
+"""Beyond that, small models gain nothing."""
+
+
+def missing_flags(flags: str) -> list[str]:
+    """What the engine needs and this text of flags (as in /proc/cpuinfo) does not have."""
+    present = set(flags.lower().split())
+    return [flag for flag in _NEEDED if flag not in present]
+
+
+def flags_in(cpuinfo: str) -> str:
+    """The first processor's flags in a text such as /proc/cpuinfo."""
+    lines = (line.partition(":") for line in cpuinfo.splitlines())
+    return next((flags for name, _, flags in lines if name.strip() == "flags"), "")
+
+
+def lacking_here() -> list[str]:
+    """What this machine's processor lacks; nothing where that cannot be known, or is not a question."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return []
+    try:
+        flags = flags_in(Path("/proc/cpuinfo").read_text("utf-8", "replace"))
+    except OSError:
+        return []
+    return missing_flags(flags) if flags else []
+
+
+def thread_count(setting: int | None = None, environment: Mapping[str, str] = os.environ) -> int:
+    """What the environment says, else the setting `local.threads`, else one per processor we may use."""
+    text = environment.get("STRANDS_LOCAL_THREADS", "").strip()
+    if text and not (text.isdecimal() and int(text) > 0):
+        raise UsageError(
+            f"STRANDS_LOCAL_THREADS: {text!r} is not a number of threads", hint="Use 1, 2 or more."
+        )
+    return int(text) if text else setting or min(_usable(), _MOST_THREADS)
+
+
+def _usable() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

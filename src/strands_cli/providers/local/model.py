@@ -5,7 +5,7 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -19,13 +19,11 @@ from strands.types.tools import ToolChoice, ToolSpec
 
 from strands_cli.errors import ProviderError, StrandsError
 from strands_cli.providers.choice import ModelChoice
-from strands_cli.providers.local.deciding import Call, Move, Turn, next_move
-from strands_cli.providers.local.engine import CONTEXT, ContextExceeded, Sampling, engine_for
-from strands_cli.providers.local.prompting import Spec, shortened, spoken
-from strands_cli.providers.local.store import file_for
-from strands_cli.providers.local.threads import thread_count
+from strands_cli.providers.local.decisions import LocalAnswer, LocalTurn, next_answer
+from strands_cli.providers.local.engine import CONTEXT, ContextExceeded, Sampling, engine_for, thread_count
+from strands_cli.providers.local.prompts import ToolEntry, shortened, spoken
+from strands_cli.providers.local.weights import file_for
 from strands_cli.settings import load_settings
-from strands_cli.types.spec import Inference
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -34,14 +32,11 @@ _ANSWER = "answer"
 
 def model_for(choice: ModelChoice) -> Model:
     """The model that a choice means; its weights are loaded when it is first asked."""
-    file = file_for(choice.model_id)
+    options = {
+        name: value for name, value in msgspec.structs.asdict(choice.inference).items() if value is not None
+    }
     threads = thread_count(load_settings().local.threads)
-    return LocalModel(file, sampling=_sampling(choice.inference), threads=threads)
-
-
-def _sampling(inference: Inference) -> Sampling:
-    said = {name: value for name, value in msgspec.structs.asdict(inference).items() if value is not None}
-    return Sampling(**said)
+    return LocalModel(file_for(choice.model_id), sampling=Sampling(**options), threads=threads)
 
 
 class LocalModel(Model):
@@ -69,27 +64,21 @@ class LocalModel(Model):
         cancel_signal: threading.Event | None = None,
         **kwargs: Any,
     ) -> AsyncGenerator[StreamEvent, None]:
-        tools, must_call = _offered(cast("list[Spec]", tool_specs or []), tool_choice, messages)
-        turn = Turn(
-            messages=messages,
-            system=system_prompt or "",
-            tools=tools,
-            must_call=must_call,
-            sampling=self.sampling,
-        )
+        tools, must_call = _offered(cast("list[ToolEntry]", tool_specs or []), tool_choice, messages)
+        turn = self._turn(messages, system_prompt, tools, must_call)
         started = time.monotonic()
         yield {"messageStart": {"role": "assistant"}}
         in_text = False
-        async for said in _played(self.file, self.threads, turn, cancel_signal):
-            if isinstance(said, str) and not in_text:
-                in_text = True
-                yield {"contentBlockStart": {"start": {}}}
-            if isinstance(said, str):
-                yield {"contentBlockDelta": {"delta": {"text": said}}}
+        async for item in self._answer(turn, cancel_signal):
+            if isinstance(item, str):
+                if not in_text:
+                    in_text = True
+                    yield {"contentBlockStart": {"start": {}}}
+                yield {"contentBlockDelta": {"delta": {"text": item}}}
                 continue
             if in_text:
                 yield {"contentBlockStop": {}}
-            for event in _ending(said, int(1000 * (time.monotonic() - started))):
+            for event in _ending(item, int(1000 * (time.monotonic() - started))):
                 yield event
 
     async def structured_output(
@@ -101,107 +90,98 @@ class LocalModel(Model):
     ) -> AsyncGenerator[dict[str, T | Any], None]:
         schema = output_model.model_json_schema()
         description = schema.get("description", "Give the answer in this form.")
-        spec: Spec = {"name": _ANSWER, "description": description, "inputSchema": {"json": schema}}
-        turn = Turn(
-            messages=prompt,
-            system=system_prompt or "",
-            tools=[spec],
-            must_call=True,
-            sampling=self.sampling,
-        )
-        async for said in _played(self.file, self.threads, turn, None):
-            if isinstance(said, Move) and said.call is not None:
-                yield {"output": _validated(output_model, said.call)}
+        spec: ToolEntry = {"name": _ANSWER, "description": description, "inputSchema": {"json": schema}}
+        async for item in self._answer(self._turn(prompt, system_prompt, [spec], must_call=True), None):
+            if isinstance(item, LocalAnswer) and item.call is not None:
+                try:
+                    output = output_model.model_validate(item.call.arguments)
+                except ValidationError as error:
+                    reason = f"does not fit {output_model.__name__}: {error}"
+                    raise ProviderError(f"The embedded model's answer {reason}") from None
+                yield {"output": output}
                 return
         raise ProviderError(f"The embedded model's answer does not end in a whole {output_model.__name__}.")
 
+    def _turn(
+        self, messages: Messages, system: str | None, tools: list[ToolEntry], must_call: bool
+    ) -> LocalTurn:
+        return LocalTurn(
+            messages=messages, system=system or "", tools=tools, must_call=must_call, sampling=self.sampling
+        )
 
-def _validated(output_model: type[T], call: Call) -> T:
-    try:
-        return output_model.model_validate(call.arguments)
-    except ValidationError as error:
-        raise ProviderError(
-            f"The embedded model's answer does not fit {output_model.__name__}: {error}"
-        ) from None
+    async def _answer(
+        self, turn: LocalTurn, cancel_signal: threading.Event | None
+    ) -> AsyncGenerator[str | LocalAnswer, None]:
+        """The model's next answer, made in a thread: each piece of text as it comes, then the whole.
+
+        Whoever stops listening, or sets the signal, stops the engine at its next token.
+        """
+        items: asyncio.Queue[str | LocalAnswer | Exception | None] = asyncio.Queue()
+        loop, left = asyncio.get_running_loop(), threading.Event()
+
+        def put(item: str | LocalAnswer | Exception | None) -> None:
+            if not left.is_set():
+                loop.call_soon_threadsafe(items.put_nowait, item)
+
+        def is_cancelled(_: str = "") -> bool:
+            return left.is_set() or (cancel_signal is not None and cancel_signal.is_set())
+
+        turn = msgspec.structs.replace(turn, stopping=is_cancelled)
+        threading.Thread(target=self._work, args=(turn, put), name="strands-local-model", daemon=True).start()
+        try:
+            while (item := await items.get()) is not None:
+                if isinstance(item, ContextExceeded):
+                    raise ContextWindowOverflowException(str(item))
+                if isinstance(item, Exception):
+                    raise item
+                yield item
+                if isinstance(item, LocalAnswer):
+                    return
+        finally:
+            left.set()
+        raise ProviderError("The embedded model's engine ended without an answer.")
+
+    def _work(self, turn: LocalTurn, put: Callable[[str | LocalAnswer | Exception | None], None]) -> None:
+        def on_text(text: str) -> bool:
+            put(text)
+            return turn.stopping(text)
+
+        try:
+            put(next_answer(engine_for(self.file, self.threads), turn, on_text))
+        except (StrandsError, ContextExceeded, OSError) as error:
+            put(error)
+        finally:
+            put(None)
 
 
-def _offered(specs: list[Spec], choice: ToolChoice | None, messages: Messages) -> tuple[list[Spec], bool]:
+def _offered(
+    specs: list[ToolEntry], choice: ToolChoice | None, messages: Messages
+) -> tuple[list[ToolEntry], bool]:
     """The tools that may be called now, and whether one of them must be."""
-    wanted = cast("dict[str, Any]", choice or {})
-    if "tool" in wanted:
-        name = wanted["tool"]["name"]
+    forced = cast("dict[str, Any]", choice or {})
+    if "tool" in forced:
+        name = forced["tool"]["name"]
         return [spec for spec in specs if spec["name"] == name], True
-    return shortened(specs, spoken(messages)), "any" in wanted and bool(specs)
+    return shortened(specs, spoken(messages)), "any" in forced and bool(specs)
 
 
-def _ending(move: Move, milliseconds: int) -> list[StreamEvent]:
+def _ending(answer: LocalAnswer, milliseconds: int) -> list[StreamEvent]:
     """What follows the text: the call, the reason for stopping, and the counts."""
     events: list[StreamEvent] = []
-    if move.call is not None:
-        use: Any = {"toolUse": {"name": move.call.name, "toolUseId": f"local_{secrets.token_hex(8)}"}}
-        written = json.dumps(move.call.arguments, ensure_ascii=False)
+    if answer.call is not None:
+        use: Any = {"toolUse": {"name": answer.call.name, "toolUseId": f"local_{secrets.token_hex(8)}"}}
+        written = json.dumps(answer.call.arguments, ensure_ascii=False)
         events += [
             {"contentBlockStart": {"start": use}},
             {"contentBlockDelta": {"delta": {"toolUse": {"input": written}}}},
             {"contentBlockStop": {}},
         ]
-    cut = move.call is None and move.completions[-1].cut
+    cut = answer.call is None and answer.completions[-1].cut
     events.append(
-        {"messageStop": {"stopReason": "tool_use" if move.call else "max_tokens" if cut else "end_turn"}}
+        {"messageStop": {"stopReason": "tool_use" if answer.call else "max_tokens" if cut else "end_turn"}}
     )
-    read = max(completion.prompt_tokens for completion in move.completions)
-    written_tokens = sum(completion.completion_tokens for completion in move.completions)
+    read = max(completion.prompt_tokens for completion in answer.completions)
+    written_tokens = sum(completion.completion_tokens for completion in answer.completions)
     usage: Any = {"inputTokens": read, "outputTokens": written_tokens, "totalTokens": read + written_tokens}
     events.append({"metadata": {"usage": usage, "metrics": {"latencyMs": milliseconds}}})
     return events
-
-
-async def _played(
-    file: Path, threads: int, turn: Turn, cancel_signal: threading.Event | None
-) -> AsyncGenerator[str | Move, None]:
-    """The model's next move, made in a thread: each piece of text as it comes, then the move."""
-    play = _Play(file, threads, turn, cancel_signal)
-    threading.Thread(target=play.run, name="strands-local-model", daemon=True).start()
-    try:
-        while (item := await play.said.get()) is not None:
-            if isinstance(item, ContextExceeded):
-                raise ContextWindowOverflowException(str(item))
-            if isinstance(item, Exception):
-                raise item
-            yield item
-            if isinstance(item, Move):
-                return
-    finally:
-        play.left.set()
-    raise ProviderError("The embedded model's engine ended without an answer.")
-
-
-class _Play:
-    """One move on its way. Whoever stops listening stops it at its next token."""
-
-    def __init__(self, file: Path, threads: int, turn: Turn, cancel_signal: threading.Event | None) -> None:
-        self.said: asyncio.Queue[str | Move | Exception | None] = asyncio.Queue()
-        self.left = threading.Event()
-        self._loop = asyncio.get_running_loop()
-        self._cancel_signal = cancel_signal
-        self._turn = msgspec.structs.replace(turn, stopping=self._stopping)
-        self._file, self._threads = file, threads
-
-    def run(self) -> None:
-        try:
-            self._tell(next_move(engine_for(self._file, self._threads), self._turn, self._heard))
-        except (StrandsError, ContextExceeded, OSError) as error:
-            self._tell(error)
-        finally:
-            self._tell(None)
-
-    def _heard(self, text: str) -> bool:
-        self._tell(text)
-        return self._stopping(text)
-
-    def _stopping(self, _: str) -> bool:
-        return self.left.is_set() or (self._cancel_signal is not None and self._cancel_signal.is_set())
-
-    def _tell(self, item: str | Move | Exception | None) -> None:
-        if not self.left.is_set():
-            self._loop.call_soon_threadsafe(self.said.put_nowait, item)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from strands_cli.errors import ProviderError
-from strands_cli.providers.local.prompting import (
+from strands_cli.providers.local.prompts import (
     chat,
     plain_chat,
     ranked,

@@ -1,30 +1,32 @@
-"""What the model does next: call a tool, or say something."""
+"""What the model does next: call a tool, or say something.
+
+What it writes of a call is held to a grammar (LLGuidance's Lark), made from the tools.
+"""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from strands_cli.providers.local.engine import DECISIONS, Completion, Engine, Heard, Sampling
-from strands_cli.providers.local.grammar import arguments_grammar, name_grammar, narrowed, required_only
-from strands_cli.providers.local.prompting import (
+from strands_cli.providers.local.engine import DECISIONS, Completion, Engine, OnText, Sampling
+from strands_cli.providers.local.prompts import (
     CALL_OPENING,
-    Spec,
+    ToolEntry,
+    as_handed_over,
+    as_written,
     chat,
+    first_sentence,
+    is_grounded,
+    is_spoken_of,
     latest_request,
     plain_chat,
     schema_of,
     spoken,
-    stepwise,
-)
-from strands_cli.providers.local.wording import (
-    as_handed_over,
-    as_written,
-    first_sentence,
-    is_grounded,
     spoken_words,
     steps,
+    stepwise,
+    tool_uses,
     words,
 )
 
@@ -41,20 +43,20 @@ _GLANCE = Sampling(max_tokens=1)
 _SHORT = Sampling(max_tokens=24)
 
 
-class Call(msgspec.Struct, frozen=True):
+class LocalCall(msgspec.Struct, frozen=True):
     name: str
     arguments: dict[str, Any]
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
+class LocalTurn(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision rests on: the conversation, and what may be done."""
 
     messages: Sequence[Any]
     system: str = ""
-    tools: Sequence[Spec] = ()
+    tools: Sequence[ToolEntry] = ()
     must_call: bool = False
     sampling: Sampling = Sampling()
-    stopping: Heard = lambda text: False
+    stopping: OnText = lambda text: False
     """Whether to stop; asked while the model decides."""
 
     @property
@@ -68,31 +70,30 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
         return spoken(self.messages, self.system)
 
     @property
-    def made(self) -> list[Call]:
+    def made(self) -> list[LocalCall]:
         """The calls since that request."""
         since = self.messages[latest_request(self.messages) :]
-        uses = (block["toolUse"] for message in since for block in message["content"] if "toolUse" in block)
-        return [Call(use["name"], use["input"]) for use in uses]
+        return [LocalCall(use["name"], use["input"]) for use in tool_uses(since)]
 
 
-class Move(msgspec.Struct, frozen=True):
-    """A call, or the text that was heard; and what it took."""
+class LocalAnswer(msgspec.Struct, frozen=True):
+    """A call, or none where the answer was text; and what it took."""
 
-    call: Call | None
+    call: LocalCall | None
     completions: tuple[Completion, ...]
 
 
-def next_move(engine: Engine, turn: Turn, heard: Heard) -> Move:
+def next_answer(engine: Engine, turn: LocalTurn, on_text: OnText) -> LocalAnswer:
     """A call of one of the tools with arguments that fit, or text. No call is made twice in one turn."""
     done: list[Completion] = []
     call = _call(engine, turn, done) if turn.tools else None
     if call is None:
         prompt = engine.render(plain_chat(turn.messages, turn.system))
-        done.append(engine.complete(prompt, turn.sampling, heard))
-    return Move(call, tuple(done))
+        done.append(engine.complete(prompt, turn.sampling, on_text))
+    return LocalAnswer(call, tuple(done))
 
 
-def _call(engine: Engine, turn: Turn, done: list[Completion]) -> Call | None:
+def _call(engine: Engine, turn: LocalTurn, done: list[Completion]) -> LocalCall | None:
     """The call for the first step of the request that wants one and has none yet.
 
     Asked about the whole request again, a small model repeats itself or calls anything at all. So it is asked
@@ -109,11 +110,11 @@ def _call(engine: Engine, turn: Turn, done: list[Completion]) -> Call | None:
     return None
 
 
-def _prompt(engine: Engine, turn: Turn, parts: Sequence[str]) -> str:
+def _prompt(engine: Engine, turn: LocalTurn, parts: Sequence[str]) -> str:
     return engine.render(chat(stepwise(turn.messages, parts), turn.system, turn.tools, engine.persona))
 
 
-def wants_call(engine: Engine, turn: Turn, prompt: str, step: str, done: list[Completion]) -> bool:
+def wants_call(engine: Engine, turn: LocalTurn, prompt: str, step: str, done: list[Completion]) -> bool:
     """Whether the model is about to write something structured: so it opens a call, whatever its wrapper."""
     opening = engine.complete(prompt, _GLANCE, turn.stopping, alternatives=_LIKELIEST, slot=DECISIONS)
     done.append(opening)
@@ -123,13 +124,15 @@ def wants_call(engine: Engine, turn: Turn, prompt: str, step: str, done: list[Co
     return mass >= (SURE_WHEN_NAMED if named else SURE)
 
 
-def draft_call(engine: Engine, turn: Turn, prompt: str, step: str, done: list[Completion]) -> Call | None:
+def draft_call(
+    engine: Engine, turn: LocalTurn, prompt: str, step: str, done: list[Completion]
+) -> LocalCall | None:
     """The call that the model would make for a step; None if its arguments found no end.
 
     Tools that the step names come first, then all of them. A required text that nobody spoke of is a sign of
     the wrong tool: then the next likely one is tried too.
     """
-    rejected: list[Call] = []
+    rejected: list[LocalCall] = []
     for _ in range(_DRAFTS):
         left = [spec for spec in turn.tools if spec["name"] not in {call.name for call in rejected}]
         call = _draft(engine, turn, most_named(left, step), prompt, done) if left else None
@@ -139,30 +142,30 @@ def draft_call(engine: Engine, turn: Turn, prompt: str, step: str, done: list[Co
     return rejected[0]
 
 
-def most_named(tools: Sequence[Spec], step: str) -> Sequence[Spec]:
+def most_named(tools: Sequence[ToolEntry], step: str) -> Sequence[ToolEntry]:
     """The tools that a step has most words of; all of them where it has none.
 
     The words of their names and of their arguments' values count; among equals, those of their descriptions.
     """
-    said = spoken_words(step)
-    named = {spec["name"]: len(_own_words(spec) & said) for spec in tools}
+    spoken_here = spoken_words(step)
+    named = {spec["name"]: len(_own_words(spec) & spoken_here) for spec in tools}
     most = max(named.values())
     if not most:
         return tools
     equals = [spec for spec in tools if named[spec["name"]] == most]
     described = {
-        spec["name"]: len(words(first_sentence(spec.get("description", ""))) & said) for spec in equals
+        spec["name"]: len(words(first_sentence(spec.get("description", ""))) & spoken_here) for spec in equals
     }
     return [spec for spec in equals if described[spec["name"]] == max(described.values())]
 
 
-def _own_words(spec: Spec) -> set[str]:
+def _own_words(spec: ToolEntry) -> set[str]:
     parts = schema_of(spec).get("properties", {}).values()
     values = [str(value) for part in parts if isinstance(part, dict) for value in part.get("enum", [])]
     return words(" ".join([spec["name"], *values]))
 
 
-def _is_grounded(call: Call, turn: Turn) -> bool:
+def _is_grounded(call: LocalCall, turn: LocalTurn) -> bool:
     spec = next(spec for spec in turn.tools if spec["name"] == call.name)
     schema, given = schema_of(spec), call.arguments
     texts = {name: given[name] for name in schema.get("required", []) if isinstance(given.get(name), str)}
@@ -171,8 +174,8 @@ def _is_grounded(call: Call, turn: Turn) -> bool:
 
 
 def _draft(
-    engine: Engine, turn: Turn, tools: Sequence[Spec], prompt: str, done: list[Completion]
-) -> Call | None:
+    engine: Engine, turn: LocalTurn, tools: Sequence[ToolEntry], prompt: str, done: list[Completion]
+) -> LocalCall | None:
     opening = prompt + CALL_OPENING
     names = name_grammar(spec["name"] for spec in tools)
     chosen = engine.complete(opening, _SHORT, turn.stopping, grammar=names, slot=DECISIONS)
@@ -182,31 +185,29 @@ def _draft(
     if spec is None:
         return None
     arguments = _arguments(engine, turn, schema_of(spec), f'{opening}{name}", "arguments": ', done)
-    return None if arguments is None else Call(name, arguments)
+    return None if arguments is None else LocalCall(name, arguments)
 
 
 def _arguments(
-    engine: Engine, turn: Turn, schema: dict[str, Any], opening: str, done: list[Completion]
+    engine: Engine, turn: LocalTurn, schema: dict[str, Any], opening: str, done: list[Completion]
 ) -> dict[str, Any] | None:
     """Arguments that fit the schema; where the optional ones found no end, the required ones alone."""
-    said = turn.spoken
+    conversation = turn.spoken
     # Who forces a call wants the answer in that form, what the model adds of its own included.
-    forms = [schema if turn.must_call else narrowed(schema, said), required_only(schema)]
+    forms = [schema if turn.must_call else narrowed(schema, conversation), required_only(schema)]
     room = turn.sampling.max_tokens if turn.must_call else min(turn.sampling.max_tokens, _LONGEST)
     sampling = msgspec.structs.replace(turn.sampling, temperature=0.0, stop=(), max_tokens=room)
     for form in forms:
         grammar = arguments_grammar(form)
         written = engine.complete(opening, sampling, turn.stopping, grammar=grammar, slot=DECISIONS)
         done.append(written)
-        arguments = _object(written.text) or (_object(_first_line(written.text)) if written.cut else None)
+        arguments = _object(written.text) or None
+        if arguments is None and written.cut:
+            # A text found no end: it is taken up to the end of its first line, since the rest is rambling.
+            arguments = _object(written.text.partition("\\n")[0] + '"}')
         if arguments is not None:
-            return arguments if turn.must_call else settled(arguments, schema, said, turn.request)
+            return arguments if turn.must_call else settled(arguments, schema, conversation, turn.request)
     return None
-
-
-def _first_line(text: str) -> str:
-    """Arguments whose last text found no end, up to the end of its first line: the rest is rambling."""
-    return text.partition("\\n")[0] + '"}'
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -253,3 +254,42 @@ def _without_doubles(
         ):
             del kept[name]
     return kept
+
+
+# --- Grammars ----------------------------------------------------------------------------------------------
+
+_HEADER = "%llguidance {}\nstart: "
+# As the model was trained to write JSON: on one line, with a space after a comma and a colon.
+_LAYOUT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": True}
+_LONGEST_TEXT = 400
+"""Characters of an optional text."""
+
+
+def name_grammar(names: Iterable[str]) -> str:
+    """One of the names, and the quotation mark after it."""
+    return _HEADER + " | ".join(json.dumps(name + '"') for name in names)
+
+
+def arguments_grammar(schema: dict[str, Any]) -> str:
+    """A JSON object that is valid under the schema."""
+    return f"{_HEADER}%json {json.dumps({**schema, 'x-guidance': _LAYOUT})}"
+
+
+def narrowed(schema: dict[str, Any], text: str) -> dict[str, Any]:
+    """The schema with required properties first, and without optional ones that the text does not mention.
+
+    A small model fills in whatever it may. Optional text stays, not without end, and is judged once written.
+    """
+    form = required_only(schema)
+    for name, part in schema.get("properties", {}).items():
+        if isinstance(part, dict) and part.get("type") == "string" and "enum" not in part:
+            form["properties"].setdefault(name, {"maxLength": _LONGEST_TEXT, **part})
+        elif isinstance(part, dict) and is_spoken_of(name, part, text):
+            form["properties"].setdefault(name, part)
+    return form
+
+
+def required_only(schema: dict[str, Any]) -> dict[str, Any]:
+    required = schema.get("required", [])
+    properties = {name: part for name, part in schema.get("properties", {}).items() if name in required}
+    return {"additionalProperties": False, **schema, "type": "object", "properties": properties}
