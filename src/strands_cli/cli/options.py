@@ -33,6 +33,20 @@ class ToolReference(click.ParamType):  # type: ignore[type-arg]  # generic in ne
         ]
 
 
+class ProviderName(click.Choice):  # type: ignore[type-arg]  # generic in newer releases only
+    """One of our providers, which help and the shell name, or one of an installed package."""
+
+    def __init__(self) -> None:
+        from strands_cli.providers.choice import PROVIDERS
+
+        super().__init__(sorted(PROVIDERS))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from strands_cli.providers.choice import PROVIDERS
+
+        return value if value in PROVIDERS else super().convert(value, param, ctx)
+
+
 def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
 

@@ -12,14 +12,14 @@ import msgspec
 
 from strands_cli.cli.logs import prepare_logs
 from strands_cli.cli.loops import run_async
-from strands_cli.cli.options import json_option, var_option
+from strands_cli.cli.options import ProviderName, json_option, var_option
 from strands_cli.cli.output import print_json, print_text, result_document, tool_output_aside
 from strands_cli.cli.plan import show_plan
 from strands_cli.cli.workflow_file import file_argument, load_workflow
 from strands_cli.errors import ProviderError, UsageError
 from strands_cli.loader import load_spec
 from strands_cli.loader.spec import Spec
-from strands_cli.providers.choice import PROVIDERS, missing, model_of, with_choice
+from strands_cli.providers.choice import missing, model_of, with_choice
 from strands_cli.types import RunResult
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("--verbose", "-v", is_flag=True, help="Show what goes to tools.")
 @click.option("--dry-run", is_flag=True, help="Check everything, show the plan, and ask no model.")
 @click.option("--yes", "-y", is_flag=True, help="Give consent to whatever asks for it.")
-@click.option("--provider", type=click.Choice(sorted(PROVIDERS)), help="Another provider than the file's.")
+@click.option("--provider", type=ProviderName(), help="Another provider than the file's.")
 @click.option("--model", help="Another model than the file's.")
 @click.option("--host", help="Where the provider listens.")
 @json_option

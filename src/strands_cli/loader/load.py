@@ -70,8 +70,18 @@ def examine(path: str | Path, variables: Mapping[str, Any] | None = None) -> tup
 
 
 def _looked_into(problem: Problem, value: dict[str, Any], schema: Validator) -> Iterator[Problem]:
-    """An input that is an object is told by what is in it, not by the short form that it might have."""
+    """The problem, if it is one, or those behind it.
+
+    An input that is an object is told by what is in it, not by the short form that it might have. The schema
+    knows our own providers; others are those of installed packages.
+    """
     group, name = problem.path[:-1], problem.path[-1] if problem.path else ""
+    if name == "provider" and problem.keyword == "enum":
+        from strands_cli.providers.choice import PROVIDERS
+
+        place = value["runtime"] if group == ("runtime",) else value["agents"][group[-1]]
+        if isinstance(place["provider"], str) and place["provider"] in PROVIDERS:
+            return
     inputs = value["inputs"][group[1]] if group in _DECLARATIONS and problem.keyword == "enum" else {}
     if not isinstance(inputs.get(name), dict):
         yield problem

@@ -124,15 +124,22 @@ class _Providers(MutableMapping[str, Provider]):
 
 
 def _installed(name: str) -> Provider:
+    """KeyError where no installed package brings the provider; ProviderError where it cannot be used."""
     from importlib.metadata import entry_points
 
     for point in entry_points(group=ENTRY_POINTS, name=name):
-        row = point.load()
-        if isinstance(row, Provider):
-            return row
+        try:
+            row = point.load()
+        except (ImportError, AttributeError) as error:
+            problem = str(error)
+        else:
+            if isinstance(row, Provider):
+                return row
+            problem = "it is not a Provider"
+        package = point.dist.name if point.dist else "an installed package"
         raise ProviderError(
-            f"The provider {name} cannot be used: {point.value} is not a Provider.",
-            hint=f"It comes with {point.dist.name if point.dist else 'an installed package'}.",
+            f"The provider {name} cannot be used: {point.value} of {package}: {problem}.",
+            hint=f"Its package is broken, or not made for this version: reinstall {package}.",
         )
     raise KeyError(name)
 

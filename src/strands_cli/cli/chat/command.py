@@ -9,12 +9,11 @@ import click
 
 from strands_cli.cli.chat.partner import DEFAULT_PROVIDER, Partner, choose_partner
 from strands_cli.cli.loops import run_async
-from strands_cli.cli.options import ToolReference, var_option
+from strands_cli.cli.options import ProviderName, ToolReference, var_option
 from strands_cli.cli.output import count
 from strands_cli.cli.terminal import can_ask, is_live
 from strands_cli.cli.text import wrapped
 from strands_cli.errors import Interrupted
-from strands_cli.providers.choice import PROVIDERS
 from strands_cli.settings import cache_directory
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ HISTORY = "chat-history"
 )
 @click.option(
     "--provider",
-    type=click.Choice(sorted(PROVIDERS)),
+    type=ProviderName(),
     help=f"Who has the model: FILE's provider, else {DEFAULT_PROVIDER}.",
 )
 @click.option("--model", help="Another model than FILE's, or than the provider's default.")
