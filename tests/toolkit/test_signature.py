@@ -911,10 +911,10 @@ UNREADABLE: list[tuple[Any, str, str]] = [
     (Iterator[int], "while the body runs", "list"),
     (Planet, "JSON does not have", "strings or numbers"),
     (Literal[Color.RED], "members of an enum", "Literal of its values"),
-    ([int], "which is no type", "list"),
+    ([int], "which is not a type", "list"),
     ("Nowhere", "names 'Nowhere', which is not defined", "top level"),
     ("list[Nowhere]", "names 'Nowhere', which is not defined", "top level"),
-    ("int +", "names no type", "top level"),
+    ("int +", "names something that is not a type", "top level"),
     (make_dataclass("Lost", [("x", "Nowhere")]), "uses Lost, which names 'Nowhere'", "top level"),
     (Movie | User, "typing_extensions", "Import TypedDict from typing_extensions"),
 ]

@@ -60,7 +60,9 @@ def refuse_misfit(giver: Tool, taker: Tool) -> None:
     if "object" not in types:
         name = only_property(taker)
         if name is None:
-            raise refusal(f"{giver.id} gives no object, and {taker.id} takes several arguments", _ADAPT)
+            raise refusal(
+                f"{giver.id} does not give an object, and {taker.id} takes several arguments", _ADAPT
+            )
         matched = {name: [given]}
     for name, parts in matched.items():
         if _disjoint(parts, given, taken.get(name, []), taker.input_schema):

@@ -119,7 +119,7 @@ class ToolContext:
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for the answer any more. A body that works long looks at it now and then."""
+        """Whether the call was cancelled or is too late. A body that works long looks at it now and then."""
         return self._abandoned or (self._outer.cancel is not None and self._outer.cancel.is_set())
 
     def progress(self, data: Any) -> None:

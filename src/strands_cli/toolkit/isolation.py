@@ -95,7 +95,7 @@ class IsolatedBody:
         pipe, marked = subprocess.PIPE, {**os.environ, MARK: self._mark}
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=marked, start_new_session=True)
         if self._context.cancelled:  # the deadline passed while the child was being started
-            raise ToolFailed("Nobody waits for the answer any more", code="cancelled")
+            raise ToolFailed("The call was cancelled: nobody waits for its answer", code="cancelled")
         with self._process.stdin as stdin, self._process.stdout as stdout:  # type: ignore[union-attr]
             stdin.write(request)
             stdin.close()

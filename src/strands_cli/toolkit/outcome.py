@@ -69,7 +69,7 @@ def drain(generator: Generator[Any, Any, Any], context: ToolContext) -> Any:
             return end.value
         if context.cancelled:
             generator.close()
-            raise ToolFailed("Nobody waits for the answer any more", code="cancelled")
+            raise ToolFailed("The call was cancelled: nobody waits for its answer", code="cancelled")
         if last is not _NOTHING:
             context.progress(last)
         last = item

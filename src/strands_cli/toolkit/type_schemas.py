@@ -109,7 +109,11 @@ class Unknown(NeedsPydantic):
 def unresolved(error: Exception, prefix: str) -> Refusal:
     """Why an annotation that is a string, or has strings in it, means nothing here."""
     name = getattr(error, "name", None)
-    reason = f"{prefix} {name!r}, which is not defined" if name else f"{prefix} no type ({error})"
+    reason = (
+        f"{prefix} {name!r}, which is not defined"
+        if name
+        else f"{prefix} something that is not a type ({error})"
+    )
     remedy = "Define it at the top level of the module, and import it for more than type checkers."
     return Refusal(reason, remedy)
 
@@ -151,7 +155,7 @@ class SchemaReader:
                 raise NeedsPydantic(annotation)
             return annotated(self.read(annotation.__origin__), annotation)
         if not parts and not isinstance(annotation, abc.Hashable):  # as some write a list for its type
-            reason = f"is annotated with {annotation!r}, which is no type"
+            reason = f"is annotated with {annotation!r}, which is not a type"
             raise Refusal(reason, "Write list[…] or dict[…].")
         if not parts and annotation in _SCALARS:
             self._converts |= annotation not in _SAME_AS_JSON

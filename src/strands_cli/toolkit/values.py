@@ -117,7 +117,7 @@ def _own_block(index: int, block: object) -> dict[str, Any]:
         return _image_block(block["image"])
     kind, part = next(iter(block.items()))
     if kind not in BINARY_KINDS or not isinstance(part, dict):
-        raise unusable_output(f"content block {index} is no text, JSON, image, document or video")
+        raise unusable_output(f"content block {index} is not text, JSON, an image, a document or a video")
     return {kind: part}
 
 
@@ -125,7 +125,7 @@ def _image_block(data: bytes) -> dict[str, Any]:
     for signature, name in _IMAGE_SIGNATURES:
         if data.startswith(signature):
             return {"image": {"format": name, "source": {"bytes": data}}}
-    raise unusable_output("the tool returned bytes that are no PNG, JPEG, GIF or WebP image")
+    raise unusable_output("the tool returned bytes that are not a PNG, JPEG, GIF or WebP image")
 
 
 def _model_as_builtins(value: Any) -> Any:
