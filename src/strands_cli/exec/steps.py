@@ -25,7 +25,7 @@ from strands_cli.loader.spec import Spec
 from strands_cli.patterns.pattern import AgentStep, HumanStep, Steps
 from strands_cli.runtime.agent_hooks import AskConsent, PendingCall
 from strands_cli.runtime.resources import RunResources
-from strands_cli.runtime.strands_adapter import AgentRequest, Answer, StepAgent
+from strands_cli.runtime.strands_adapter import AgentAnswer, AgentRequest, StepAgent
 from strands_cli.secrets import RedactedStream, Redactor
 from strands_cli.templates import render
 from strands_cli.toolkit.cancellation import Cancellation
@@ -290,7 +290,7 @@ class Run:
         self.ledger.begin_step()
         meter = _Meter(self.emit)
 
-        async def ask() -> Answer:
+        async def ask() -> AgentAnswer:
             own = self.spec.agents[step.agent]
             at = input_at or f"/pattern/config/{key.partition('#')[0]}/input"
             text = self.render(step.input if input is None else input, names, at).strip()
@@ -315,7 +315,7 @@ class Run:
             return await self._perform(started, ask(), meter, getattr(step, "id", ""), turn)
 
     async def _perform(
-        self, started: StepStarted, work: Awaitable[Answer], meter: "_Meter", own_id: str, turn: int = 0
+        self, started: StepStarted, work: Awaitable[AgentAnswer], meter: "_Meter", own_id: str, turn: int = 0
     ) -> StepResult:
         """Reports what a step does, keeps what it comes to, and says which step a failure belongs to."""
         key, title, agent, began = started.step, started.title, started.agent, perf_counter()
@@ -369,20 +369,20 @@ class Run:
         started = StepStarted(key, title, "human")
         return await self._perform(started, self._human_answer(step, question), _Meter(self.emit), step.id)
 
-    async def _human_answer(self, step: HumanStep, question: str) -> Answer:
+    async def _human_answer(self, step: HumanStep, question: str) -> AgentAnswer:
         if self.options.ask_human is None:
             if step.default is not None:
-                return Answer(step.default)
+                return AgentAnswer(step.default)
             raise Paused(
                 f"A person is asked: {question}",
                 hint="Run it in a terminal, where it can be asked, or give the step a default.",
             )
         try:
             answer = self._unless_stopped(self.options.ask_human(question))
-            return Answer(await asyncio.wait_for(answer, step.timeout_s) or step.default or "")
+            return AgentAnswer(await asyncio.wait_for(answer, step.timeout_s) or step.default or "")
         except (TimeoutError, Interrupted) as unanswered:
             if step.default is not None and self.stopped_by is None:
-                return Answer(step.default)
+                return AgentAnswer(step.default)
             if isinstance(unanswered, Interrupted):
                 raise
             raise RunError(

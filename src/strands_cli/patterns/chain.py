@@ -8,9 +8,9 @@ import msgspec
 from strands_cli.patterns.outline import END, START
 from strands_cli.patterns.pattern import (
     CONFIG,
+    AgentPlace,
     Parts,
     Pattern,
-    Place,
     StepRunner,
     Steps,
     box,
@@ -35,7 +35,7 @@ class Chain(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="chain", tag
     def shape(cls, config: dict[str, Any]) -> dict[str, Any]:
         return shaped_steps(config)
 
-    def places(self, spec: BaseSpec) -> Iterator[Place]:
+    def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
         return step_places(spec, f"{CONFIG}/steps", self.steps)
 
     def afterwards(self, spec: BaseSpec) -> dict[str, Names | None]:

@@ -11,9 +11,9 @@ from strands_cli.errors import Issue
 from strands_cli.patterns.outline import END, START, Arrow, Calls, first_line
 from strands_cli.patterns.pattern import (
     CONFIG,
+    AgentPlace,
     Parts,
     Pattern,
-    Place,
     Step,
     StepRunner,
     box,
@@ -78,13 +78,13 @@ class EvaluatorOptimizer(
         agent = spec.agents.get(self.evaluator.agent)
         return (agent.output_schema if agent else None) or {}
 
-    def places(self, spec: BaseSpec) -> Iterator[Place]:
+    def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
         yield place(f"{CONFIG}/producer", self.producer, partial(scope, spec))
         judging = partial(scope, spec, draft=None, last_response=None)
         yield place(f"{CONFIG}/evaluator", self.evaluator, judging)
         at = f"{CONFIG}/revise"
         revising = partial(scope, spec, last_response=None, **self.afterwards(spec))
-        yield Place(at, revising, None, self.revise, at)
+        yield AgentPlace(at, revising, None, self.revise, at)
 
     def afterwards(self, spec: BaseSpec) -> dict[str, Names | None]:
         """Score, feedback, and what the evaluator's own schema adds to them."""

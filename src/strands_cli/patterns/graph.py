@@ -26,9 +26,9 @@ from strands_cli.errors import Issue, did_you_mean
 from strands_cli.patterns.outline import END, NEVER, START, Arrow, Box, Calls, first_line
 from strands_cli.patterns.pattern import (
     CONFIG,
+    AgentPlace,
     Parts,
     Pattern,
-    Place,
     StepRunner,
     amount,
     place,
@@ -211,7 +211,7 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="graph", tag
                 ways.setdefault(name, []).append(edge.source)
         return ways
 
-    def places(self, spec: BaseSpec) -> Iterator[Place]:
+    def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
         leading, entries = self.predecessors, frozenset(self.entries)
         for name, node in self.nodes.items():
             at = f"{CONFIG}/nodes{pointer((name,))}"

@@ -10,9 +10,9 @@ from strands_cli.errors import Issue
 from strands_cli.patterns.outline import END, START, Arrow, Calls, first_line
 from strands_cli.patterns.pattern import (
     CONFIG,
+    AgentPlace,
     Parts,
     Pattern,
-    Place,
     Step,
     StepRunner,
     all_answers,
@@ -50,7 +50,7 @@ class OrchestratorWorkers(
     def shape(cls, config: dict[str, Any]) -> dict[str, Any]:
         return with_shaped(config, "orchestrator", "worker", "reduce")
 
-    def places(self, spec: BaseSpec) -> Iterator[Place]:
+    def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
         yield place(f"{CONFIG}/orchestrator", self.orchestrator, partial(scope, spec, tasks=None))
         yield place(f"{CONFIG}/worker", self.worker, partial(scope, spec, task=None))
         if self.reduce:

@@ -9,9 +9,9 @@ import msgspec
 from strands_cli.patterns.outline import END, START, Arrow, Box, Frame, first_line, stages
 from strands_cli.patterns.pattern import (
     CONFIG,
+    AgentPlace,
     Parts,
     Pattern,
-    Place,
     Step,
     StepRunner,
     Steps,
@@ -47,7 +47,7 @@ class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="parallel
         branches = [shaped_steps(branch) for branch in config["branches"]]
         return with_shaped({**config, "branches": branches}, "reduce")
 
-    def places(self, spec: BaseSpec) -> Iterator[Place]:
+    def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
         for index, branch in enumerate(self.branches):
             yield from step_places(spec, f"{CONFIG}/branches/{index}/steps", branch.steps)
         if self.reduce:

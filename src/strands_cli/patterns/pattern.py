@@ -92,7 +92,7 @@ class StepRunner(Protocol):
         """Whether a condition of the workflow is true; RunError with its place where it makes no sense."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class AgentPlace(msgspec.Struct, frozen=True):
     """Where an agent or a human is asked something."""
 
     pointer: str
@@ -125,7 +125,7 @@ class Pattern:
         """A valid configuration as the Struct takes it."""
         return config
 
-    def places(self, spec: BaseSpec) -> Iterator[Place]:
+    def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
         raise NotImplementedError
 
     def afterwards(self, spec: BaseSpec) -> dict[str, Names | None]:
@@ -178,13 +178,13 @@ def with_shaped(config: dict[str, Any], *keys: str) -> dict[str, Any]:
     return {**config, **{key: shaped_step(config[key]) for key in keys if key in config}}
 
 
-def place(at: str, step: AgentStep | HumanStep, names: Callable[[], Names]) -> Place:
+def place(at: str, step: AgentStep | HumanStep, names: Callable[[], Names]) -> AgentPlace:
     if isinstance(step, HumanStep):
-        return Place(at, names, None, step.prompt, f"{at}/human/prompt")
-    return Place(at, names, step.agent, step.input, f"{at}/input")
+        return AgentPlace(at, names, None, step.prompt, f"{at}/human/prompt")
+    return AgentPlace(at, names, step.agent, step.input, f"{at}/input")
 
 
-def step_places(spec: BaseSpec, at: str, steps: Steps, **names: Names | None) -> Iterator[Place]:
+def step_places(spec: BaseSpec, at: str, steps: Steps, **names: Names | None) -> Iterator[AgentPlace]:
     """The places of steps one after the other: each sees those before it, by index or id."""
     order = step_order(steps)
 

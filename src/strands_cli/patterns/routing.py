@@ -11,9 +11,9 @@ from strands_cli.errors import AnswerError, Issue, did_you_mean
 from strands_cli.patterns.outline import END, START, Arrow, Box, Calls, Frame, first_line
 from strands_cli.patterns.pattern import (
     CONFIG,
+    AgentPlace,
     Parts,
     Pattern,
-    Place,
     Step,
     StepRunner,
     Steps,
@@ -59,7 +59,7 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="routing",
         routes = {name: shaped_steps(route) for name, route in config["routes"].items()}
         return {**config, "routes": routes, "router": shaped_step(config["router"])}
 
-    def places(self, spec: BaseSpec) -> Iterator[Place]:
+    def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
         yield place(f"{CONFIG}/router", self.router, partial(scope, spec))
         for name, route in self.routes.items():
             yield from step_places(spec, _steps_at(name), route.steps, route=None)

@@ -10,9 +10,9 @@ from strands_cli.errors import Issue, did_you_mean
 from strands_cli.patterns.outline import END, NEVER, ONCE, START, Arrow, Box, stages
 from strands_cli.patterns.pattern import (
     CONFIG,
+    AgentPlace,
     Parts,
     Pattern,
-    Place,
     StepRunner,
     all_answers,
     amount,
@@ -71,7 +71,7 @@ class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="workflow
         """The tasks in the order of the file, each with those that it needs."""
         return {task.id: task.needs for task in self.tasks}
 
-    def places(self, spec: BaseSpec) -> Iterator[Place]:
+    def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
         needs = self.needs
         for index, task in enumerate(self.tasks):
             yield place(f"{CONFIG}/tasks/{index}", task, partial(_task_scope, spec, needs, task.id))

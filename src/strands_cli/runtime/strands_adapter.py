@@ -60,7 +60,7 @@ class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Called before each request to the model; it may cancel the run, and the request is not made."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class AgentAnswer(msgspec.Struct, frozen=True):
     text: str
     output: Any = None
 
@@ -82,12 +82,12 @@ class StepAgent:
             compaction=resources.spec.context_policy.compaction,
         )
 
-    async def ask(self, text: str) -> Answer:
+    async def ask(self, text: str) -> AgentAnswer:
         """What the agent answers; RunError where it comes to none."""
         if self._structured is None:
-            return Answer(text_of((await self._invoke(text)).message).strip())
+            return AgentAnswer(text_of((await self._invoke(text)).message).strip())
         value, said = await self._structured.ask(self._invoke, text)
-        return Answer(said, value)
+        return AgentAnswer(said, value)
 
     async def _invoke(self, text: str) -> AgentResult:
         result = await invoke(self.agent, text, self._request.step)
