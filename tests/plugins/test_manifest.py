@@ -21,7 +21,7 @@ from strands_cli.plugins.directories import digests
 from strands_cli.plugins.manifest import CliTool, Files, Manifest, Setting, ToolRequires
 from strands_cli.plugins.plugin import PluginReading, find_plugins, read_plugin, undeclared_executables
 from strands_cli.schema.validator import published_schema
-from strands_cli.tools.sources.plugins import read_wanted_plugin, scan_plugins
+from strands_cli.tools.sources.plugins import read_named_plugin, scan_plugins
 from tests.plugins.makers import SH, Bench
 from tests.projects import Project
 
@@ -334,14 +334,14 @@ def test_a_workflow_names_plugins_by_name_or_by_directory(bench: Bench) -> None:
     bench.plugin({"source": ECHO}, name="mine").rename(elsewhere)
 
     def wanted(name: str) -> list[str]:
-        return [info.id for info in read_wanted_plugin(name, elsewhere.parent, bench.settings).infos]
+        return [info.id for info in read_named_plugin(name, elsewhere.parent, bench.settings).infos]
 
     assert wanted("named") == ["named__t"]
     assert wanted("./mine") == wanted("mine") == wanted(str(elsewhere)) == ["mine__t"]
-    (issue,) = read_wanted_plugin("nowhere", elsewhere.parent, bench.settings).issues
+    (issue,) = read_named_plugin("nowhere", elsewhere.parent, bench.settings).issues
     assert "There is no plugin 'nowhere'" in issue.reason
     write_state(State(disabled=(str(bench.project / "plugins" / "named"),)))
-    (issue,) = read_wanted_plugin("named", elsewhere.parent, bench.settings).issues
+    (issue,) = read_named_plugin("named", elsewhere.parent, bench.settings).issues
     assert "is switched off" in issue.reason
 
 

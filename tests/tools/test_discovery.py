@@ -21,6 +21,7 @@ from strands_cli.tools._discovery.checking import schema_issues
 from strands_cli.tools._discovery.scan import NO_CACHE, Cache, scan_directory
 from strands_cli.tools._discovery.static import SourceFile, SourceFiles, Unread
 from strands_cli.tools._discovery.tool_files import read_tools
+from strands_cli.tools.sources.native import NOT_TOOLS
 
 NATIVE = Path(__file__).parents[2] / "src" / "strands_cli" / "tools"
 
@@ -592,8 +593,7 @@ def test_decorated_methods_are_no_tools_by_themselves(tools: Tools) -> None:
 
 
 def test_every_tool_of_this_package_is_read() -> None:
-    skip = frozenset({"registry", "base", "sources"})
-    reading = scan_directory(NATIVE, package="strands_cli.tools", source="native", origin="x", skip=skip)
+    reading = scan_directory(NATIVE, package="strands_cli.tools", source="native", origin="x", skip=NOT_TOOLS)
     assert reading.issues == ()
     assert {"echo", "calculator", "file_read", "http_request"} <= set(ids(reading))
     assert [info.id for info in reading.infos if info.unread or not info.input_schema] == []

@@ -256,18 +256,18 @@ def call(reference: str, given: tuple[str, ...], timeout: float | None, yes: boo
     if timeout is not None and isnan(timeout):
         raise UsageError("--timeout is not a number.", hint="Give seconds, such as --timeout 5.")
     registry = get_registry()
-    info = registry.require(reference)
+    settings, info = registry.settings, registry.require(reference)
     if info.deprecated:
         instead = f"; use {info.replaced_by}" if info.replaced_by else ""
         print_warning(f"{info.id} {info.version} is deprecated{instead}.")
     with tool_output_aside():
         loaded = registry.load(info)
     context = CallContext(
-        permit=permit_for(registry.settings, yes=yes),
+        permit=permit_for(settings, yes=yes),
         timeout=timeout,
         max_output=0,
-        settings=registry.settings,
-        workspace=Workspace(registry.settings.workspace, current_directory()),
+        settings=settings,
+        workspace=Workspace(settings.workspace, current_directory()),
         resolve=registry.load,
     )
     sent = _input(given, loaded.input_schema)

@@ -10,6 +10,7 @@ from strands_cli.toolkit.context import InterruptRequested, ToolContext, engine_
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.decorator import tool, tool_from_function
 from strands_cli.toolkit.functions import spec_parts
+from strands_cli.toolkit.info import ToolInfo, declared_fields
 
 
 def as_tool(value: Any, spec: dict[str, Any] | None = None, **options: Any) -> Tool:
@@ -30,6 +31,28 @@ def as_tool(value: Any, spec: dict[str, Any] | None = None, **options: Any) -> T
     raise ToolError(
         f"{value!r} is not a tool", code="unavailable", hint="A tool is a function, or has a TOOL_SPEC."
     )
+
+
+def tool_in(module: ModuleType, info: ToolInfo) -> Tool:
+    """The tool that a listing shows of a loaded module.
+
+    What its ToolSpec declares counts over the function's own; what it leaves at its default does not. A file
+    that could only be read in part shows defaults where it says more: the loaded tool wins there.
+    """
+    attribute = getattr(module, info.callable_name)
+    spec = getattr(module, "TOOL_SPEC", None)
+    if spec is not None:
+        spec = {**spec, "name": info.id}
+    elif info.input_schema is not None and not info.inferred:
+        spec = {"name": info.id, "description": info.description, "inputSchema": info.input_schema}
+    fields = declared_fields(info)
+    for name in ("description", "input_schema"):
+        fields.pop(name, None)  # which the tool brings along
+    own = attribute if isinstance(attribute, Tool) else None
+    if own and own.output_schema is not None:
+        fields.pop("output_schema", None)
+    fields |= {"id": info.id, "origin": info.origin, "family": (own and own.family) or info.family}
+    return as_tool(attribute, spec, **fields)
 
 
 def tools_in(module: ModuleType) -> list[Tool]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strands_cli.errors import Issue, ToolError, closest
-from strands_cli.settings import Settings, load_settings
+from strands_cli.settings import Settings, cache_directory, load_settings
 from strands_cli.toolkit.info import (
     DEFAULTS,
     ToolCategory,
@@ -15,7 +15,7 @@ from strands_cli.toolkit.info import (
     version_key,
 )
 from strands_cli.tools._discovery import Discovered, join
-from strands_cli.tools._discovery.scan import Cache
+from strands_cli.tools._discovery.scan import NO_CACHE, Cache
 from strands_cli.tools.sources.callables import Callables
 from strands_cli.tools.sources.files import Files, is_path
 from strands_cli.tools.sources.modules import Source
@@ -36,6 +36,10 @@ SOURCES: tuple[type[Source], ...] = (Native, Packages, Plugins, Project, Files, 
 """In order of precedence: of tools with one id and version the first is kept."""
 
 
+_Key = tuple[str, str, str, str]
+"""Source, file, id and version: a workflow may bring tools that have the id of a listed one."""
+
+
 class _Snapshot:
     """What is registered at one moment. A change makes a new one; calls in flight keep theirs."""
 
@@ -45,14 +49,14 @@ class _Snapshot:
         sources: dict[str, Source],
         infos: Iterable[ToolInfo],
         issues: Iterable[Issue],
-        loaded: dict[tuple[str, str, str], "Tool"],
+        loaded: dict[_Key, "Tool"],
     ) -> None:
         self.settings = settings
         self.sources = sources
         self.infos = tuple(infos)
         self.issues = tuple(issues)
         self.loaded = loaded
-        """Tools made so far, by source, file and `id@version`."""
+        """Tools made so far."""
         self._by_id: dict[str, list[ToolInfo]] = {}
         self._by_name: dict[str, list[ToolInfo]] = {}
         for info in self.infos:
@@ -116,7 +120,10 @@ class ToolRegistry:
     def refresh(self, settings: Settings | None = None) -> None:
         """Discovers everything anew, by default for the current directory."""
         settings = settings or load_settings()
-        cache = Cache.of_user()
+        try:
+            cache = Cache(cache_directory() / "discovery")
+        except RuntimeError:  # there is no home directory
+            cache = NO_CACHE
         sources = {kind.name: kind(settings, cache) for kind in SOURCES}
         found = join(source.discover() for source in sources.values())
         infos, refused = _accepted(found)
@@ -246,8 +253,8 @@ def _accepted(found: Discovered) -> tuple[list[ToolInfo], list[Issue]]:
     return list(kept.values()), refused
 
 
-def _key(info: ToolInfo) -> tuple[str, str, str]:
-    return info.source, info.file, info.reference
+def _key(info: ToolInfo) -> _Key:
+    return info.source, info.file, info.id, info.version
 
 
 def _info_of(tool: "Tool") -> ToolInfo:

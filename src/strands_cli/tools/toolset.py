@@ -61,11 +61,11 @@ class ToolSet:
     def _read_plugins(self) -> list[DeclaredPlugin]:
         if not self._spec.tools.plugins:
             return []
-        from strands_cli.tools.sources.plugins import read_wanted_plugin
+        from strands_cli.tools.sources.plugins import read_named_plugin
 
         found = []
-        for index, wanted in enumerate(self._spec.tools.plugins):
-            reading = read_wanted_plugin(wanted, self._spec.file.parent, self.registry.settings)
+        for index, name in enumerate(self._spec.tools.plugins):
+            reading = read_named_plugin(name, self._spec.file.parent, self.registry.settings)
             found.append(
                 DeclaredPlugin(f"/tools/plugins/{index}", tuple(reading.issues), tuple(reading.infos))
             )

@@ -15,7 +15,6 @@ from pathlib import Path
 import msgspec
 
 from strands_cli.errors import Issue
-from strands_cli.settings import cache_directory
 from strands_cli.toolkit.info import ToolInfo
 from strands_cli.tools._discovery import Discovered, is_module_name, join
 
@@ -166,17 +165,13 @@ class CacheFile:
 
 
 class Cache:
-    """A directory of cache files. Several processes may use it at once: the last one to write wins."""
+    """A directory of cache files; without a directory, nothing is remembered.
+
+    Several processes may use it at once: the last one to write wins.
+    """
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory
-
-    @classmethod
-    def of_user(cls) -> "Cache":
-        try:
-            return cls(cache_directory() / "discovery")
-        except RuntimeError:  # there is no home directory
-            return NO_CACHE
 
     def file(self, key: str) -> CacheFile:
         name = f"{crc32(key.encode(errors='surrogateescape')):08x}-{len(key)}.msgpack"
@@ -189,11 +184,15 @@ NO_CACHE = Cache()
 @functools.cache
 def _state_of_this_code() -> int:
     """When this code was last written: who works on it wants its answer, not that of the code before."""
+    here = os.path.dirname(__file__)  # noqa: PTH120 - as above
+    newest = 0
     try:
-        with os.scandir(os.path.dirname(__file__)) as listing:  # noqa: PTH120 - as above
-            return max(entry.stat().st_mtime_ns for entry in listing if entry.name.endswith(".py"))
-    except (OSError, ValueError):
+        for directory in (here, f"{here}/../sources"):
+            with os.scandir(directory) as listing:
+                newest = max(newest, *(file.stat().st_mtime_ns for file in listing if file.is_file()))
+    except OSError:
         return 0
+    return newest
 
 
 def _write(file: Path, data: bytes) -> None:

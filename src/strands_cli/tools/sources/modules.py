@@ -10,7 +10,7 @@ from zlib import crc32
 
 from strands_cli.errors import Issue, ToolError
 from strands_cli.settings import Settings
-from strands_cli.toolkit.info import ToolInfo, declared_fields
+from strands_cli.toolkit.info import ToolInfo
 from strands_cli.tools._discovery import Discovered
 from strands_cli.tools._discovery.scan import Cache
 
@@ -54,7 +54,9 @@ class Source:
         """Imports the tool's module and makes the tool; ToolError names the file, the line and the reason."""
         try:
             module = self.import_module(info)
-            return _tool_of(module, info)
+            from strands_cli.toolkit.foreign import tool_in
+
+            return tool_in(module, info)
         except ToolError as error:
             reason = error.issue.reason if error.issue else error.message
             line = error.issue.line if error.issue and error.issue.line else info.line
@@ -88,30 +90,6 @@ class Source:
         project = str(self.settings.project)
         if project not in sys.path:
             sys.path.append(project)
-
-
-def _tool_of(module: ModuleType, info: ToolInfo) -> "Tool":
-    """The tool, with what a ToolSpec declares over the function's own; what it leaves at its default is not.
-
-    A file that could only be read in part shows defaults where it says more: the loaded tool wins there.
-    """
-    from strands_cli.toolkit.contract import Tool
-    from strands_cli.toolkit.foreign import as_tool
-
-    attribute = getattr(module, info.callable_name)
-    spec = getattr(module, "TOOL_SPEC", None)
-    if spec is not None:
-        spec = {**spec, "name": info.id}
-    elif info.input_schema is not None and not info.inferred:
-        spec = {"name": info.id, "description": info.description, "inputSchema": info.input_schema}
-    fields = declared_fields(info)
-    own = attribute if isinstance(attribute, Tool) else None
-    for name in ("description", "input_schema"):
-        fields.pop(name, None)  # which the tool brings along
-    if own and own.output_schema is not None:
-        fields.pop("output_schema", None)
-    fields |= {"id": info.id, "origin": info.origin, "family": (own and own.family) or info.family}
-    return as_tool(attribute, spec, **fields)
 
 
 def _failure(info: ToolInfo, reason: str, hint: str, line: int) -> ToolError:

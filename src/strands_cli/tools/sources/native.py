@@ -9,7 +9,7 @@ from strands_cli.tools._discovery.scan import scan_directory
 from strands_cli.tools.sources.modules import Source
 
 _DIRECTORY = Path(os.path.dirname(os.path.dirname(__file__)))  # noqa: PTH120 - cheap: every listing pays it
-_NOT_TOOLS = frozenset({"registry", "base", "sources", "toolset"})
+NOT_TOOLS = frozenset({"base", "registry", "sources", "toolset"})
 
 
 class Native(Source):
@@ -22,7 +22,7 @@ class Native(Source):
             source=self.name,
             origin="strands-cli",
             cache=self.cache,
-            skip=_NOT_TOOLS,
+            skip=NOT_TOOLS,
         )
 
     def names(self, info: ToolInfo) -> list[str]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 class Plugins(Source):
+    """A plugin's processes belong to the event loop that calls its tools, and end with it."""
+
     name = "plugin"
 
     def discover(self) -> Discovered:
@@ -34,16 +36,27 @@ class Plugins(Source):
 
 def scan_plugins(settings: Settings, cache: Cache = NO_CACHE) -> Discovered:
     """The tools of every plugin that is switched on: the project's, then the user's."""
-    return join(_scan_root(root, settings, cache) for root in plugin_roots(settings).values())
+    parts: list[Discovered] = []
+    for root in plugin_roots(settings).values():
+        try:
+            places = plugins_in(root)
+        except OSError as error:
+            reason = f"The directory cannot be read: {error.strerror}."
+            issue = Issue(file=str(root), reason=reason, remediation="Make it readable, or remove it.")
+            parts.append(Discovered(issues=(issue,)))
+            continue
+        if places:
+            parts.append(_scan_root(root, places, settings, cache))
+    return join(parts)
 
 
-def read_wanted_plugin(wanted: str, base: Path, settings: Settings) -> Discovered:
+def read_named_plugin(name: str, base: Path, settings: Settings) -> Discovered:
     """The tools of a plugin that a workflow names: by its name, or by its directory, relative to `base`."""
     from strands_cli.plugins.approvals import is_disabled, read_state
 
-    found = _find_wanted(wanted, base, settings)
+    found = _find_named(name, base, settings)
     if found is None:
-        reason = f"There is no plugin {wanted!r}: neither of this name, nor as a directory below {base}."
+        reason = f"There is no plugin {name!r}: neither of this name, nor as a directory below {base}."
         return _refused(reason, "Name a plugin of 'strands plugin list', or a directory with a plugin.json.")
     place, reading = found
     try:
@@ -52,17 +65,17 @@ def read_wanted_plugin(wanted: str, base: Path, settings: Settings) -> Discovere
     except SpecError as error:
         return _refused(error.message, error.hint)
     return _refused(
-        f"The plugin {wanted!r} is switched off.", f"'strands plugin enable {wanted}' switches it on."
+        f"The plugin {name!r} is switched off.", f"'strands plugin enable {name}' switches it on."
     )
 
 
-def _find_wanted(wanted: str, base: Path, settings: Settings) -> tuple[Path, Discovered] | None:
+def _find_named(name: str, base: Path, settings: Settings) -> tuple[Path, Discovered] | None:
     for root in plugin_roots(settings).values():
         for place in plugins_in(root):
             reading = _read(place, settings)
-            if place.name == wanted or any(info.family == wanted for info in reading.infos):
+            if place.name == name or any(info.family == name for info in reading.infos):
                 return place, reading
-    place = base / Path(wanted).expanduser()
+    place = base / Path(name).expanduser()
     # os.path answers for names that no file system takes, too
     exists = os.path.lexists(place / MANIFEST_NAME)
     return (place, _read(place, settings)) if exists else None
@@ -87,15 +100,7 @@ def _refused(reason: str, remedy: str) -> Discovered:
     return Discovered(issues=(Issue(reason=reason, remediation=remedy),))
 
 
-def _scan_root(root: Path, settings: Settings, cache: Cache) -> Discovered:
-    try:
-        places = plugins_in(root)
-    except OSError as error:
-        reason = f"The directory cannot be read: {error.strerror}."
-        issue = Issue(file=str(root), reason=reason, remediation="Make it readable, or remove it.")
-        return Discovered(issues=(issue,))
-    if not places:
-        return Discovered()
+def _scan_root(root: Path, places: list[Path], settings: Settings, cache: Cache) -> Discovered:
     from strands_cli.plugins.approvals import is_disabled, read_state
 
     try:
