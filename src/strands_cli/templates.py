@@ -1,6 +1,6 @@
 """`{{ … }}` in prompts, inputs, headers and paths: rendered strictly in a sandbox, and read without running.
 
-Jinja is imported where a text has something for it. Plain text never is handed to it.
+Jinja is imported where a text has something for it. Plain text is never handed to it.
 """
 
 import re
@@ -35,7 +35,7 @@ class Name(msgspec.Struct, frozen=True):
 
 
 class Flaw(msgspec.Struct, frozen=True):
-    """Why a text is no template."""
+    """Why a text is not a template."""
 
     reason: str
     line: int = 0
@@ -70,8 +70,14 @@ def render(
 
     # What a template computes is its author's: a wrong type or a division by zero is told, not a bug of ours.
     wrong = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError, MemoryError)
+    parts: list[str] = []
+    size = 0
     try:
-        return _generate(_compiled(text), scope)
+        for part in _compiled(text).generate(dict(scope)):
+            size += len(part)
+            _bound(size)
+            parts.append(part)
+        return "".join(parts)
     except _Undefined as error:
         reason = f"There is no name {error.name!r} here"
         known = sorted(map(str, error.known if error.known is not None else scope))
@@ -94,7 +100,7 @@ def render(
 
 
 def names(text: str) -> tuple[list[Name], list[Flaw]]:
-    """The names that a template takes from its scope, and why it is none, where it is not. Never raises."""
+    """The names that a template takes from its scope, and why a text is not a template. Never raises."""
     if not any(mark in text for mark in _MARKS):
         return [], []
     from jinja2 import TemplateSyntaxError
@@ -178,16 +184,6 @@ def _compiled(text: str) -> "Template":
     return environment().from_string(text)
 
 
-def _generate(template: "Template", scope: Mapping[str, Any]) -> str:
-    parts: list[str] = []
-    size = 0
-    for part in template.generate(dict(scope)):
-        size += len(part)
-        _bound(size)
-        parts.append(part)
-    return "".join(parts)
-
-
 def _bound(size: float) -> None:
     if size > MOST_CHARACTERS:
         raise OverflowError(f"it makes more than {MOST_CHARACTERS} characters")
@@ -241,9 +237,9 @@ def _widest(pattern: str) -> int:
     return max((int(width) for width in re.findall(r"\d{1,12}", pattern)), default=0)
 
 
-def _bound_arguments(*given: Any) -> None:
+def _bound_arguments(*arguments: Any) -> None:
     """Refuses numbers that could only ask for too much text."""
-    for value in given:
+    for value in arguments:
         _bound(abs(value) if isinstance(value, int) else 0)
 
 
@@ -251,9 +247,11 @@ def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
     """A filter that makes as much as it is told to, within bounds."""
 
     @wraps(function)
-    def filtered(value: Any, *given: Any, **named: Any) -> Any:
-        _bound_arguments(*given, *named.values(), _widest(value) if function.__name__ == "do_format" else 0)
-        return function(value, *given, **named)
+    def filtered(value: Any, *arguments: Any, **named: Any) -> Any:
+        _bound_arguments(
+            *arguments, *named.values(), _widest(value) if function.__name__ == "do_format" else 0
+        )
+        return function(value, *arguments, **named)
 
     return filtered
 
@@ -303,18 +301,18 @@ def environment() -> "SandboxedEnvironment":
             _bound(_size_of(left, operator, right))
             return super().call_binop(context, operator, left, right)
 
-        def call(self, context: Any, obj: Any, *given: Any, **named: Any) -> Any:
+        def call(self, context: Any, obj: Any, *arguments: Any, **named: Any) -> Any:
             owner = getattr(obj, "__self__", None)
-            _bound_arguments(*given, *named.values(), _widest(owner) if isinstance(owner, str) else 0)
-            return super().call(context, obj, *given, **named)
+            _bound_arguments(*arguments, *named.values(), _widest(owner) if isinstance(owner, str) else 0)
+            return super().call(context, obj, *arguments, **named)
 
-    made = Sandbox(
+    sandbox = Sandbox(
         undefined=_undefined_type(),
         finalize=pass_context(_printed),
         keep_trailing_newline=True,
         optimized=False,
     )
-    del made.globals["lipsum"]
+    del sandbox.globals["lipsum"]
     for name in ("batch", "center", "format", "indent", "slice"):
-        made.filters[name] = _bounded(made.filters[name])
-    return made
+        sandbox.filters[name] = _bounded(sandbox.filters[name])
+    return sandbox
