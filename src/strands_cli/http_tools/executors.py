@@ -1,7 +1,7 @@
 """`tools.http_executors`: each is a tool that sends requests to one API, with the author's headers."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -175,38 +175,38 @@ def _tool(
 
 
 async def _invoke(executor: Executor, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-    from strands_cli.http_tools.exchange import REPEATABLE, send_repeatedly
+    from strands_cli.http_tools.addresses import allowed_host
+    from strands_cli.http_tools.exchange import REPEATABLE, exchange, send_repeatedly
+    from strands_cli.http_tools.transport import GuardedTransport
+
+    target, redactor = executor.target, executor.redactor
+    max_bytes = settings_of(context).http.max_bytes
+
+    def send() -> Awaitable[dict[str, Any]]:
+        # The author has named the host, so it may be reached wherever it is; no other can be.
+        transport = GuardedTransport((allowed_host(target.host, target.port),))
+        return exchange(
+            request, transport, target.check, seconds=executor.timeout, max_bytes=max_bytes, late=_LATE
+        )
 
     try:
         request = _request(executor, arguments)
-        max_bytes = settings_of(context).http.max_bytes
-        retries = executor.retries if request.method in REPEATABLE else 0
-        result = await send_repeatedly(lambda: _send(executor, request, max_bytes), retries)
+        result = await send_repeatedly(send, executor.retries if request.method in REPEATABLE else 0)
     except ToolFailed as failed:
-        hide = executor.redactor
-        raise ToolFailed(
-            hide.text(failed.message), code=failed.code, hint=hide.text(failed.hint)
-        ) from None  # the cause may quote what was sent
-    return _shown(result, executor.redactor)
-
-
-async def _send(executor: Executor, request: "httpx.Request", max_bytes: int) -> dict[str, Any]:
-    from strands_cli.http_tools.addresses import allowed_host
-    from strands_cli.http_tools.exchange import exchange
-    from strands_cli.http_tools.transport import GuardedTransport
-
-    target = executor.target
-    # The author has named the host, so it may be reached wherever it is; no other can be.
-    transport = GuardedTransport((allowed_host(target.host, target.port),))
-    return await exchange(
-        request, transport, target.check, seconds=executor.timeout, max_bytes=max_bytes, late=_LATE
-    )
+        message, hint = redactor.text(failed.message), redactor.text(failed.hint)
+        raise ToolFailed(message, code=failed.code, hint=hint) from None  # the cause may quote what was sent
+    if result.get("truncated"):  # perhaps within a secret, whose beginning would be left
+        for name in result.keys() & {"body", "body_base64"}:
+            result[name] = redactor.stream().feed(result[name])
+    shown: dict[str, Any] = redactor.value(result)
+    return shown
 
 
 def _request(executor: Executor, arguments: dict[str, Any]) -> "httpx.Request":
     import httpx
 
     from strands_cli.http_tools.exchange import DEFAULT_HEADERS, check_header
+    from strands_cli.http_tools.http_failures import request_failed
 
     url = executor.target.url(arguments["path"], arguments.get("query") or {})
     content, content_type = _content(arguments.get("body"))
@@ -216,20 +216,16 @@ def _request(executor: Executor, arguments: dict[str, Any]) -> "httpx.Request":
     authors = {name.lower().replace("_", "-") for name in executor.headers}
     for name, value in (arguments.get("headers") or {}).items():
         check_header(name, value)
-        _check_for_model(name, authors)
+        small = name.lower().replace("_", "-")  # many servers make no difference between the two
+        if small in authors or small in _NOT_FOR_MODELS or small.startswith(_PREFIX_NOT_FOR_MODELS):
+            raise request_failed(
+                f"the header {name} is set by the workflow's author alone",
+                code="forbidden",
+                hint="Leave it out: what the API needs is sent anyway.",
+            )
         headers[name] = value.strip()
     headers.update(executor.headers)
     return httpx.Request(arguments["method"], url, headers=headers, content=content)
-
-
-def _check_for_model(name: str, authors: set[str]) -> None:
-    small = name.lower().replace("_", "-")  # many servers make no difference between the two
-    if small in authors or small in _NOT_FOR_MODELS or small.startswith(_PREFIX_NOT_FOR_MODELS):
-        raise ToolFailed(
-            f"HTTP request failed: the header {name} is set by the workflow's author alone",
-            code="forbidden",
-            hint="Leave it out: what the API needs is sent anyway.",
-        )
 
 
 def _content(body: Any) -> tuple[bytes | None, str]:
@@ -244,13 +240,3 @@ def _content(body: Any) -> tuple[bytes | None, str]:
     except (msgspec.DecodeError, RecursionError):
         is_json = False
     return data, "application/json" if is_json else "text/plain; charset=utf-8"
-
-
-def _shown(result: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
-    """The answer without secrets; where it was cut within one, without its beginning too."""
-    if result.get("truncated"):
-        result = result | {
-            name: redactor.stream().feed(result[name]) for name in ("body", "body_base64") if name in result
-        }
-    shown: dict[str, Any] = redactor.value(result)
-    return shown
