@@ -17,8 +17,8 @@ from strands_cli.toolkit.info import (
 from strands_cli.tools._discovery import Discovered, join
 from strands_cli.tools._discovery.scan import NO_CACHE, Cache
 from strands_cli.tools.sources.callables import Callables
-from strands_cli.tools.sources.files import Files, is_path
 from strands_cli.tools.sources.modules import Source
+from strands_cli.tools.sources.named_files import NamedFiles, is_path
 from strands_cli.tools.sources.native import Native
 from strands_cli.tools.sources.packages import Packages
 from strands_cli.tools.sources.plugins import Plugins
@@ -32,7 +32,7 @@ __all__ = ["ToolCategory", "ToolInfo", "ToolRegistry", "ToolSpec"]
 LISTING_HINT = "'strands list-tools' shows all of them."
 
 
-SOURCES: tuple[type[Source], ...] = (Native, Packages, Plugins, Project, Files, Callables)
+SOURCES: tuple[type[Source], ...] = (Native, Packages, Plugins, Project, NamedFiles, Callables)
 """In order of precedence: of tools with one id and version the first is kept."""
 
 
@@ -78,7 +78,7 @@ class _Snapshot:
 
     def source_of(self, info: ToolInfo) -> Source:
         """Who loads a tool. One that was registered at run time is a file's, or else has a module's name."""
-        return self.sources.get(info.source) or self.sources[Files.name if info.file else Callables.name]
+        return self.sources.get(info.source) or self.sources[NamedFiles.name if info.file else Callables.name]
 
 
 def _preferred(infos: Sequence[ToolInfo]) -> ToolInfo | None:
@@ -157,7 +157,7 @@ class ToolRegistry:
     def get_by_import_path(self, import_path: str) -> ToolInfo | None:
         """The tool that any form of reference means."""
         if is_path(import_path):
-            return self._snapshot.sources[Files.name].find(import_path)
+            return self._snapshot.sources[NamedFiles.name].find(import_path)
         return self._snapshot.find(import_path)
 
     def resolve(self, user_input: str) -> str | None:

@@ -12,7 +12,7 @@ import msgspec
 from strands_cli.errors import Issue, closest, did_you_mean
 from strands_cli.toolkit.functions import SPEC_KEYS, spec_problem
 from strands_cli.toolkit.info import FIELDS, OPTIONS, ToolInfo
-from strands_cli.tools._discovery.signature import schema_of, summary_of
+from strands_cli.tools._discovery.parameters import schema_of, summary_of
 from strands_cli.tools._discovery.static import SourceFile, SpecCall, Unread, describe, first_unread
 from strands_cli.tools._discovery.syntax import Function
 
@@ -20,7 +20,7 @@ _TOOL = frozenset({"tool"})
 _FIELD_OF_KEY = {"description": "description", "inputSchema": "input_schema", "outputSchema": "output_schema"}
 
 
-class Value(msgspec.Struct, frozen=True):
+class FieldValue(msgspec.Struct, frozen=True):
     """The value of one field, and where it stands."""
 
     value: Any
@@ -30,14 +30,14 @@ class Value(msgspec.Struct, frozen=True):
     line: int
 
 
-class Declaration(msgspec.Struct, kw_only=True):
+class ToolDeclaration(msgspec.Struct, kw_only=True):
     """A tool as one place declares it."""
 
     id: str
     file: str
     line: int
     callable_name: str = ""
-    values: dict[str, Value] = {}
+    values: dict[str, FieldValue] = {}
     unread: tuple[str, Unread] | None = None
     inferred: bool = False
     has_spec: bool = False
@@ -55,11 +55,11 @@ class Declaration(msgspec.Struct, kw_only=True):
 
 def from_spec(
     file: SourceFile, spec: object, guess: str, *, name: str, line: int, node: ast.expr | None
-) -> Declaration | Issue:
+) -> ToolDeclaration | Issue:
     """What a TOOL_SPEC says. `guess` is the id where the spec's own cannot be read; `name`, `line` and `node`
     are what the spec is called there, and where it stands.
     """
-    declared = Declaration(id=guess, file=str(file.path), line=line, has_spec=True)
+    declared = ToolDeclaration(id=guess, file=str(file.path), line=line, has_spec=True)
     if isinstance(spec, Unread):
         declared.unread = (name, spec)
         return declared
@@ -88,11 +88,11 @@ def from_spec(
     declared.unread = first_unread(spec.get("name"), "name")
     for key, field in _FIELD_OF_KEY.items():
         if spec.get(key) is not None:
-            declared.values[field] = Value(spec[key], key, declared.file, lines.get(key, line))
+            declared.values[field] = FieldValue(spec[key], key, declared.file, lines.get(key, line))
     return declared
 
 
-def from_call(call: SpecCall, guess: str) -> Declaration | Issue:
+def from_call(call: SpecCall, guess: str) -> ToolDeclaration | Issue:
     """What `ToolSpec(…)` says."""
     fields = ToolInfo.__struct_fields__
     for name in call.arguments:
@@ -104,14 +104,14 @@ def from_call(call: SpecCall, guess: str) -> Declaration | Issue:
         reason, remedy = "A ToolSpec has no id.", 'Give it one: ToolSpec(id="my_tool", …).'
         return Issue(file=call.file, line=call.line, reason=reason, remediation=remedy)
     identity = call.arguments["id"]
-    declared = Declaration(id=guess, file=call.file, line=call.line)
+    declared = ToolDeclaration(id=guess, file=call.file, line=call.line)
     if isinstance(identity, Unread):
         declared.unread = ("id", identity)
     else:
         declared.id = identity
     for name, value in call.arguments.items():
         if name in FIELDS and name != "id" and value is not None:
-            declared.values[name] = Value(value, name, call.file, call.lines[name])
+            declared.values[name] = FieldValue(value, name, call.file, call.lines[name])
     return declared
 
 
@@ -122,11 +122,11 @@ def decorator_of(file: SourceFile, function: Function) -> ast.expr | None:
     return None
 
 
-def from_function(file: SourceFile, function: Function, decorator: ast.expr) -> Declaration | Issue:
+def from_function(file: SourceFile, function: Function, decorator: ast.expr) -> ToolDeclaration | Issue:
     """What `@tool` says, and where it says nothing, the function's signature and docstring."""
     options, lines = file.keywords(decorator) if isinstance(decorator, ast.Call) else ({}, {})
     name = function.name
-    declared = Declaration(id=name, file=str(file.path), line=function.lineno, callable_name=name)
+    declared = ToolDeclaration(id=name, file=str(file.path), line=function.lineno, callable_name=name)
     if isinstance(options, Unread):
         declared.unread = ("@tool", options)
         return declared
@@ -149,26 +149,26 @@ def from_function(file: SourceFile, function: Function, decorator: ast.expr) -> 
     declared.decorated = True
     for option, field in OPTIONS.items():
         if option != "name" and options.get(option) is not None:
-            declared.values[field] = Value(options[option], option, declared.file, lines[option])
+            declared.values[field] = FieldValue(options[option], option, declared.file, lines[option])
     _add_signature(file, function, declared, options.get("context", False))
     return declared
 
 
-def _add_signature(file: SourceFile, function: Function, declared: Declaration, context: object) -> None:
+def _add_signature(file: SourceFile, function: Function, declared: ToolDeclaration, context: object) -> None:
     line = function.lineno
     if not declared.has_spec and "input_schema" not in declared.values:
         declared.inferred = True
         schema = schema_of(file, function, context)
         if schema is not None:
-            declared.values["input_schema"] = Value(schema, "signature", declared.file, line)
+            declared.values["input_schema"] = FieldValue(schema, "signature", declared.file, line)
     summary = summary_of(function)
     if summary and "description" not in declared.values:
-        declared.values["description"] = Value(summary, "docstring", declared.file, line)
+        declared.values["description"] = FieldValue(summary, "docstring", declared.file, line)
 
 
 def _from_own_spec(
     file: SourceFile, function: Function, decorator: ast.expr, spec: object
-) -> Declaration | Issue:
+) -> ToolDeclaration | Issue:
     """What the spec says that a decorator is given: a dictionary there, or a name such as TOOL_SPEC."""
     node = next((item.value for item in getattr(decorator, "keywords", ()) if item.arg == "spec"), decorator)
     binding = file.scope.last(node.id) if isinstance(node, ast.Name) else None
@@ -176,13 +176,13 @@ def _from_own_spec(
     line = binding.line if binding else node.lineno
     value = binding.value if binding else node
     declared = from_spec(file, spec, function.name, name=name, line=line, node=value)
-    if isinstance(declared, Declaration):
+    if isinstance(declared, ToolDeclaration):
         declared.callable_name = function.name
         declared.uses_tool_spec = name == "TOOL_SPEC"
     return declared
 
 
-def from_assignments(file: SourceFile, known: set[str]) -> Iterator[Declaration]:
+def from_assignments(file: SourceFile, known: set[str]) -> Iterator[ToolDeclaration]:
     """`greet = tool(…)(function)`: certainly a tool, but what it is shows only when the module runs."""
     for name, bindings in file.scope.bindings.items():
         call = bindings[-1].value
@@ -191,4 +191,4 @@ def from_assignments(file: SourceFile, known: set[str]) -> Iterator[Declaration]
         if name not in known and isinstance(call, ast.Call) and file.origin_of(call.func, _TOOL):
             line = bindings[-1].line
             unread = (name, file.unread(line, describe(call)))
-            yield Declaration(id=name, file=str(file.path), line=line, callable_name=name, unread=unread)
+            yield ToolDeclaration(id=name, file=str(file.path), line=line, callable_name=name, unread=unread)

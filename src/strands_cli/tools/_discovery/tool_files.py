@@ -12,7 +12,7 @@ from strands_cli.errors import Issue, closest
 from strands_cli.toolkit.info import FIELDS, ToolCategory, ToolInfo, bare_schema, name_problem
 from strands_cli.tools._discovery import Discovered, is_submodule_name
 from strands_cli.tools._discovery.declarations import (
-    Declaration,
+    ToolDeclaration,
     decorator_of,
     from_assignments,
     from_call,
@@ -78,7 +78,7 @@ class _Reader:
         self._source = source
         self._origin = origin
         self._family = family
-        self._declared: dict[Path, list[Declaration]] = {}
+        self._declared: dict[Path, list[ToolDeclaration]] = {}
         self._used: set[tuple[str, str]] = set()
 
     def read_file(self, path: Path) -> None:
@@ -156,10 +156,10 @@ class _Reader:
             self.issues.append(_unread_specs(unread))
             return
         part = ("TOOL_SPECS", unread)
-        declared = Declaration(id=tool_id, file=str(file.path), line=unread.line, unread=part)
+        declared = ToolDeclaration(id=tool_id, file=str(file.path), line=unread.line, unread=part)
         self._keep(declared, file, None, tool_id)
 
-    def _from_item(self, file: SourceFile, item: object, line: int) -> Declaration | Issue:
+    def _from_item(self, file: SourceFile, item: object, line: int) -> ToolDeclaration | Issue:
         guess = _stem(file.path)
         if isinstance(item, SpecCall):
             return from_call(item, guess)
@@ -174,7 +174,7 @@ class _Reader:
             remediation='Write TOOL_SPECS = [ToolSpec(id="my_tool", …)].',
         )
 
-    def _add_listed(self, file: SourceFile, declared: Declaration) -> None:
+    def _add_listed(self, file: SourceFile, declared: ToolDeclaration) -> None:
         """Adds one item of TOOL_SPECS, filled up with what its callable's own file says."""
         if name_problem(declared.id):
             self._keep(declared, file, None, "")
@@ -201,7 +201,7 @@ class _Reader:
                 declared.values = {**base.values, **declared.values}
             self._keep(declared, *found, name)
 
-    def _homes(self, file: SourceFile, declared: Declaration) -> list[SourceFile] | None:
+    def _homes(self, file: SourceFile, declared: ToolDeclaration) -> list[SourceFile] | None:
         """The files that may hold the callable: empty where it is elsewhere, None where that is wrong."""
         module_path = declared.text("module_path")
         if not module_path:
@@ -222,7 +222,7 @@ class _Reader:
             return None
         return [home] if home else []
 
-    def _declaration_of(self, file: SourceFile, binding: Binding, tool_id: str) -> Declaration | None:
+    def _declaration_of(self, file: SourceFile, binding: Binding, tool_id: str) -> ToolDeclaration | None:
         named = [found for found in self._declarations(file) if found.callable_name == binding.name]
         return next((found for found in named if found.id == tool_id), named[0] if named else None)
 
@@ -245,7 +245,7 @@ class _Reader:
             elif self._is_callable(declared, *found):
                 self._keep(declared, *found, declared.callable_name)
 
-    def _declarations(self, file: SourceFile) -> list[Declaration]:
+    def _declarations(self, file: SourceFile) -> list[ToolDeclaration]:
         """What a file's TOOL_SPEC and decorators declare; what is wrong with them is noted once."""
         if file.path not in self._declared:
             self._declared[file.path] = []
@@ -261,11 +261,11 @@ class _Reader:
         return self._declared[file.path]
 
     def _with_tool_spec(
-        self, file: SourceFile, functions: dict[str, Declaration | Issue]
-    ) -> list[Declaration]:
+        self, file: SourceFile, functions: dict[str, ToolDeclaration | Issue]
+    ) -> list[ToolDeclaration]:
         """The decorated functions, and the one that TOOL_SPEC is for, be it decorated or plain."""
         binding = file.scope.last("TOOL_SPEC")
-        decorated = [found for found in functions.values() if isinstance(found, Declaration)]
+        decorated = [found for found in functions.values() if isinstance(found, ToolDeclaration)]
         if binding is None:
             return decorated
         others = [found for found in decorated if not found.uses_tool_spec]
@@ -285,7 +285,7 @@ class _Reader:
             self.issues.append(declared)
             return others
         named = functions.get(declared.id)
-        if isinstance(named, Declaration):
+        if isinstance(named, ToolDeclaration):
             named.values |= declared.values
             named.unread, named.inferred, named.has_spec = declared.unread, False, True
         if named is not None:
@@ -298,7 +298,7 @@ class _Reader:
 
     # --- keeping ------------------------------------------------------------------------------------------
 
-    def _is_callable(self, declared: Declaration, file: SourceFile, binding: Binding) -> bool:
+    def _is_callable(self, declared: ToolDeclaration, file: SourceFile, binding: Binding) -> bool:
         if not isinstance(binding.value, _NOT_CALLABLE):
             return True
         problem = f"{binding.name!r} on line {binding.line} is not a function"
@@ -306,7 +306,7 @@ class _Reader:
         self.issues.append(declared.refusal(problem, remedy, str(file.path), binding.line))
         return False
 
-    def _keep(self, declared: Declaration, file: SourceFile, binding: Binding | None, name: str) -> None:
+    def _keep(self, declared: ToolDeclaration, file: SourceFile, binding: Binding | None, name: str) -> None:
         """Keeps a tool whose callable is `name`, bound there; without a binding, as far as anybody knows."""
         module_path = self._dotted(file.path)
         outer = self.files.root.parent
@@ -341,7 +341,7 @@ class _Reader:
 
 
 def _finished(
-    declared: Declaration, place: dict[str, Any], family: str
+    declared: ToolDeclaration, place: dict[str, Any], family: str
 ) -> tuple[ToolInfo | None, list[Issue]]:
     """The tool, unless something about it is refused; and what is to be said about it."""
     unread, values, issues = [declared.unread] if declared.unread else [], dict[str, Any](), list[Issue]()
@@ -396,7 +396,7 @@ def _stem(file: Path) -> str:
     return file.parent.name if file.stem == "__init__" else file.stem
 
 
-def _missing_callable(declared: Declaration, name: str, file: SourceFile) -> Issue:
+def _missing_callable(declared: ToolDeclaration, name: str, file: SourceFile) -> Issue:
     functions = [item.name for item in file.scope.definitions() if isinstance(item, Function)]
     match = closest(name, functions) or (functions[0] if len(functions) == 1 else None)
     problem = f"{file.path.name} has no function {name!r}"

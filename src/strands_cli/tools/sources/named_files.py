@@ -17,7 +17,7 @@ def is_path(reference: str) -> bool:
     return file.endswith(".py")
 
 
-class Files(Source):
+class NamedFiles(Source):
     name = "file"
 
     def find(self, reference: str) -> ToolInfo | None:
@@ -41,9 +41,11 @@ def read_path(path: Path) -> Discovered:
     """What a file, or a directory of tools, declares."""
     is_family = path.is_dir()
     if is_family and not (path / "__init__.py").is_file():
-        return scan_directory(path, package=path.name, source=Files.name, origin="")
+        return scan_directory(path, package=path.name, source=NamedFiles.name, origin="")
     from strands_cli.tools._discovery.tool_files import read_tools
 
     place = path.resolve()
     module = place.name if is_family else place.stem
-    return read_tools(place, module_path=module, source=Files.name, origin=str(path), is_family=is_family)
+    return read_tools(
+        place, module_path=module, source=NamedFiles.name, origin=str(path), is_family=is_family
+    )
