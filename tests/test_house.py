@@ -13,6 +13,8 @@ from pathlib import Path
 import grimp
 import pytest
 
+from strands_cli.patterns import PATTERNS
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "src" / "strands_cli"
 
@@ -41,6 +43,31 @@ BROAD_EXCEPTS: dict[str, str] = {
 
 # Files of more than 600 lines that are one subject, and why a reader wants it whole.
 LONG_FILES: dict[str, str] = {}
+
+# Small modules that one other module imports, or none, and why they are not part of it.
+SMALL_MODULES: dict[str, str] = {
+    "__main__.py": "answers --version before anything else is imported",
+    "cli/graph.py": "a command, loaded when it is asked for",
+    "exec/chain.py": "the entry that the first documents name",
+    "providers/ollama.py": "a provider is one file",
+    "providers/openai.py": "a provider is one file",
+    "sandbox/inside/quiet_loop.py": "runs inside the sandbox, as one file",
+    "tools/base.py": "the name that the first documents give to tool classes",
+    "tools/data_tools/calculator.py": "a native tool is one file",
+    "tools/echo.py": "a native tool is one file",
+    "tools/sources/callables.py": "a source of tools is one file",
+    "tools/sources/native.py": "a source of tools is one file",
+    "tools/sources/project.py": "a source of tools is one file",
+}
+# Names that two modules may share: commands, patterns, providers and sources are called what users call them.
+NAMED_BY_USERS = (
+    "cli",
+    "patterns",
+    "providers",
+    "tools/sources",
+    "tools/data_tools",
+    "tools/file_operations",
+)
 
 MEANINGLESS = {"util", "helper", "common", "manager", "factory", "factorie", "handler"}
 REGISTRIES = ["pypi" + ".org", "files.python" + "hosted", "registry.npm" + "js", "deb." + "debian"]
@@ -165,6 +192,34 @@ def meaningless_names(root: Path) -> Iterator[str]:
             yield f"{path.relative_to(root)} is a name for anything: name it after what it holds"
 
 
+def shared_names(root: Path) -> Iterator[str]:
+    """Modules, and public classes, that a search for their name does not tell apart."""
+    modules: dict[str, list[str]] = {}
+    classes: dict[str, list[str]] = {}
+    for file, tree in parsed(root):
+        path = Path(file)
+        if path.stem not in ("__init__", "__main__") and path.parent.as_posix() not in NAMED_BY_USERS:
+            modules.setdefault(path.stem, []).append(file)
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                classes.setdefault(node.name, []).append(file)
+    for kind, found in (("module", modules), ("class", classes)):
+        for name, files in found.items():
+            if len(files) > 1:
+                yield f"The {kind} name {name} stands for {len(files)} things: {', '.join(files)}"
+
+
+def small_modules(root: Path) -> Iterator[str]:
+    graph = grimp.build_graph(root.name, exclude_type_checking_imports=True, cache_dir=None)
+    for module in sorted(graph.modules):
+        file = Path(*module.split(".")[1:]).with_suffix(".py") if "." in module else Path("__init__.py")
+        if not (root / file).is_file() or file.as_posix() in SMALL_MODULES:
+            continue
+        lines = len((root / file).read_text("utf-8").splitlines())
+        if 0 < lines < 60 and len(graph.find_modules_that_directly_import(module)) == 1:
+            yield f"{file} has {lines} lines and one importer: make it part of that, or say why not"
+
+
 def broad_excepts(root: Path) -> Iterator[str]:
     def is_broad(node: ast.AST) -> bool:
         if isinstance(node, ast.ExceptHandler):
@@ -260,12 +315,31 @@ RULES_FOR_SOURCE: list[Rule] = [
     prints_and_exits,
     loop_objects_at_import,
     import_cycles,
+    shared_names,
+    small_modules,
 ]
 
 
 @pytest.mark.parametrize("rule", RULES_FOR_SOURCE)
 def test_the_source_has_no(rule: Rule) -> None:
     assert list(rule(PACKAGE)) == []
+
+
+@pytest.mark.parametrize("kind", PATTERNS)
+def test_a_pattern_is_one_file_and_a_line_in_the_table(kind: str) -> None:
+    words = re.compile(rf"\b({kind}|{PATTERNS[kind].__name__})\b")
+    named = {file for file, _ in parsed(PACKAGE) if words.search((PACKAGE / file).read_text("utf-8"))}
+    # A chain is also what a chat is made of, an entry of its own, and a word; so are some others.
+    assert {f"patterns/{kind}.py", "patterns/__init__.py"} <= named
+    if "_" in kind or kind in ("routing",):
+        assert named == {f"patterns/{kind}.py", "patterns/__init__.py"}
+    imported = {
+        file
+        for file, tree in parsed(PACKAGE)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").endswith(f"patterns.{kind}")
+    }
+    assert imported <= ({"exec/chain.py", "cli/chat/partner.py"} if kind == "chain" else set())
 
 
 def test_tests_use_real_parts() -> None:
@@ -371,7 +445,7 @@ def test_a_second_listing_reads_no_tool_file_again(project: Path) -> None:
 STRAIGHT = {
     "__init__.py": "",
     "cli/__init__.py": "import sys\ndef leave() -> None:\n    print('bye')\n    sys.exit(0)\n",
-    "errors.py": "class Wrong(Exception):\n    def say(self, *words: str) -> str: ...\n",
+    "errors.py": "class Wrong(Exception):\n    def say(self, *words: str) -> str: ...\n" + "\n" * 60,
     "loops.py": "import asyncio\ndef lock() -> asyncio.Lock:\n    return asyncio.Lock()\n",
     "flat.py": "def f(x: int) -> None:\n if x: pass\n" + " elif x: pass\n" * 5,
     "tools/__init__.py": "",
@@ -394,6 +468,9 @@ CROOKED: list[tuple[Rule, str, str]] = [
     (prints_and_exits, "tools/a.py", "raise SystemExit\n"),
     (loop_objects_at_import, "a.py", "from asyncio import Event as E\nclass A:\n    ready = E()\n"),
     (loop_objects_at_import, "a.py", "import asyncio\ndef f(x=asyncio.Lock()) -> None: ...\n"),
+    (shared_names, "tools/errors.py", ""),
+    (shared_names, "faults.py", "class Wrong: ...\n"),
+    (small_modules, "tools/tiny.py", "from crooked import loops\n"),
     (import_cycles, "errors.py", "def f() -> None:\n    from crooked.tools import small\n"),
     (mocks, "test_a.py", "from unittest import mock\n"),
     (mocks, "test_a.py", "from unittest.mock import patch\n"),

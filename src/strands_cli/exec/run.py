@@ -21,7 +21,6 @@ from strands_cli.exec.prepare import Prepared, prepare
 from strands_cli.exec.steps import DEFAULTS, Run, RunOptions
 from strands_cli.loader import load_spec
 from strands_cli.loader.spec import Spec
-from strands_cli.patterns.chain import Chain
 from strands_cli.telemetry.collector import open_telemetry
 from strands_cli.telemetry.recorders import Trace
 from strands_cli.templates import TemplateError, render
@@ -139,9 +138,8 @@ async def _to_its_end(run: Run, work: Awaitable[StepResult]) -> StepResult:
 def _explain(run: Run, error: StrandsError) -> None:
     """Says in which of several steps a run failed, and takes secrets out of the error."""
     title = run.titles.get(error.step, "")
-    is_alone = isinstance(run.spec.pattern, Chain) and len(run.spec.pattern.steps) == 1
     has_place = isinstance(error, SpecError)
-    if title and not is_alone and not has_place and error.code not in _OUTCOMES:
+    if title and not run.spec.pattern.is_single and not has_place and error.code not in _OUTCOMES:
         error.message = f"{title}: {error.message}"
     error.message = run.redactor.text(error.message)
     error.hint = run.redactor.text(error.hint)

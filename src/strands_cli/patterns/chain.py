@@ -35,6 +35,10 @@ class Chain(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="chain", tag
     def shape(cls, config: dict[str, Any]) -> dict[str, Any]:
         return shaped_steps(config)
 
+    @property
+    def is_single(self) -> bool:
+        return len(self.steps) == 1
+
     def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
         return step_places(spec, f"{CONFIG}/steps", self.steps)
 
@@ -52,7 +56,7 @@ class Chain(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="chain", tag
         return boxes, in_a_row([START, *(box.key for box in boxes), END]), []
 
     def story(self, spec: BaseSpec) -> str:
-        if len(self.steps) == 1:
+        if self.is_single:
             return "One step runs."
         return f"{len(self.steps)} steps run one after the other; each sees what came before."
 

@@ -152,6 +152,11 @@ class Pattern:
         raise NotImplementedError
 
     @property
+    def is_single(self) -> bool:
+        """Whether there is one step only, so that nobody has to be told which one."""
+        return False
+
+    @property
     def kind(self) -> str:
         """Its `type` in the file."""
         return str(self.__struct_config__.tag)  # type: ignore[attr-defined]
