@@ -107,7 +107,7 @@ MODULES = {
     "strands_cli.runtime.tools": ("agent_tools", "load_python_callable"),
     "strands_cli.runtime.agent_hooks": ("equip", "AgentHooks", "PendingCall"),
     "strands_cli.runtime.model_requests": ("invoke_in_slices", "stream_in_slices"),
-    "strands_cli.types.results": ("RunResult", "StepResult", "Usage"),
+    "strands_cli.types.run_results": ("RunResult", "StepResult", "Usage"),
     "strands_cli.events": (
         "RunStarted",
         "RunFinished",

@@ -18,7 +18,7 @@ from strands_cli.events import ArtifactWritten, Event
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.chain import Chain
 from strands_cli.secrets import Redactor
-from strands_cli.types.spec import Artifact, Outputs, Runtime
+from strands_cli.types.sections import Artifact, Outputs, Runtime
 from tests.exploring import examples
 from tests.swaps import swapping
 

@@ -25,7 +25,7 @@ from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import error_of
 from strands_cli.tools.http_request import TOOL_SPEC
-from strands_cli.types.spec import HttpExecutor, Runtime, Tools
+from strands_cli.types.sections import HttpExecutor, Runtime, Tools
 from tests.exploring import examples
 from tests.sites import Answer, Request, Site, answer, endlessly, serving
 

@@ -23,7 +23,7 @@ from strands_cli.patterns.pattern import HumanStep, Step
 from strands_cli.patterns.routing import Route, Routing
 from strands_cli.patterns.workflow import Task, Workflow
 from strands_cli.schema.validator import published_schema, schema_text
-from strands_cli.types import spec as nouns
+from strands_cli.types import sections as nouns
 
 SCHEMA: dict[str, Any] = json.loads(schema_text("workflow"))
 DEFINITIONS: dict[str, Any] = SCHEMA["$defs"]

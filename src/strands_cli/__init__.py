@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from strands_cli.toolkit.schedule import call_tools
     from strands_cli.tools import get_registry
     from strands_cli.tools.registry import ToolRegistry
-    from strands_cli.types.results import RunResult, StepResult, Usage
+    from strands_cli.types.run_results import RunResult, StepResult, Usage
 
 __version__ = "0.1.0"
 
@@ -119,7 +119,7 @@ _HOMES = {
     "strands_cli.toolkit.schedule": ("call_tools",),
     "strands_cli.tools": ("get_registry",),
     "strands_cli.tools.registry": ("ToolRegistry",),
-    "strands_cli.types.results": ("RunResult", "StepResult", "Usage"),
+    "strands_cli.types.run_results": ("RunResult", "StepResult", "Usage"),
 }
 """Every public name, by the module that has it."""
 

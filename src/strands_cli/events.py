@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 if TYPE_CHECKING:  # a tool call speaks of no workflow, and should not import one
-    from strands_cli.types.results import Usage
+    from strands_cli.types.run_results import Usage
 
 RunOutcome = Literal["done", "failed", "budget", "paused", "interrupted"]
 

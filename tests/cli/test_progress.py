@@ -52,7 +52,7 @@ from strands_cli.events import (
     ToolProgress,
     ToolStarted,
 )
-from strands_cli.types.results import Usage
+from strands_cli.types.run_results import Usage
 
 MODEL = "ollama llama3.2"
 RUN: list[Event] = [
@@ -320,7 +320,7 @@ import os, signal, sys, time
 from pathlib import Path
 from strands_cli.cli.progress import open_progress
 from strands_cli.events import *
-from strands_cli.types.results import Usage
+from strands_cli.types.run_results import Usage
 
 MODEL = "ollama llama3.2"
 

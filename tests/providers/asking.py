@@ -15,7 +15,7 @@ from strands_cli.runtime.agent_hooks import equip
 from strands_cli.runtime.model_requests import Reporting, Retrying
 from strands_cli.runtime.tools import agent_tools
 from strands_cli.toolkit.cancellation import Cancellation
-from strands_cli.types.spec import FailurePolicy, Inference
+from strands_cli.types.sections import FailurePolicy, Inference
 from tests.runtime.agents import add
 from tests.standins import (
     AnthropicStandin,

@@ -5,7 +5,7 @@ import pytest
 from strands_cli.loader import load_spec
 from strands_cli.loader.spec import Spec
 from strands_cli.providers.choice import ModelChoice, model_of, with_choice
-from strands_cli.types.spec import Inference
+from strands_cli.types.sections import Inference
 from tests.projects import Project
 
 FLOW = """version: 0

@@ -11,7 +11,7 @@ from strands_cli.capability import check_capability
 from strands_cli.errors import ProviderError
 from strands_cli.loader import load_spec
 from strands_cli.providers.choice import PROVIDERS, ModelChoice, build_model, missing
-from strands_cli.types.spec import Inference
+from strands_cli.types.sections import Inference
 from tests.projects import Project
 
 WITHOUT = """

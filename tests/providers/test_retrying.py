@@ -15,7 +15,7 @@ from strands_cli.errors import ProviderError
 from strands_cli.events import Event, ModelFinished, ModelRetried, ModelStarted, ModelText
 from strands_cli.providers.choice import ModelChoice
 from strands_cli.runtime.model_requests import STOPPED_TEXT, wait_seconds
-from strands_cli.types.spec import FailurePolicy
+from strands_cli.types.sections import FailurePolicy
 from tests.fakes import Call, Pause, ScriptedModel, call, history_problems
 from tests.providers.asking import QUICK, STANDINS, Asking, choice_at, impatient
 from tests.runtime.agents import codes

@@ -9,7 +9,7 @@ import pytest
 from strands_cli.errors import ProviderError
 from strands_cli.events import ModelFinished, ModelRetried, ModelStarted, ModelText
 from strands_cli.providers.choice import ModelChoice
-from strands_cli.types.results import Usage
+from strands_cli.types.run_results import Usage
 from tests.fakes import Call, call, history_problems
 from tests.providers.asking import STANDINS, Asking, choice_at
 from tests.runtime.agents import codes

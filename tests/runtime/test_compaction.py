@@ -21,7 +21,7 @@ from strands_cli.runtime.compaction import SUMMARY_HEADING, Prepare, conversatio
 from strands_cli.runtime.model_requests import Reporting, invoke_in_slices
 from strands_cli.runtime.structured import text_of
 from strands_cli.toolkit.cancellation import Cancellation
-from strands_cli.types.spec import Compaction
+from strands_cli.types.sections import Compaction
 from tests.fakes import Call, Part, Pause, Request, ScriptedModel, call, history_problems
 from tests.runtime.agents import Setting, spec
 

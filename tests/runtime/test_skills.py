@@ -10,7 +10,7 @@ import pytest
 from strands_cli.runtime.skills import MOST_BYTES, skill_tools, skills_prompt
 from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.contract import Tool
-from strands_cli.types.spec import Skill
+from strands_cli.types.sections import Skill
 from tests.fakes import call
 from tests.runtime.agents import Setting, code_of, text_of
 from tests.swaps import swapping

@@ -21,7 +21,7 @@ from strands_cli.events import (
     StepStarted,
 )
 from strands_cli.toolkit.contract import Tool
-from strands_cli.types.results import Usage
+from strands_cli.types.run_results import Usage
 
 USAGE = Usage(11, 7)
 

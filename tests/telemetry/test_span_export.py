@@ -11,7 +11,7 @@ import pytest
 
 from strands_cli.errors import UnsupportedError
 from strands_cli.telemetry import SpanExport, missing_exporter, open_telemetry
-from strands_cli.types.spec import Telemetry
+from strands_cli.types.sections import Telemetry
 from tests.telemetry.collector import Collector, collecting
 from tests.telemetry.runs import ask, run
 
@@ -156,7 +156,7 @@ def test_a_longer_patience_of_the_environment_does_not_hold_the_end(monkeypatch:
 PROGRAM = """
 import asyncio, sys
 from strands_cli.telemetry import open_telemetry
-from strands_cli.types.spec import Telemetry
+from strands_cli.types.sections import Telemetry
 from tests.telemetry.runs import ask, run
 with open_telemetry(Telemetry(otlp_endpoint=sys.argv[1]), warn=lambda text: print(text)) as exporting:
     asyncio.run(run(exporting.listener, "steps/0", body=ask))

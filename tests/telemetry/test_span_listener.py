@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from strands_cli import CallContext, ToolContext, ToolFailed, call_tool, tool
 from strands_cli.telemetry import open_telemetry, span_listener
-from strands_cli.types.spec import Telemetry
+from strands_cli.types.sections import Telemetry
 
 assert span_listener() is None, "no exporter, no cost"
 memory = InMemorySpanExporter()

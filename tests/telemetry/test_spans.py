@@ -27,8 +27,8 @@ from strands_cli.events import (
 )
 from strands_cli.secrets import Redactor
 from strands_cli.telemetry import open_telemetry
-from strands_cli.types.results import Usage
-from strands_cli.types.spec import Redact, Telemetry
+from strands_cli.types.run_results import Usage
+from strands_cli.types.sections import Redact, Telemetry
 from tests.telemetry.collector import Collector, collecting
 from tests.telemetry.runs import USAGE, ask, inner, refuse, run, run_step, spec, use
 

@@ -19,7 +19,7 @@ from strands_cli.events import (
 )
 from strands_cli.secrets import Redactor
 from strands_cli.telemetry import Trace
-from strands_cli.types.spec import Redact
+from strands_cli.types.sections import Redact
 from tests.telemetry.runs import USAGE, a_turn, ask, inner, outer, refuse, run, run_step, use
 
 SHOW = Redact(tool_inputs=False, tool_outputs=False)

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from strands_cli.errors import Issue
 from strands_cli.loader.spec import Spec
-from strands_cli.types.spec import Secret
+from strands_cli.types.sections import Secret
 
 
 def check_artifacts(spec: Spec) -> Iterator[Issue]:

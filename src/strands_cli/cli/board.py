@@ -23,7 +23,7 @@ from strands_cli.events import (
     ToolProgress,
     ToolStarted,
 )
-from strands_cli.types.results import Usage
+from strands_cli.types.run_results import Usage
 
 Kind = Literal["heading", "started", "done", "failed", "stopped", "again", "trouble", "call", "note"]
 

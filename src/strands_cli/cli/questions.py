@@ -20,7 +20,7 @@ from strands_cli.toolkit.contract import Tool
 
 if TYPE_CHECKING:
     from strands_cli.runtime.agent_hooks import AskConsent, PendingCall
-    from strands_cli.types.spec import Input
+    from strands_cli.types.sections import Input
 
 YES = {"y", "yes"}
 _ALWAYS = {"a", "always"}

@@ -15,7 +15,7 @@ from strands_cli.loader.spec import Spec
 from strands_cli.runtime.resources import RunResources
 from strands_cli.toolkit.workspace import current_directory
 from strands_cli.tools.toolset import ToolSet
-from strands_cli.types.spec import Artifact
+from strands_cli.types.sections import Artifact
 
 
 class Prepared(msgspec.Struct, frozen=True):

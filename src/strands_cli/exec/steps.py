@@ -30,7 +30,7 @@ from strands_cli.secrets import RedactedStream, Redactor
 from strands_cli.templates import render
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.types import RunResult, StepResult, Usage
-from strands_cli.types.spec import Budgets
+from strands_cli.types.sections import Budgets
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from strands_cli.toolkit.context import ToolContext, settings_of
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import ToolCategory
 from strands_cli.types import BaseSpec
-from strands_cli.types.spec import HttpExecutor
+from strands_cli.types.sections import HttpExecutor
 
 if TYPE_CHECKING:
     import httpx

@@ -12,7 +12,7 @@ from strands_cli.documents.problems import describe
 from strands_cli.documents.refusal import Refusal
 from strands_cli.errors import Issue, SpecError, did_you_mean
 from strands_cli.loader.spec import Spec
-from strands_cli.types.spec import Input, Secret
+from strands_cli.types.sections import Input, Secret
 
 MOST_SECRET_BYTES = 65_536
 """The largest file that is taken for a secret."""

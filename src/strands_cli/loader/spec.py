@@ -6,7 +6,7 @@ import msgspec
 
 from strands_cli.patterns import PATTERNS
 from strands_cli.patterns.pattern import Pattern
-from strands_cli.types.spec import BaseSpec
+from strands_cli.types.sections import BaseSpec
 
 
 class Spec(BaseSpec, frozen=True, kw_only=True):

@@ -21,8 +21,8 @@ from strands_cli.patterns.pattern import (
     steps_before,
 )
 from strands_cli.patterns.scope import Names
-from strands_cli.types.results import StepResult
-from strands_cli.types.spec import BaseSpec
+from strands_cli.types.run_results import StepResult
+from strands_cli.types.sections import BaseSpec
 
 
 class Chain(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="chain", tag_field="type"):

@@ -23,8 +23,8 @@ from strands_cli.patterns.pattern import (
     with_shaped,
 )
 from strands_cli.patterns.scope import Names, scope
-from strands_cli.types.results import StepResult
-from strands_cli.types.spec import BaseSpec
+from strands_cli.types.run_results import StepResult
+from strands_cli.types.sections import BaseSpec
 
 _VERDICT: dict[str, dict[str, Any]] = {
     "score": {"type": "number", "minimum": 0, "maximum": 100, "description": "How good it is, from 0 to 100"},

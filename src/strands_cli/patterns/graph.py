@@ -35,8 +35,8 @@ from strands_cli.patterns.pattern import (
     times,
 )
 from strands_cli.patterns.scope import Names, Reach, Results, reachable, scope, unresolved
-from strands_cli.types.results import StepResult
-from strands_cli.types.spec import BaseSpec
+from strands_cli.types.run_results import StepResult
+from strands_cli.types.sections import BaseSpec
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,8 +25,8 @@ from strands_cli.patterns.pattern import (
     with_shaped,
 )
 from strands_cli.patterns.scope import Names, scope
-from strands_cli.types.results import StepResult
-from strands_cli.types.spec import BaseSpec
+from strands_cli.types.run_results import StepResult
+from strands_cli.types.sections import BaseSpec
 
 
 def check_orchestrator_schema(pattern: "OrchestratorWorkers", spec: BaseSpec) -> Iterator[Issue]:

@@ -26,8 +26,8 @@ from strands_cli.patterns.pattern import (
     with_shaped,
 )
 from strands_cli.patterns.scope import Names, Results, scope
-from strands_cli.types.results import StepResult
-from strands_cli.types.spec import BaseSpec
+from strands_cli.types.run_results import StepResult
+from strands_cli.types.sections import BaseSpec
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True):

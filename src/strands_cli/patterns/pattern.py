@@ -11,8 +11,8 @@ from strands_cli.documents.problems import pointer
 from strands_cli.errors import Issue
 from strands_cli.patterns.outline import NEVER, Arrow, Box, Calls, Frame, Kind
 from strands_cli.patterns.scope import Names, Results, scope
-from strands_cli.types.results import StepResult
-from strands_cli.types.spec import BaseSpec
+from strands_cli.types.run_results import StepResult
+from strands_cli.types.sections import BaseSpec
 
 CONFIG = "/pattern/config"
 T = TypeVar("T")

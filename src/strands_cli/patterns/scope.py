@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 import msgspec
 
 from strands_cli.errors import did_you_mean
-from strands_cli.types.spec import BaseSpec
+from strands_cli.types.sections import BaseSpec
 
 WHY_ABSENT = {
     "steps": "only the steps of chains, routes and branches have steps before them",

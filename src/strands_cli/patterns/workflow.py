@@ -20,8 +20,8 @@ from strands_cli.patterns.pattern import (
     place,
 )
 from strands_cli.patterns.scope import Names, Reach, Results, reachable, scope
-from strands_cli.types.results import StepResult
-from strands_cli.types.spec import BaseSpec
+from strands_cli.types.run_results import StepResult
+from strands_cli.types.sections import BaseSpec
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ import msgspec
 
 from strands_cli.errors import ProviderError, UsageError
 from strands_cli.types import BaseSpec
-from strands_cli.types.spec import Inference
+from strands_cli.types.sections import Inference
 
 if TYPE_CHECKING:
     from strands.models import Model

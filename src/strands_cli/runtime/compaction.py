@@ -18,7 +18,7 @@ from strands.types.exceptions import ContextWindowOverflowException, MaxTokensRe
 
 from strands_cli.events import ContextCompacted, Event, Listener, ModelText
 from strands_cli.runtime.structured import canonical, text_of
-from strands_cli.types.spec import Compaction
+from strands_cli.types.sections import Compaction
 
 Prepare = Callable[[Agent, Listener], object]
 """Puts what a request to a model needs, such as retries and reports, on the agent that writes a summary."""

@@ -20,8 +20,8 @@ from strands_cli.runtime.strands_adapter import AgentRequest, build_agent, invok
 from strands_cli.runtime.structured import text_of
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.contract import Tool
-from strands_cli.types.results import Usage
-from strands_cli.types.spec import Compaction
+from strands_cli.types.run_results import Usage
+from strands_cli.types.sections import Compaction
 
 STEP = "chat"
 """The step that the events of a conversation name."""

@@ -30,8 +30,8 @@ from strands_cli.providers.choice import ModelChoice
 from strands_cli.providers.model_failures import Failure, failure_of
 from strands_cli.runtime.model_output import received
 from strands_cli.toolkit.cancellation import Cancellation
-from strands_cli.types.results import Usage
-from strands_cli.types.spec import FailurePolicy
+from strands_cli.types.run_results import Usage
+from strands_cli.types.sections import FailurePolicy
 
 STOPPED_TEXT = "Stopped before the answer was complete."
 _PATIENCE_SECONDS = 2.0

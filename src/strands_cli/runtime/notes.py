@@ -21,7 +21,7 @@ from strands_cli.runtime.skills import inside
 from strands_cli.runtime.structured import free_name
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import sendable
-from strands_cli.types.spec import Notes
+from strands_cli.types.sections import Notes
 
 LONGEST_NOTE = 4000
 _LONGEST_TITLE = 200

@@ -14,7 +14,7 @@ from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.runtime.structured import free_name
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import sendable
-from strands_cli.types.spec import Skill
+from strands_cli.types.sections import Skill
 
 MAIN_FILE = "SKILL.md"
 MOST_BYTES = 65_536

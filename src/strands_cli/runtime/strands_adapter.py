@@ -31,7 +31,7 @@ from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.types import AgentSpec
-from strands_cli.types.spec import Compaction, Skill
+from strands_cli.types.sections import Compaction, Skill
 
 if TYPE_CHECKING:
     pass

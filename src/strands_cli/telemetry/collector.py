@@ -13,7 +13,7 @@ from strands_cli.errors import UnsupportedError
 from strands_cli.events import Listener
 from strands_cli.secrets import NOTHING_SECRET, Redactor
 from strands_cli.telemetry.recorders import TRACER, Spans, span_listener
-from strands_cli.types.spec import Telemetry
+from strands_cli.types.sections import Telemetry
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider

@@ -33,8 +33,8 @@ from strands_cli.events import (
     ToolStarted,
 )
 from strands_cli.secrets import NOTHING_SECRET, Redactor
-from strands_cli.types.results import Usage
-from strands_cli.types.spec import Redact
+from strands_cli.types.run_results import Usage
+from strands_cli.types.sections import Redact
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

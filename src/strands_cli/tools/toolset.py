@@ -13,7 +13,7 @@ from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import ToolInfo
 from strands_cli.tools.registry import ToolRegistry
 from strands_cli.types import AgentSpec
-from strands_cli.types.spec import BaseSpec
+from strands_cli.types.sections import BaseSpec
 
 
 class DeclaredTool(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from strands_cli.exec.run import run
 from strands_cli.exec.steps import RunOptions
 from strands_cli.loader import load_spec
 from strands_cli.providers.choice import ModelChoice, build_model, with_choice
-from strands_cli.types.spec import Inference
+from strands_cli.types.sections import Inference
 from tests.projects import Project
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"

@@ -16,7 +16,7 @@ from strands_cli.patterns.pattern import Step
 from strands_cli.providers.choice import missing, model_of, with_choice
 from strands_cli.templates import TemplateError, render
 from strands_cli.types import AgentSpec
-from strands_cli.types.spec import PythonTool, Runtime, Tools
+from strands_cli.types.sections import PythonTool, Runtime, Tools
 
 DEFAULT_PROVIDER = "local"
 DEFAULT_PROMPT = "You are a helpful assistant. Answer briefly and in plain text."

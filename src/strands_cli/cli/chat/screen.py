@@ -19,7 +19,7 @@ from strands_cli.events import (
     ToolFinished,
     ToolStarted,
 )
-from strands_cli.types.results import Usage
+from strands_cli.types.run_results import Usage
 
 _CALL_ROOM = 100
 _USUAL_WIDTH = 100
