@@ -18,7 +18,7 @@ from strands_cli.plugins.approvals import (
     write_state,
 )
 from strands_cli.plugins.directories import digests
-from strands_cli.plugins.manifest import CliTool, Files, Manifest, Setting, ToolRequires
+from strands_cli.plugins.manifest import CliTool, Manifest, Setting, ToolFiles, ToolRequires
 from strands_cli.plugins.plugin import PluginReading, find_plugins, read_plugin, undeclared_executables
 from strands_cli.schema.validator import published_schema
 from strands_cli.tools.sources.plugins import read_named_plugin, scan_plugins
@@ -77,7 +77,7 @@ def test_every_key_of_the_schema_is_one_of_the_types_and_the_other_way_round() -
         Manifest: schema["properties"].keys() - {"$schema"},
         CliTool: tool.keys(),
         Setting: parts["setting"]["properties"].keys(),
-        Files: tool["files"]["properties"].keys(),
+        ToolFiles: tool["files"]["properties"].keys(),
         ToolRequires: tool["requires"]["properties"].keys(),
     }
     for kind, names in expected.items():

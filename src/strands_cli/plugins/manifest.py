@@ -32,7 +32,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return self.required and self.default is None
 
 
-class Files(msgspec.Struct, frozen=True, kw_only=True):
+class ToolFiles(msgspec.Struct, frozen=True, kw_only=True):
     """Paths that a tool may touch besides its own: absolute, from `~/`, or relative to the workspace."""
 
     read: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class CliTool(msgspec.Struct, frozen=True, kw_only=True):
     memory: int | str = DEFAULT_MEMORY_BYTES
 
     network: bool = False
-    files: Files = Files()
+    files: ToolFiles = ToolFiles()
     env: tuple[str, ...] = ()
     config: dict[str, Setting] = {}
 
