@@ -84,7 +84,7 @@ class ToolCallError(RuntimeError):
         self.code = code
 
 
-class Tools:
+class HostTools:
     """`tools.name(...)` in confined code: the same as `call_tool("name", ...)`."""
 
     def __init__(self, channel: Channel) -> None:
@@ -114,7 +114,7 @@ class Interpreter:
     def __init__(self, channel: Channel, files: MemoryFiles) -> None:
         self._channel = channel
         self._files = files
-        tools = Tools(channel)
+        tools = HostTools(channel)
         self._main = types.ModuleType("__main__")
         self._main.__dict__.update(call_tool=tools, tools=tools)
         sys.modules["__main__"] = self._main
