@@ -1,14 +1,17 @@
 """Agents: those that the pattern names, and what each of them is given."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from strands_cli.documents.problems import pointer
 from strands_cli.errors import Issue, did_you_mean
 from strands_cli.loader.spec import Spec
+from strands_cli.patterns.pattern import AgentPlace
+
+Places = Sequence[AgentPlace]
 
 
-def check_agents_exist(spec: Spec) -> Iterator[Issue]:
-    for place in spec.pattern.places(spec):
+def check_agents_exist(spec: Spec, places: Places) -> Iterator[Issue]:
+    for place in places:
         if place.agent is not None and place.agent not in spec.agents:
             hint = did_you_mean(place.agent, spec.agents) or f"There are {', '.join(spec.agents)}."
             yield spec.issue(
@@ -18,8 +21,8 @@ def check_agents_exist(spec: Spec) -> Iterator[Issue]:
             )
 
 
-def check_agents_are_used(spec: Spec) -> Iterator[Issue]:
-    used = {place.agent for place in spec.pattern.places(spec)}
+def check_agents_are_used(spec: Spec, places: Places) -> Iterator[Issue]:
+    used = {place.agent for place in places}
     for name in spec.agents:
         if name not in used:
             yield spec.issue(

@@ -10,6 +10,7 @@ from itertools import islice
 import msgspec
 
 from strands_cli.capability.agent_checks import (
+    Places,
     check_agents_are_used,
     check_agents_exist,
     check_ids,
@@ -76,12 +77,23 @@ def check_unsupported(spec: Spec) -> Iterator[Issue]:
 # may only follow from that. A '*' stands for everything below.
 CHECKS: dict[Callable[[Spec], Iterator[Issue]], Sequence[str]] = {
     check_unsupported: (),
-    check_agents_exist: ("/agents",),
-    check_agents_are_used: ("/pattern*",),
     check_models: ("/runtime*", "/agents*"),
     check_skills_exist: ("/skills*",),
     check_output_schemas: (),
     check_ids: (),
+    check_input_names: (),
+    check_artifact_names: ("/pattern*", *_INPUTS),
+    check_header_names: ("/env*",),
+    check_artifacts: (),
+    check_notes: (),
+    check_skills: (),
+    check_secrets: (),
+}
+PLACE_CHECKS: dict[Callable[[Spec, Places], Iterator[Issue]], Sequence[str]] = {
+    check_agents_exist: ("/agents",),
+    check_agents_are_used: ("/pattern*",),
+    check_step_names: _INPUTS,
+    check_prompt_names: ("/pattern*", *_INPUTS),
 }
 TOOL_CHECKS: dict[Callable[[Spec, ToolSet], Iterator[Issue]], Sequence[str]] = {
     check_python_tools: (),
@@ -92,17 +104,6 @@ TOOL_CHECKS: dict[Callable[[Spec, ToolSet], Iterator[Issue]], Sequence[str]] = {
     check_tool_counts: (),
     check_consent: ("/tools*",),
 }
-LATER_CHECKS: dict[Callable[[Spec], Iterator[Issue]], Sequence[str]] = {
-    check_input_names: (),
-    check_step_names: _INPUTS,
-    check_prompt_names: ("/pattern*", *_INPUTS),
-    check_artifact_names: ("/pattern*", *_INPUTS),
-    check_header_names: ("/env*",),
-    check_artifacts: (),
-    check_notes: (),
-    check_skills: (),
-    check_secrets: (),
-}
 
 
 def check_capability(
@@ -110,15 +111,15 @@ def check_capability(
 ) -> CapabilityReport:
     """What the checks find in a workflow: all of them, its tools' and its pattern's own.
 
-    With `known` problems the Spec is one that was made in spite of them: what only follows from them is
-    left out.
+    With `known` problems the Spec was made of what is left of the file: what only follows from them is left
+    out.
     """
-    declared = tools or ToolSet(spec)
+    declared, places = tools or ToolSet(spec), tuple(spec.pattern.places(spec))
     checks: list[tuple[Callable[[], Iterator[Issue]], Sequence[str]]] = [
         *((partial(check, spec), rests) for check, rests in CHECKS.items()),
+        *((partial(check, spec, places), rests) for check, rests in PLACE_CHECKS.items()),
         *((partial(check, spec, declared), rests) for check, rests in TOOL_CHECKS.items()),
         *((partial(check, spec.pattern, spec), rests) for check, rests in spec.pattern.checks.items()),
-        *((partial(check, spec), rests) for check, rests in LATER_CHECKS.items()),
     ]
     broken = {issue.pointer for issue in known if issue.severity == "error" and issue.pointer}
     found = [

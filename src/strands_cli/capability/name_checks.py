@@ -1,24 +1,25 @@
 """The names in templates: each must mean something where it stands."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from strands_cli.documents.problems import pointer
 from strands_cli.errors import Issue
 from strands_cli.loader.spec import Spec
+from strands_cli.patterns.pattern import AgentPlace
 from strands_cli.patterns.scope import Names, header_scope, scope, unresolved
 from strands_cli.templates import Flaw, Name, names
 
 
-def check_step_names(spec: Spec) -> Iterator[Issue]:
-    for place in spec.pattern.places(spec):
+def check_step_names(spec: Spec, places: Sequence[AgentPlace]) -> Iterator[Issue]:
+    for place in places:
         if "{" in place.text:
             yield from _template_issues(spec, place.text_pointer, place.text, place.scope())
 
 
-def check_prompt_names(spec: Spec) -> Iterator[Issue]:
+def check_prompt_names(spec: Spec, places: Sequence[AgentPlace]) -> Iterator[Issue]:
     """A prompt is rendered with each step of its agent: its names must be there in all of them."""
     used: dict[str, list[tuple[str, Names]]] = {}
-    for place in spec.pattern.places(spec):
+    for place in places:
         agent = spec.agents.get(place.agent or "")
         if agent is not None and "{" in agent.prompt:
             used.setdefault(place.agent or "", []).append((place.pointer, place.scope()))

@@ -63,14 +63,16 @@ def run_sync(
 
 async def run_prepared(prepared: Prepared) -> RunResult:
     """As `run`, for what `prepare` has made."""
-    trace = Trace(prepared.spec.telemetry.redact)
+    artifacts = prepared.spec.outputs.artifacts
+    shows_trace = any("TRACE" in artifact.path + artifact.content for artifact in artifacts)
+    trace = Trace(prepared.spec.telemetry.redact) if shows_trace else None
     given = prepared.options
     exporting = open_telemetry(
         prepared.spec.telemetry, warn=lambda text: _to_listeners(given, RunNoticed(text))
     )
     try:
-        exported = [exporting.listener] if exporting.listener else []
-        options = msgspec.structs.replace(given, listeners=(*given.listeners, *exported, trace))
+        recorders = [recorder for recorder in (exporting.listener, trace) if recorder is not None]
+        options = msgspec.structs.replace(given, listeners=(*given.listeners, *recorders))
         prepared = msgspec.structs.replace(prepared, options=options)
         try:
             result = await run_pattern(prepared)
@@ -148,11 +150,11 @@ def _explain(run: Run, error: StrandsError) -> None:
         error.issues = run.redactor.value(error.issues)
 
 
-def _write(prepared: Prepared, spec: Spec, result: RunResult, trace: Trace) -> RunResult:
+def _write(prepared: Prepared, spec: Spec, result: RunResult, trace: Trace | None) -> RunResult:
     directory, begun_in = prepared.options.directory, prepared.begun_in
     paths = write_artifacts(
         spec,
-        {**result.scope, "TRACE": trace.text()},
+        _scope(result, trace),
         # As the caller gave it, unless a tool has changed the current directory meanwhile.
         directory if current_directory() == begun_in else begun_in / directory,
         force=prepared.options.force,
@@ -162,13 +164,13 @@ def _write(prepared: Prepared, spec: Spec, result: RunResult, trace: Trace) -> R
     return msgspec.structs.replace(result, artifacts=paths)
 
 
-def _keep(prepared: Prepared, error: StrandsError, kept: RunResult, trace: Trace) -> RunResult:
+def _keep(prepared: Prepared, error: StrandsError, kept: RunResult, trace: Trace | None) -> RunResult:
     """Writes those artifacts of a failed run that can be made of what is there.
 
     A run that its budget ends keeps what it has. After a failure, `last_response` is not what the artifact
     was meant to hold, and an artifact with it is left out. What cannot be written must not hide the failure.
     """
-    scope = {**kept.scope, "TRACE": trace.text()}
+    scope = {**_scope(kept, trace)}
     if error.code != "budget":
         scope.pop("last_response", None)
 
@@ -187,6 +189,10 @@ def _keep(prepared: Prepared, error: StrandsError, kept: RunResult, trace: Trace
     except ArtifactError as unwritten:
         _to_listeners(prepared.options, RunNoticed(unwritten.message))
         return kept
+
+
+def _scope(result: RunResult, trace: Trace | None) -> dict[str, Any]:
+    return result.scope if trace is None else {**result.scope, "TRACE": trace.text()}
 
 
 def _to_listeners(options: RunOptions, event: Event) -> None:
