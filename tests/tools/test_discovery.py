@@ -817,6 +817,8 @@ VALUES = [
     ("from strands_cli.tools import registry as r\nX = r.ToolCategory.FILE_OPS", "file_ops"),
     ("if __name__ == '__main__':\n    X = 1\nX = 2\nif __name__ == '__main__':\n    X = 3", 2),
     ("def f():\n    X = 1\nX = 2", 2),
+    ("X = {}\ndef f(y):\n    y.update(X.get('a'), b=X.copy())", {}),
+    ("X = {}\ndef f(X):\n    X.update(a=1)", {}),
 ]
 
 
@@ -864,6 +866,8 @@ UNDECIDED = [
     "X = {}\ndef f():\n    global X\n    X = 1",
     "X = {}\ndef f():\n    X['a'] = 1",
     "X = {}\nclass C:\n    X.a = 1",
+    "X = {}\ndef f():\n    X['a'].update(b=1)",
+    "X = []\ndef f():\n    X.append(1)",
     "X = {}\nY = X\nY['a'] = 1",
     "X = {}\nZ = X\nY = Z\nY['a'] = 1",
     "X = {}\n[X := 1]",

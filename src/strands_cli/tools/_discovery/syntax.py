@@ -110,6 +110,11 @@ _BLOCKS: dict[type[ast.AST], str] = {
 }
 
 
+_CHANGING_METHODS = (
+    frozenset(dir(dict) + dir(list)) - set(dir(tuple)) - {"copy", "get", "items", "keys", "values"}
+)
+
+
 class Scope:
     """The bindings of a module, and the names that something changes besides binding them."""
 
@@ -201,7 +206,7 @@ class Scope:
                 self._change(part.func)
 
     def _add_body_changes(self, definition: Definition) -> None:
-        """A function, or a class, may change what the module has: `global X`, `X["key"] = …`."""
+        """A function may change what the module has: `global X`, `X["key"] = …`, `X.update(…)`."""
         nodes = list(ast.walk(definition))
         shared = {name: node.lineno for node in nodes if isinstance(node, ast.Global) for name in node.names}
         for name, line in shared.items():
@@ -209,7 +214,10 @@ class Scope:
         own = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         own |= {node.arg for node in nodes if isinstance(node, ast.arg)}
         for node in nodes:
-            if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            if not isinstance(node, ast.Attribute | ast.Subscript):
+                continue
+            is_method = isinstance(node, ast.Attribute) and node.attr in _CHANGING_METHODS
+            if is_method or not isinstance(node.ctx, ast.Load):
                 self._change(node, own)
 
     def _bind(self, name: str, node: ast.stmt | ast.expr, how: str, **parts: Any) -> None:
