@@ -90,8 +90,9 @@ VARIABLES = {
 }
 API = """# Python interface
 
-`strands_cli` loads a name when it is first used, so importing it is cheap. The modules below it hold what
-fewer programs need; those of `strands_cli.runtime` import the agent SDK, the others do not.
+`strands_cli` loads a name when it is first used, so importing it is cheap. Most of what stands below under a
+module can be imported from `strands_cli` too. The modules of `strands_cli.runtime` import the agent SDK, the
+others do not.
 
 ## strands_cli
 """
@@ -142,6 +143,8 @@ MODULES = {
         "Issue",
     ),
 }
+ALIASES = {"Event", "Listener", "ToolSpec"}
+"""Names of types that stand for others, which have entries of their own."""
 MADE_BY_THE_PLATFORM = {"ToolContext", "AgentHooks"}
 # The parts of a Tool that it makes itself, and what equips an agent: no program touches them.
 INTERNAL = {
@@ -408,9 +411,11 @@ def _variable(node: ast.AST) -> Iterator[str]:
 
 def api() -> Iterator[str]:
     yield API
+    homes = {name: module for module, names in strands_cli._HOMES.items() for name in names}
+    below = {name for names in MODULES.values() for name in names}
     for name in strands_cli.__all__:
-        if name != "__version__":
-            yield from _entry(strands_cli._HOMES[name], name)
+        if name in homes and name not in below | ALIASES:
+            yield from _entry(homes[name], name)
     for module, names in MODULES.items():
         yield from (f"## {module}", "")
         for name in names:
