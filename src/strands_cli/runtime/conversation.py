@@ -16,7 +16,7 @@ from strands_cli.events import Event, Listener, ModelFinished, ModelStarted, Mod
 from strands_cli.runtime.agent_hooks import AskConsent
 from strands_cli.runtime.model_requests import STOPPED_TEXT
 from strands_cli.runtime.resources import RunResources
-from strands_cli.runtime.strands_adapter import AgentRequest, build_agent, invoke, tools_of
+from strands_cli.runtime.strands_adapter import AgentRequest, build_agent, invoke
 from strands_cli.runtime.structured import text_of
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.contract import Tool
@@ -81,7 +81,7 @@ class Conversation:
 
     @property
     def tools(self) -> list[Tool]:
-        return tools_of(self._resources, self._request)
+        return self._resources.tools.for_agent(self._request.agent, self._request.title)
 
     @property
     def model(self) -> str:

@@ -11,11 +11,9 @@ import msgspec
 from strands_cli.loader.run_values import read_secrets
 from strands_cli.loader.spec import Spec
 from strands_cli.providers.choice import PROVIDERS, ModelChoice, build_model, model_of, with_default
-from strands_cli.runtime.notes import NotesFile
 from strands_cli.secrets import Redactor
 from strands_cli.settings import Settings
 from strands_cli.toolkit.cancellation import Cancellation
-from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.workspace import Workspace, current_directory
 from strands_cli.tools.toolset import ToolSet
 
@@ -50,18 +48,9 @@ class RunResources:
         self.tools = ToolSet(spec) if tools is None else tools
         self.settings = _settings(spec, self.tools.registry.settings)
         self.workspace = _workspace(spec, self.settings)
-        self.tools.load({**inputs, "inputs": inputs, "secrets": self.secrets}, self.redactor)
-        notes = spec.context_policy.notes
-        self.notes = NotesFile(notes, directory, redact=self.redactor.text) if notes else None
+        self.tools.load({**inputs, "inputs": inputs, "secrets": self.secrets}, self.redactor, directory)
         self._choices: dict[str, ModelChoice] = {}
-        self._declared: dict[str, list[Tool]] = {}
         self._models: dict[ModelChoice, Model] = {}
-
-    def declared_tools(self, agent: str) -> list[Tool]:
-        """The tools that the workflow gives to an agent."""
-        if agent not in self._declared:
-            self._declared[agent] = self.tools.for_agent(self.spec.agents[agent])
-        return self._declared[agent]
 
     def choice(self, agent: str) -> ModelChoice:
         if agent not in self._choices:

@@ -24,14 +24,12 @@ from strands_cli.runtime.agent_hooks import AskConsent, equip
 from strands_cli.runtime.compaction import conversation_manager
 from strands_cli.runtime.model_requests import Reporting, Retrying, invoke_in_slices, stopped_answer
 from strands_cli.runtime.resources import RunResources
-from strands_cli.runtime.skills import skill_tools, skills_prompt
 from strands_cli.runtime.structured import Structured, text_of
 from strands_cli.runtime.tools import agent_tools
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.contract import Tool
-from strands_cli.types import AgentSpec
-from strands_cli.types.sections import Compaction, Skill
+from strands_cli.types.sections import Compaction
 
 if TYPE_CHECKING:
     pass
@@ -70,7 +68,7 @@ class StepAgent:
 
     def __init__(self, resources: RunResources, request: AgentRequest) -> None:
         self._request = request
-        tools = tools_of(resources, request)
+        tools = resources.tools.for_agent(request.agent, request.title)
         self._structured: Structured | None = None
         if request.schema is not None:
             self._structured = Structured(request.schema, [tool.id for tool in tools], name=request.agent)
@@ -200,30 +198,10 @@ def _unless_stopped(cancel: Cancellation, before_request: Callable[[], object]) 
     return ask
 
 
-def tools_of(resources: RunResources, request: AgentRequest) -> list[Tool]:
-    """All that the agent may call: what the workflow gives it, and what comes with skills and notes."""
-    own = resources.spec.agents[request.agent]
-    tools = [*resources.declared_tools(request.agent)]
-    taken = [tool.id for tool in tools]
-    tools += skill_tools(_skills(resources, own), resources.spec.file.parent, taken)
-    if resources.notes:
-        tools.append(resources.notes.tool(request.title, [tool.id for tool in tools]))
-    return tools
-
-
-def _skills(resources: RunResources, own: AgentSpec) -> list[Skill]:
-    return [skill for skill in resources.spec.skills if own.skills is None or skill.id in own.skills]
-
-
 def _prompt(resources: RunResources, request: AgentRequest, structured: Structured | None) -> str:
-    own = resources.spec.agents[request.agent]
-    taken = [tool.id for tool in resources.declared_tools(request.agent)]
-    parts = [
-        request.prompt,
-        skills_prompt(_skills(resources, own), resources.spec.file.parent, taken),
-        resources.notes.prompt() if resources.notes else "",
-        structured.instruction if structured else "",
-    ]
+    parts = [request.prompt, *resources.tools.prompts_for(request.agent)]
+    if structured:
+        parts.append(structured.instruction)
     return "\n\n".join(part.strip() for part in parts if part.strip())
 
 

@@ -21,6 +21,7 @@ from strands_cli.errors import AnswerError, SpecError, ToolError, ToolFailed
 from strands_cli.toolkit.arguments import parse_object
 from strands_cli.toolkit.call import prepare
 from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.info import free_name
 from strands_cli.toolkit.results import error_of
 
 MOST_REPETITIONS = 2
@@ -174,12 +175,6 @@ def text_of(message: Message) -> str:
 
 def _accept(arguments: dict[str, Any], context: object) -> str:
     return "Accepted."
-
-
-def free_name(taken: Collection[str], *names: str) -> str:
-    """The first of the names that no tool of an agent has yet, else the last one with a number."""
-    numbered = (f"{names[-1]}_{number}" for number in range(2, len(taken) + 3))
-    return next(name for name in (*names, *numbered) if name not in taken)
 
 
 def _is_object(schema: dict[str, Any]) -> bool:

@@ -7,7 +7,7 @@ and `tool show` follow from it.
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -297,3 +297,9 @@ def version_key(version: str) -> tuple[Any, ...]:
         return (numbers, (1,), ())
     parts = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in match[4].split("."))
     return (numbers, (0,), parts)
+
+
+def free_name(taken: Collection[str], *names: str) -> str:
+    """The first of the names that no tool of an agent has yet, else the last one with a number."""
+    numbered = (f"{names[-1]}_{number}" for number in range(2, len(taken) + 3))
+    return next(name for name in (*names, *numbered) if name not in taken)

@@ -12,8 +12,10 @@ from strands_cli.secrets import NOTHING_SECRET, Redactor
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import ToolInfo
 from strands_cli.tools.registry import ToolRegistry
-from strands_cli.types import AgentSpec
-from strands_cli.types.sections import BaseSpec
+from strands_cli.types.sections import AgentSpec, BaseSpec, Skill
+
+if TYPE_CHECKING:
+    from strands_cli.tools.sources.notes import NotesFile
 
 
 class DeclaredTool(msgspec.Struct, frozen=True):
@@ -57,6 +59,8 @@ class ToolSet:
         self.executor_ids = tuple(executor.id for executor in spec.tools.http_executors)
         self._loaded: dict[tuple[str, str], Tool] = {}
         self._executors: dict[str, Tool] = {}
+        self._given: dict[str, list[Tool]] = {}
+        self._notes: NotesFile | None = None
 
     def _read_plugins(self) -> list[DeclaredPlugin]:
         if not self._spec.tools.plugins:
@@ -104,13 +108,20 @@ class ToolSet:
 
     # --- in a run ---------------------------------------------------------------------------------------
 
-    def load(self, scope: Mapping[str, Any], redactor: Redactor = NOTHING_SECRET) -> None:
+    def load(
+        self, scope: Mapping[str, Any], redactor: Redactor = NOTHING_SECRET, directory: Path = Path()
+    ) -> None:
         """Loads every declared tool; ToolError for one that cannot be, before the run begins.
 
-        `scope` is what the headers of HTTP executors see; what they hold is redacted from answers.
+        `scope` is what the headers of HTTP executors see; what they hold is redacted from answers. Notes are
+        kept in `directory`.
         """
         from strands_cli.http_tools.executors import http_tools
 
+        if self._spec.context_policy.notes is not None:
+            from strands_cli.tools.sources.notes import NotesFile
+
+            self._notes = NotesFile(self._spec.context_policy.notes, directory, redact=redactor.text)
         for tool in self.declared:
             self._loaded[tool.pointer, tool.reference] = self._load(tool)
         self._executors = {tool.id: tool for tool in http_tools(self._spec, scope, redactor)}
@@ -125,13 +136,43 @@ class ToolSet:
             message = f"{issue.place}: {error.message}"
             raise ToolError(message, code=error.code, hint=error.hint, issue=issue) from error
 
-    def for_agent(self, agent: AgentSpec) -> list[Tool]:
-        """The loaded tools of an agent, with the consent that the workflow wants."""
-        if agent.tools is None:
+    def for_agent(self, name: str, title: str) -> list[Tool]:
+        """All that an agent may call: declared tools, and what comes with its skills and with notes.
+
+        `title` is the step that leaves notes.
+        """
+        tools = [*self._declared_for(name)]
+        if skills := self._skills_of(name):
+            from strands_cli.tools.sources.skills import skill_tools
+
+            tools += skill_tools(skills, self._spec.file.parent, [tool.id for tool in tools])
+        if self._notes is not None:
+            tools.append(self._notes.tool(title, [tool.id for tool in tools]))
+        return tools
+
+    def prompts_for(self, name: str) -> list[str]:
+        """What the system prompt of an agent says of its skills and of the notes so far."""
+        prompts = []
+        if skills := self._skills_of(name):
+            from strands_cli.tools.sources.skills import skills_prompt
+
+            taken = [tool.id for tool in self._declared_for(name)]
+            prompts.append(skills_prompt(skills, self._spec.file.parent, taken))
+        return [*prompts, self._notes.prompt()] if self._notes is not None else prompts
+
+    def _skills_of(self, name: str) -> list[Skill]:
+        own = self._spec.agents[name].skills
+        return [skill for skill in self._spec.skills if own is None or skill.id in own]
+
+    def _declared_for(self, name: str) -> list[Tool]:
+        """The declared tools of an agent, with the consent that the workflow wants."""
+        if name not in self._given:
+            listed = self._spec.agents[name].tools
             found = [*self._loaded.values(), *self._executors.values()]
-        else:
-            found = [self._named(reference) for reference in agent.tools]
-        return list({tool.id: self._with_consent(tool) for tool in found}.values())
+            if listed is not None:
+                found = [self._named(reference) for reference in listed]
+            self._given[name] = list({tool.id: self._with_consent(tool) for tool in found}.values())
+        return self._given[name]
 
     def _named(self, reference: str) -> Tool:
         if reference in self._executors:

@@ -11,8 +11,8 @@ from typing import Any
 from strands_cli.documents.files import Entry, NotRegular, Outside, Place, locate, walk
 from strands_cli.documents.reader import read_document
 from strands_cli.errors import ToolFailed, did_you_mean
-from strands_cli.runtime.structured import free_name
 from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.info import free_name
 from strands_cli.toolkit.results import sendable
 from strands_cli.types.sections import Skill
 

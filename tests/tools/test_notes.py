@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from strands_cli.errors import ArtifactError, ToolFailed
-from strands_cli.runtime.notes import LONGEST_NOTE, NotesFile
 from strands_cli.toolkit.call import call_tool
+from strands_cli.tools.sources.notes import LONGEST_NOTE, NotesFile
 from strands_cli.types.sections import Notes as Policy
 from tests.fakes import call
 from tests.runtime.agents import Setting, code_of, text_of

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from strands_cli.runtime.skills import MOST_BYTES, skill_tools, skills_prompt
 from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.contract import Tool
+from strands_cli.tools.sources.skills import MOST_BYTES, skill_tools, skills_prompt
 from strands_cli.types.sections import Skill
 from tests.fakes import call
 from tests.runtime.agents import Setting, code_of, text_of

@@ -17,10 +17,10 @@ import msgspec
 
 from strands_cli.documents.files import Place
 from strands_cli.errors import ArtifactError, ToolFailed
-from strands_cli.runtime.skills import inside
-from strands_cli.runtime.structured import free_name
 from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.info import free_name
 from strands_cli.toolkit.results import sendable
+from strands_cli.tools.sources.skills import inside
 from strands_cli.types.sections import Notes
 
 LONGEST_NOTE = 4000
