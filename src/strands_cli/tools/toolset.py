@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
