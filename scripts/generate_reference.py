@@ -150,7 +150,7 @@ MADE_BY_THE_PLATFORM = {"ToolContext", "AgentHooks"}
 INTERNAL = {
     "Tool": {"place", "accepted_input", "accepted_output", "shape", "runs_inline"},
     "AgentHooks": {
-        "hear_model",
+        "stream_model",
         "begin_invocation",
         "end_invocation",
         "begin_turn",

@@ -22,7 +22,7 @@ PACKAGE = REPOSITORY / "src" / "strands_cli"
 BROAD_EXCEPTS: dict[str, str] = {
     "cli/app.py:_run": "the last boundary: what arrives here is a bug and exits with 70",
     "cli/loops.py:_settle": "it is raised where it is waited for",
-    "exec/steps.py:Emitter._hand_on": "a listener that fails is its owner's trouble, not the run's",
+    "exec/steps.py:Emitter._send": "a listener that fails is its owner's trouble, not the run's",
     "runtime/model_requests.py:Retrying.retry": "each client raises classes of its own; what is not known is raised on",
     "sandbox/inside/interpreter.py:Interpreter._flush": "model-written code may have broken its streams",
     "sandbox/inside/interpreter.py:Interpreter._outcome": "whatever model-written code raises is its outcome",

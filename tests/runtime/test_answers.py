@@ -1,4 +1,4 @@
-"""What a model said, made fit for the history."""
+"""What a model answer, made fit for the history."""
 
 from typing import Any
 
@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strands_cli.runtime.model_output import INVALID_NAME, MALFORMED_KEY, ToolUseCollector, kept_text, mend
+from strands_cli.runtime.model_output import (
+    INVALID_NAME,
+    MALFORMED_KEY,
+    ToolUseCollector,
+    kept_text,
+    repair_message,
+)
 
 
 def start(**use: str) -> dict[str, Any]:
@@ -32,11 +38,13 @@ STOP: dict[str, Any] = {"contentBlockStop": {}}
         ([{"messageStart": {"role": "assistant"}}, {}], []),
     ],
 )
-def test_the_inputs_are_heard_as_the_sdk_hears_them(chunks: list[dict[str, Any]], texts: list[str]) -> None:
-    listening = ToolUseCollector()
+def test_the_inputs_are_collected_as_the_sdk_reads_them(
+    chunks: list[dict[str, Any]], texts: list[str]
+) -> None:
+    collector = ToolUseCollector()
     for chunk in chunks:
-        listening.hear(chunk)
-    assert listening.texts == texts
+        collector.add(chunk)
+    assert collector.texts == texts
 
 
 def message(*uses: tuple[str, str, Any]) -> Any:
@@ -44,24 +52,24 @@ def message(*uses: tuple[str, str, Any]) -> Any:
     return {"role": "assistant", "content": [{"text": "well"}, *blocks]}
 
 
-def uses_of(said: Any) -> list[Any]:
-    return [block["toolUse"] for block in said["content"] if "toolUse" in block]
+def uses_of(answer: Any) -> list[Any]:
+    return [block["toolUse"] for block in answer["content"] if "toolUse" in block]
 
 
-def test_an_answer_that_came_without_chunks_is_mended_by_what_it_holds() -> None:
-    said = message(("1", "a", [1]), ("2", "a", None), ("3", "a", {"x": 1}))
-    assert mend(said, []) == {}
-    assert [use["input"] for use in uses_of(said)] == [
+def test_an_answer_that_came_without_chunks_is_repaired_by_what_it_holds() -> None:
+    answer = message(("1", "a", [1]), ("2", "a", None), ("3", "a", {"x": 1}))
+    assert repair_message(answer, []) == {}
+    assert [use["input"] for use in uses_of(answer)] == [
         {MALFORMED_KEY: "[1]"},
         {MALFORMED_KEY: "null"},
         {"x": 1},
     ]
 
 
-def test_an_answer_that_was_mended_before_stays_as_it_is() -> None:
-    said = message(("1", "a", {MALFORMED_KEY: "{"}))
-    mend(said, [])
-    assert kept_text(uses_of(said)[0]["input"]) == "{"
+def test_an_answer_that_was_repaired_before_stays_as_it_is() -> None:
+    answer = message(("1", "a", {MALFORMED_KEY: "{"}))
+    repair_message(answer, [])
+    assert kept_text(uses_of(answer)[0]["input"]) == "{"
 
 
 @pytest.mark.parametrize(
@@ -73,13 +81,13 @@ def test_an_ordinary_input_is_no_kept_text(sent: object) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["x", "x-2", "y"]), st.text(max_size=70), st.text(max_size=5))))
 def test_whatever_a_model_says_comes_out_as_calls_that_a_history_may_contain(
-    spoken: list[tuple[str, str, str]],
+    calls: list[tuple[str, str, str]],
 ) -> None:
-    said = message(*((call_id, name, {}) for call_id, name, _ in spoken))
-    misnamed = mend(said, [text for _, _, text in spoken])
-    uses = uses_of(said)
-    assert len({use["toolUseId"] for use in uses}) == len(spoken)
-    for use, (_, name, text) in zip(uses, spoken, strict=True):
+    answer = message(*((call_id, name, {}) for call_id, name, _ in calls))
+    misnamed = repair_message(answer, [text for _, _, text in calls])
+    uses = uses_of(answer)
+    assert len({use["toolUseId"] for use in uses}) == len(calls)
+    for use, (_, name, text) in zip(uses, calls, strict=True):
         assert isinstance(use["input"], dict)
         assert use["name"] == name or (use["name"] == INVALID_NAME and misnamed[use["toolUseId"]] == name)
         assert text.strip() == "" or kept_text(use["input"]) == text or use["input"] == {}

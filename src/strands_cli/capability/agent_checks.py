@@ -1,4 +1,4 @@
-"""Agents: those that the pattern names, and what each of them is given."""
+"""Agents: those that the pattern names, and their tools and skills."""
 
 from collections.abc import Iterator, Sequence
 

@@ -65,7 +65,7 @@ class CapabilityReport(msgspec.Struct, frozen=True):
 
 
 def check_unsupported(spec: Spec) -> Iterator[Issue]:
-    """What the format has and this version does not do yet is said, never silently left out."""
+    """What the format has and this version does not do yet is reported, never silently left out."""
     if spec.tools.mcp:
         yield spec.issue("/tools/mcp", "tools.mcp is not supported yet.", "Take it out.")
     if spec.context_policy.retrieval is not None:

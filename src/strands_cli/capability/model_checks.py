@@ -1,4 +1,4 @@
-"""Models: what an agent's provider can be told, and what it would pass over."""
+"""Models: which settings an agent's provider takes, and which it would ignore."""
 
 from collections.abc import Iterator
 
@@ -11,33 +11,33 @@ from strands_cli.providers.choice import HOST_HINT, PROVIDERS, ModelChoice, miss
 
 
 def check_models(spec: Spec) -> Iterator[Issue]:
-    """Hosts that are no addresses, and settings that have no effect on the model that they are meant for."""
+    """Hosts that are not addresses, and settings that have no effect on their model."""
     yield from _unusable_hosts(spec)
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for agent, choice in _models(spec):
         for at, what in _without_effect(spec, agent, choice):
-            if (at, choice.provider) not in told:
-                told.add((at, choice.provider))
+            if (at, choice.provider) not in reported:
+                reported.add((at, choice.provider))
                 remedy = "Take it out, or use another provider."
                 yield spec.issue(at, f"The provider {choice.provider} has no {what}.", remedy, "warning")
 
 
 def _unusable_hosts(spec: Spec) -> Iterator[Issue]:
-    said = {"/runtime/host": spec.runtime.host}
-    said |= {pointer(("agents", name, "host")): agent.host for name, agent in spec.agents.items()}
-    for at, host in said.items():
+    hosts = {"/runtime/host": spec.runtime.host}
+    hosts |= {pointer(("agents", name, "host")): agent.host for name, agent in spec.agents.items()}
+    for at, host in hosts.items():
         if host is not None and (problem := problem_of_host(host)):
             yield spec.issue(at, f"The host {problem}", HOST_HINT)
 
 
 def missing_for_models(spec: Spec) -> Iterator[Issue]:
     """What the providers of a workflow lack on this machine: packages and credentials."""
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for agent, choice in _models(spec):
         at = _place(spec, agent, "provider")
         for reason, remedy in missing(choice):
-            if (at, reason) not in told:
-                told.add((at, reason))
+            if (at, reason) not in reported:
+                reported.add((at, reason))
                 yield spec.issue(at, reason, remedy, "warning")
 
 

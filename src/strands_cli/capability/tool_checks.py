@@ -53,7 +53,7 @@ def _unavailable(spec: Spec, tools: ToolSet, at: str, reference: str, info: Tool
     """What a tool lacks here. A plugin that is not as it was approved does not run at all."""
     requires = info.requires
     if info.manifest:
-        if at.startswith("/tools/python/"):  # of those under tools.plugins, `check_plugins` tells
+        if at.startswith("/tools/python/"):  # `check_plugins` reports those under tools.plugins
             yield from _unapproved(spec, tools, at, info)
         needs = plugin_needs(info)
         requires = needs.requires

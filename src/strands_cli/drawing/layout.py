@@ -29,7 +29,7 @@ _STIFFNESS = 4.0
 
 
 class Piece(msgspec.Struct, eq=False, kw_only=True):
-    """What has a size and is given a place: a block, a label, or the point where a line passes a layer."""
+    """Something with a size that gets a place: a block, a label, or the point where a line passes a layer."""
 
     width: float
     height: float

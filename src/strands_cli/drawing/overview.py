@@ -12,18 +12,18 @@ from strands_cli.tools.toolset import ToolSet
 def outline_of(spec: Spec) -> Outline:
     pattern, tools = spec.pattern, ToolSet(spec)
     boxes, arrows, frames = pattern.outline(spec)
-    given = {name: tools.references_for(agent) for name, agent in spec.agents.items()}
-    boxes = [msgspec.structs.replace(box, tools=given.get(box.agent, ())) for box in boxes]
-    wanted = pattern.calls(boxes)
-    allowed = spec.runtime.budgets.max_steps or wanted.most
+    tools_of = {name: tools.references_for(agent) for name, agent in spec.agents.items()}
+    boxes = [msgspec.structs.replace(box, tools=tools_of.get(box.agent, ())) for box in boxes]
+    calls = pattern.calls(boxes)
+    allowed = spec.runtime.budgets.max_steps or calls.most
     start = Box(key=START, kind="start", title="start", calls=NEVER)
     end = Box(key=END, kind="end", title="end", calls=NEVER)
     return Outline(
         boxes=(start, *boxes, end),
         arrows=tuple(arrows),
         frames=tuple(frames),
-        calls=Calls(min(wanted.least, allowed), min(wanted.most, allowed)),
-        capped=allowed < wanted.most,
+        calls=Calls(min(calls.least, allowed), min(calls.most, allowed)),
+        capped=allowed < calls.most,
     )
 
 
@@ -52,10 +52,8 @@ def _sentence(box: Box, frame: str) -> str:
         return f"{place} is never reached."
     if box.kind == "human":
         return f'{place}: a human is asked: "{first_line(box.input)}"'
-    given = (
-        f' is given "{first_line(box.input)}".' if box.input.strip() else " goes on with what came before."
-    )
-    return f"{place}: {first_line(box.agent)}{given}"
+    text = f' is given "{first_line(box.input)}".' if box.input.strip() else " goes on with what came before."
+    return f"{place}: {first_line(box.agent)}{text}"
 
 
 def _ways_on(box: Box, outline: Outline, titles: dict[str, str]) -> str:

@@ -66,13 +66,13 @@ async def run_prepared(prepared: Prepared) -> RunResult:
     artifacts = prepared.spec.outputs.artifacts
     shows_trace = any("TRACE" in artifact.path + artifact.content for artifact in artifacts)
     trace = Trace(prepared.spec.telemetry.redact) if shows_trace else None
-    given = prepared.options
+    original = prepared.options
     exporting = open_telemetry(
-        prepared.spec.telemetry, warn=lambda text: _to_listeners(given, RunNoticed(text))
+        prepared.spec.telemetry, warn=lambda text: _to_listeners(original, RunNoticed(text))
     )
     try:
         recorders = [recorder for recorder in (exporting.listener, trace) if recorder is not None]
-        options = msgspec.structs.replace(given, listeners=(*given.listeners, *recorders))
+        options = msgspec.structs.replace(original, listeners=(*original.listeners, *recorders))
         prepared = msgspec.structs.replace(prepared, options=options)
         try:
             result = await run_pattern(prepared)

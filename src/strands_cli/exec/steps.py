@@ -36,19 +36,19 @@ T = TypeVar("T")
 
 _COMPLETE = ("end_turn", "stop_sequence")
 """An answer that is complete has been paid for: its step is kept before the budget is looked at."""
-_FAREWELL_SECONDS = 1.0
-"""How long somebody who asks a person may take to clear the question away."""
+_CLEANUP_SECONDS = 1.0
+"""How long `ask_human` and `ask_consent` may take to remove their question after a cancellation."""
 _NOTHING_TO_DO = "Begin."
-"""What an agent is told whose step has no input and nothing before it."""
+"""The question to an agent whose step has no input and nothing before it."""
 _KEPT = "What is finished is kept."
 _logger = logging.getLogger("strands_cli.runs")
 
 AskHuman = Callable[[str], Awaitable[str]]
-"""Puts a question to a human; Interrupted where nobody will answer."""
+"""Puts a question to a human; Interrupted if nobody will answer."""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller may give to a run besides the workflow and its inputs."""
+    """What a caller may pass to a run besides the workflow and its inputs."""
 
     listeners: Sequence[Listener] = ()
     directory: Path = Path()
@@ -59,7 +59,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the record of the run is written beside its artifacts."""
     ask_human: AskHuman | None = None
     ask_consent: AskConsent | None = None
-    """Who is asked about tools that need consent; without anybody such calls are refused."""
+    """Who is asked about tools that need consent; without it such calls are refused."""
     cancel: Cancellation | None = None
     """Set from outside to end the run cleanly."""
 
@@ -68,7 +68,7 @@ DEFAULTS = RunOptions()
 
 
 class StepList:
-    """The steps that are done, by index and by id; no attribute of its own is in the way of an id."""
+    """The steps that are done, by index and by id; no attribute of its own hides an id."""
 
     __slots__ = ("_by_id", "_done")
 
@@ -101,20 +101,20 @@ class Emitter:
 
     def __call__(self, event: Event) -> None:
         if not self._has_secrets:
-            self._hand_on(event)
+            self._send(event)
         elif isinstance(event, ModelText):
             stream = self._streams.setdefault(event.step, self._redactor.stream())
-            self._hand_on_text(event.step, stream.feed(event.text))
+            self._send_text(event.step, stream.feed(event.text))
         else:
             if isinstance(event, ModelFinished | ModelRetried) and event.step in self._streams:
-                self._hand_on_text(event.step, self._streams.pop(event.step).end())
-            self._hand_on(self._redactor.value(event))
+                self._send_text(event.step, self._streams.pop(event.step).end())
+            self._send(self._redactor.value(event))
 
-    def _hand_on_text(self, step: str, text: str) -> None:
+    def _send_text(self, step: str, text: str) -> None:
         if text:
-            self._hand_on(ModelText(step, text))
+            self._send(ModelText(step, text))
 
-    def _hand_on(self, event: Event) -> None:
+    def _send(self, event: Event) -> None:
         for place, listener in enumerate(self._listeners):
             try:
                 listener(event)
@@ -143,7 +143,7 @@ class Ledger:
         self.steps += 1
 
     def settle(self) -> None:
-        """Ends the run where more tokens have been used than it may use."""
+        """Ends the run if it has used more tokens than it may."""
         most = self._budgets.max_tokens
         if most is not None and self.usage.total_tokens > most:
             self._stop(
@@ -213,7 +213,7 @@ class Run:
     # --- ending -----------------------------------------------------------------------------------------
 
     def stop(self, reason: StrandsError) -> None:
-        """Ends the run cleanly, from any thread: steps that run come to an end, and none begins."""
+        """Ends the run cleanly, from any thread: running steps end, and no other begins."""
         if self.stopped_by is None:
             self.stopped_by = reason
         self.cancel.set()
@@ -231,7 +231,7 @@ class Run:
             raise self.stopped_by
 
     def result(self, last: StepResult | None) -> RunResult:
-        """What the run has come to; `last` is what its pattern answers with, where it came that far."""
+        """The result so far; `last` is the answer of the pattern, if it got that far."""
         if last is not None:
             self.names["last_response"] = last.response
         inputs = self.redactor.value(self.inputs)
@@ -317,7 +317,7 @@ class Run:
     async def _perform(
         self, started: StepStarted, work: Awaitable[AgentAnswer], meter: "_Meter", own_id: str, turn: int = 0
     ) -> StepResult:
-        """Reports what a step does, keeps what it comes to, and says which step a failure belongs to."""
+        """Reports a step, keeps its result, and says which step a failure belongs to."""
         key, title, agent, began = started.step, started.title, started.agent, perf_counter()
         self.titles[key] = title
         self.emit(started)
@@ -351,7 +351,7 @@ class Run:
     # --- people -----------------------------------------------------------------------------------------
 
     async def _ask_consent(self, calls: Sequence[PendingCall]) -> Collection[str]:
-        """Whoever is asked about calls, but not beyond the end of the run."""
+        """Asks about calls, but not beyond the end of the run."""
         assert self.options.ask_consent is not None
         try:
             return await self._unless_stopped(self.options.ask_consent(calls))
@@ -363,7 +363,7 @@ class Run:
     async def ask_human(
         self, key: str, step: HumanStep, *, title: str, names: Mapping[str, Any]
     ) -> StepResult:
-        """Puts a question to a human; the default where nobody answers in time, or nobody can be asked."""
+        """Puts a question to a human; the default if nobody answers in time, or nobody can be asked."""
         self.check()
         question = self.render(step.prompt, names, f"/pattern/config/{key}/human/prompt")
         started = StepStarted(key, title, "human")
@@ -391,7 +391,7 @@ class Run:
             ) from None
 
     async def _unless_stopped(self, question: Awaitable[T]) -> T:
-        """What a person answers, who may take any time: the end of the run does not wait for it."""
+        """A person's answer, which may take any time: the end of the run does not wait for it."""
         answer, end = asyncio.ensure_future(question), asyncio.ensure_future(self.cancel.wait())
         try:
             await asyncio.wait({answer, end}, return_when=asyncio.FIRST_COMPLETED)
@@ -400,9 +400,9 @@ class Run:
         finally:
             end.cancel()
             answer.cancel()
-            await asyncio.wait({answer}, timeout=_FAREWELL_SECONDS)
+            await asyncio.wait({answer}, timeout=_CLEANUP_SECONDS)
             if answer.done() and not answer.cancelled():
-                answer.exception()  # looked at, so that asyncio does not complain
+                answer.exception()  # retrieved, so that asyncio does not complain
 
     # --- many steps -------------------------------------------------------------------------------------
 
@@ -424,7 +424,7 @@ class Run:
         return done
 
     async def together(self, work: Sequence[Awaitable[T]]) -> list[T]:
-        """What each comes to, in order. Where one fails the others are ended cleanly; then that is raised.
+        """The result of each, in order. If one fails, the others are ended cleanly; then that is raised.
 
         A step that the budget refuses ends nothing else: those that run may finish.
         """

@@ -32,7 +32,7 @@ _VERDICT: dict[str, dict[str, Any]] = {
 }
 """What every evaluation has, whatever the evaluator's own schema says of it."""
 _REVISE = "{{ draft }}\n\nThis has to be better: {{ evaluation.feedback }}"
-"""What the producer is told from the second time on, where the workflow does not say it."""
+"""The producer's prompt from the second time on, unless the workflow has one."""
 
 
 def check_evaluator_schema(pattern: "EvaluatorOptimizer", spec: BaseSpec) -> Iterator[Issue]:

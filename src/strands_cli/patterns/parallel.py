@@ -97,7 +97,7 @@ class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="parallel
         async def work(index: int, branch: Branch) -> StepResult:
             done = await run.steps(f"branches/{index}/steps", branch.steps, titles=branch.id)
             ended[branch.id] = msgspec.structs.replace(done[-1], id=branch.id)
-            # For a run that does not come to its end.
+            # For a run that does not finish.
             run.names["branches"] = {
                 other.id: ended[other.id] for other in self.branches if other.id in ended
             }

@@ -39,7 +39,7 @@ Steps = tuple[Step | HumanStep, ...]
 
 
 class AgentStep(Protocol):
-    """A step, a task or a node: an agent and what it is given."""
+    """A step, a task or a node: an agent and its input."""
 
     @property
     def agent(self) -> str: ...
@@ -74,7 +74,7 @@ class StepRunner(Protocol):
         """Asks one agent. `key` is where the step stands in the pattern, with `#2` for its second time.
 
         `turn` is the round of a pattern that has rounds. `input` is a template in place of the step's own,
-        which stands at `input_at`; `otherwise` is what the agent is given where there is no input, by default
+        which stands at `input_at`; `otherwise` is the input of an agent that has none, by default
         the last answer. `schema` and `instructions` say what form the answer has.
         """
 
@@ -84,7 +84,7 @@ class StepRunner(Protocol):
         """Steps one after the other; each sees those before it. `titles` is what people call the whole."""
 
     async def together(self, work: Sequence[Awaitable[T]]) -> list[T]:
-        """What each comes to, in order. Where one fails the others are ended cleanly."""
+        """The result of each, in order. If one fails the others are ended cleanly."""
 
     def notice(self, text: str, step: str = "") -> None: ...
 

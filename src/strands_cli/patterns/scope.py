@@ -11,7 +11,7 @@ Everywhere: `inputs`, and each input by its own name. Besides:
     revise                             draft, evaluation, last_response (the draft)
     orchestrator, its reduce           tasks (a list of the workers' results)
     worker                             task
-    node of a graph                    nodes (those that lead to it); last_response where it is no entry
+    node of a graph                    nodes (those that lead to it); last_response unless it is an entry
     condition of an edge               nodes (those that lead to it, and its source); last_response
     artifacts                          TRACE, last_response, and what the pattern's last place knows
     headers of an HTTP executor        secrets
@@ -83,30 +83,26 @@ RESULT = Names({"response": None, "output": None, "agent": None, "id": None}, "p
 
 
 def unresolved(scope: Names, name: str, path: Collection[str | int]) -> tuple[str, str] | None:
-    """Why a name with its path means nothing in a scope, and what to do; None where it means something."""
+    """Why a name with its path means nothing in a scope, and what to do; None if it means something."""
     level: Names | None = scope
-    said = ""
+    path_text = ""
     for part in (name, *path):
         if level is None or (part in level.methods and part not in level.known):
             return None
         key = str(part + (level.length or 0) if isinstance(part, int) and part < 0 else part)
-        said = _said(said, part)
+        path_text = (
+            f"{path_text}[{part}]" if isinstance(part, int) else f"{path_text}.{part}".removeprefix(".")
+        )
         if level.length is not None and isinstance(part, str) and part.isdigit():
             return f"There is no {level.noun} with the id {part!r}", f"An index has no quotes: [{part}]."
         reason = level.absent.get(key) or (level.blocked(key) if level.blocked and key in level.known else "")
         if key in level.known and not reason:
             level = level.known[key]
         elif reason:
-            return f"{said!r} is not there yet: {reason}", _alternatives(level, key)
+            return f"{path_text!r} is not there yet: {reason}", _alternatives(level, key)
         else:
             return f"There is no {level.noun} {key!r}", _alternatives(level, key)
     return None
-
-
-def _said(before: str, part: str | int) -> str:
-    if isinstance(part, int):
-        return f"{before}[{part}]"
-    return f"{before}.{part}" if before else part
 
 
 def _alternatives(level: Names, key: str) -> str:
@@ -120,9 +116,9 @@ def _alternatives(level: Names, key: str) -> str:
 
 
 def scope(spec: BaseSpec, why: str = "", /, **names: Names | None) -> Names:
-    """The inputs, and the names that a place has besides; `why` is said of a missing last_response."""
-    given = [*spec.inputs.declared, *spec.inputs.values, *spec.variables]
-    inputs: dict[str, Names | None] = dict.fromkeys(given)
+    """The inputs, and the names that a place has besides; `why` explains a missing last_response."""
+    input_names = [*spec.inputs.declared, *spec.inputs.values, *spec.variables]
+    inputs: dict[str, Names | None] = dict.fromkeys(input_names)
     known = {**inputs, "inputs": Names(inputs, "input"), **names}
     absent = {name: text for name, text in WHY_ABSENT.items() if name not in known}
     if why and "last_response" in absent:

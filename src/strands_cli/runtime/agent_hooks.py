@@ -1,4 +1,4 @@
-"""What makes a `strands.Agent` keep our contract: middlewares and hooks, all of them public seams."""
+"""The middlewares and hooks that make a `strands.Agent` keep our contract, all of them public seams."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
@@ -32,8 +32,14 @@ from strands.types.tools import ToolResult as SdkToolResult
 
 from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.events import ToolFinished, ToolStarted
-from strands_cli.runtime.model_output import ToolUseCollector, kept_text, mend, received
-from strands_cli.runtime.model_requests import STOPPED_TEXT, let_go, make_quick, stopped_answer, until_stopped
+from strands_cli.runtime.model_output import ToolUseCollector, kept_text, received, repair_message
+from strands_cli.runtime.model_requests import (
+    STOPPED_TEXT,
+    abandon_unresponsive,
+    make_quick,
+    stopped_answer,
+    until_stopped,
+)
 from strands_cli.toolkit.arguments import parse_object
 from strands_cli.toolkit.bridge import CONTEXT_KEY, CallerState, ToolBridge, asker, is_engine_key
 from strands_cli.toolkit.call import prepare
@@ -66,9 +72,9 @@ class ModelTurn:
         self.order = call_ids(message)
         self.schedule = Turn([])
         self.granted: dict[str, bool] = {}
-        """What was said about the calls that need consent."""
+        """The user's decisions about the calls that need consent, by call id."""
         self.answered: set[str] = set()
-        """The calls that came to a result of their own, and not to one that the SDK made up."""
+        """The calls with a result of their own, not one that the SDK made up."""
         self._watched: dict[str, tuple[asyncio.Task[Any], Callable[[object], None]]] = {}
 
     def place_of(self, call_id: str) -> int:
@@ -86,7 +92,7 @@ class ModelTurn:
             self.granted |= {call.call_id: call.call_id in granted for call in asked}
 
     def watch(self, call_id: str, task: "asyncio.Task[Any]") -> None:
-        """Where the call ends without an answer, because a hook asked a human, its dependents are blocked."""
+        """If the call ends without an answer, because a hook asked a human, its dependents are blocked."""
 
         def end(_task: object) -> None:
             self.schedule.block(call_id)
@@ -95,7 +101,7 @@ class ModelTurn:
         self._watched[call_id] = (task, end)
 
     def answer(self, call_id: str) -> None:
-        """The call has come to a result: those that wait for it may go on."""
+        """The call has a result: those that wait for it may go on."""
         self.answered.add(call_id)
         self.schedule.release(call_id)
         if call_id in self._watched:
@@ -148,23 +154,23 @@ _NAMELESS_CALL = "(a call without a name or an id)"
 def equip(
     agent: Agent, *, context: CallContext = NOTHING_GIVEN, ask_consent: AskConsent | None = None
 ) -> "AgentHooks":
-    """Puts an agent under our contract; `context` is what each of its calls is given.
+    """Puts an agent under our contract; `context` is passed to each of its calls.
 
     `ask_consent` is asked once per turn about all calls that need it, before any of them runs; without it,
     `context.permit` decides call by call.
     """
-    equipment = AgentHooks(agent, context, ask_consent)
-    agent.add_middleware(InvokeModelStage, let_go)
-    agent.add_middleware(InvokeModelStage, equipment.hear_model)
-    agent.add_middleware(ExecuteToolStage, equipment.run_call)
-    agent.add_hook(equipment.begin_invocation, BeforeInvocationEvent)
-    agent.add_hook(equipment.end_invocation, AfterInvocationEvent)
-    agent.add_hook(equipment.begin_turn, BeforeToolsEvent)
-    agent.add_hook(equipment.begin_call, BeforeToolCallEvent)
-    agent.add_hook(equipment.end_call, AfterToolCallEvent)
-    agent.add_hook(equipment.end_turn, AfterToolsEvent)
+    hooks = AgentHooks(agent, context, ask_consent)
+    agent.add_middleware(InvokeModelStage, abandon_unresponsive)
+    agent.add_middleware(InvokeModelStage, hooks.stream_model)
+    agent.add_middleware(ExecuteToolStage, hooks.run_call)
+    agent.add_hook(hooks.begin_invocation, BeforeInvocationEvent)
+    agent.add_hook(hooks.end_invocation, AfterInvocationEvent)
+    agent.add_hook(hooks.begin_turn, BeforeToolsEvent)
+    agent.add_hook(hooks.begin_call, BeforeToolCallEvent)
+    agent.add_hook(hooks.end_call, AfterToolCallEvent)
+    agent.add_hook(hooks.end_turn, AfterToolsEvent)
     agent.add_hook(make_quick, MessageAddedEvent)
-    return equipment
+    return hooks
 
 
 class AgentHooks:
@@ -185,10 +191,10 @@ class AgentHooks:
     # --- stopping ---------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Ends the invocation cleanly, from any thread: no more answers, running calls come to `cancelled`.
+        """Ends the invocation cleanly, from any thread: no more answers, running calls end as `cancelled`.
 
-        The agent is told first, so that it does not go on when its calls return. Its history ends with a
-        message of the assistant's, and takes a new prompt.
+        The agent is cancelled first, so that it does not go on when its calls return. Its history ends with
+        an assistant message, and takes a new prompt.
         """
         with self._lock:
             if self._is_running:  # the agent would keep the signal for its next invocation otherwise
@@ -214,7 +220,7 @@ class AgentHooks:
         if self.context.cancel is not None:
             self.context.cancel.add_callback(self.stop)
 
-    def _part(self) -> None:
+    def _unfollow(self) -> None:
         if self.context.cancel is not None:
             self.context.cancel.remove_callback(self.stop)
 
@@ -225,28 +231,28 @@ class AgentHooks:
         try:
             yield
         finally:
-            self._part()
+            self._unfollow()
 
     # --- the model's side -------------------------------------------------------------------------------
 
-    async def hear_model(
+    async def stream_model(
         self, context: InvokeModelContext, next_fn: "MiddlewareNext[InvokeModelContext, TypedEvent]"
     ) -> AsyncGenerator[TypedEvent, None]:
-        """Passes on what the model says, and puts right what no history may contain."""
+        """Passes on the model's events, and repairs what no history may contain."""
         self._turn = None
         if self.is_stopped:
             yield stopped_answer()
             return
-        listening = ToolUseCollector()
+        collector = ToolUseCollector()
         async with aclosing(until_stopped(received(next_fn(context)), self._cancel)) as events:
             async for event in events:
-                listening.hear(event.get("event") or {})
+                collector.add(event.get("event") or {})
                 if isinstance(event, ModelStopReason):
-                    self._put_right(event, listening.texts)
+                    self._repair_answer(event, collector.texts)
                 yield event
 
-    def _put_right(self, answer: ModelStopReason, texts: list[str]) -> None:
-        self._misnamed = mend(answer.message, texts)
+    def _repair_answer(self, answer: ModelStopReason, texts: list[str]) -> None:
+        self._misnamed = repair_message(answer.message, texts)
         if not answer.message["content"]:
             text = _NAMELESS_CALL if answer.stop_reason == "tool_use" else _NO_ANSWER
             answer.message["content"].append({"text": text})
@@ -255,7 +261,7 @@ class AgentHooks:
 
     def begin_invocation(self, event: BeforeInvocationEvent) -> None:
         """Remembers what the caller passed under names that the SDK is going to use itself."""
-        self._part()  # where an earlier invocation could not begin, nobody was told of its end
+        self._unfollow()  # an earlier invocation that could not begin never reported its end
         self._follow()
         self._is_running = True
         state = event.invocation_state
@@ -265,7 +271,7 @@ class AgentHooks:
     def end_invocation(self, event: AfterInvocationEvent) -> None:
         with self._lock:
             self._is_running = False
-        self._part()
+        self._unfollow()
 
     async def begin_turn(self, event: BeforeToolsEvent) -> None:
         """Before any body starts: who waits for whom, and what needs consent."""
@@ -300,7 +306,7 @@ class AgentHooks:
     # --- a call -----------------------------------------------------------------------------------------
 
     def begin_call(self, event: BeforeToolCallEvent) -> None:
-        """A hook may ask a human, and the call then ends without a word: those that wait for it must know."""
+        """A hook may ask a human, and the call then ends without a result: its dependents must know."""
         task = asyncio.current_task()
         if task is not None and self._turn is not None:
             self._turn.watch(event.tool_use["toolUseId"], task)
@@ -334,7 +340,7 @@ class AgentHooks:
 
     def _prepared(self, context: ExecuteToolContext, tool: Tool, text: str | None) -> ExecuteToolContext:
         call_id = context.tool_use["toolUseId"]
-        given = msgspec.structs.replace(
+        call_context = msgspec.structs.replace(
             self._with_key(call_id),
             permit=partial(self._permit, call_id, tool) if self._ask_consent else self.context.permit,
             cancel=self._cancel,
@@ -344,7 +350,7 @@ class AgentHooks:
         )
         use = context.tool_use if text is None else {**context.tool_use, "input": text}
         return context.replace(
-            tool_use=cast(Any, use), invocation_state={**context.invocation_state, CONTEXT_KEY: given}
+            tool_use=cast(Any, use), invocation_state={**context.invocation_state, CONTEXT_KEY: call_context}
         )
 
     def _with_key(self, call_id: str) -> CallContext:
@@ -366,7 +372,7 @@ class AgentHooks:
             yield ToolResultEvent(_refused(call_id, blocked))
 
     async def _permit(self, call_id: str, tool: Tool, judged: Tool, arguments: dict[str, Any]) -> None:
-        """What was said about a call; who was not asked yet, for a tool that a body calls, is asked now."""
+        """Raises if the call is refused; for a tool that a body calls, the user is asked only now."""
         if judged.requires_consent and self._ask_consent is not None:
             granted = self._turn.granted.get(call_id) if self._turn and judged is tool else None
             if granted is None:
@@ -408,7 +414,7 @@ def _malformed(context: ExecuteToolContext, text: str) -> ToolResultEvent:
 async def _blocking(
     schedule: Turn, call_id: str, events: AsyncGenerator[TypedEvent, None]
 ) -> AsyncGenerator[TypedEvent, None]:
-    """The events of a call; where it ends with a question to a human, its dependents are told before."""
+    """The events of a call; if it ends with a question to a human, its dependents are blocked first."""
     try:
         async for event in events:
             yield event

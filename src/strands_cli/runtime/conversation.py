@@ -1,4 +1,4 @@
-"""A conversation: questions to one agent that remembers what was said before."""
+"""A conversation: questions to one agent, which remembers all of it."""
 
 from collections.abc import Awaitable, Callable
 from time import perf_counter
@@ -31,7 +31,7 @@ AskPerson = Callable[[str], Awaitable[str]]
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """What a question came to; the text of one that was stopped is what there was of the answer."""
+    """The answer to a question; of one that was stopped, the partial text."""
 
     text: str
     is_stopped: bool
@@ -42,7 +42,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 class Conversation:
     """Asks one agent, one question at a time.
 
-    Each question is put to an agent that is built anew and takes over what was said: so a stop is a stop of
+    Each question is put to an agent that is built anew and takes over the messages: so a stop is a stop of
     that question alone, and what a question that fails has left behind is only kept where it is whole.
     """
 
@@ -64,7 +64,7 @@ class Conversation:
             prompt=prompt,
             step=STEP,
             title=STEP,
-            emit=self._heard,
+            emit=self._on_event,
             ask_consent=ask_consent,
             ask_human=None if ask_person else _nobody,
         )
@@ -76,7 +76,7 @@ class Conversation:
 
     @property
     def messages(self) -> Messages:
-        """All that was said, as the model gets it with the next question."""
+        """The whole conversation, as the model gets it with the next question."""
         return self._messages
 
     @property
@@ -90,7 +90,7 @@ class Conversation:
 
     @property
     def cancel(self) -> Cancellation:
-        """Set where the question that is being answered is to be stopped."""
+        """Set to stop the question that is being answered."""
         return self._resources.cancel
 
     def stop(self) -> None:
@@ -102,7 +102,7 @@ class Conversation:
         self._messages, self._state = [], AgentState()
 
     async def ask(self, text: str) -> Reply:
-        """What the agent answers; StrandsError where it does not, and the next question can be asked."""
+        """What the agent answers; StrandsError if it does not; the next question can still be asked."""
         self._resources.cancel = Cancellation()
         self._partial, self._usage = "", Usage()
         started = perf_counter()
@@ -123,24 +123,24 @@ class Conversation:
         if is_stopped:
             _put_partial(agent.messages, self._partial)
         self._messages = agent.messages
-        said = self._resources.redactor.text(self._partial if is_stopped else text_of(result.message))
+        answer = self._resources.redactor.text(self._partial if is_stopped else text_of(result.message))
         seconds = perf_counter() - started
-        return Reply(text=said.strip(), is_stopped=is_stopped, usage=self._usage, seconds=seconds)
+        return Reply(text=answer.strip(), is_stopped=is_stopped, usage=self._usage, seconds=seconds)
 
     async def _answered(self, agent: Agent, text: str) -> AgentResult:
         """The agent's answer; what its tools want to know from a person is asked in between."""
         result = await invoke(agent, text, STEP)
         while result.interrupts:
-            said = [await self._said(interrupt) for interrupt in result.interrupts]
-            result = await invoke(agent, cast(AgentInput, said), STEP)
+            responses = [await self._interrupt_response(interrupt) for interrupt in result.interrupts]
+            result = await invoke(agent, cast(AgentInput, responses), STEP)
         return result
 
-    async def _said(self, interrupt: Any) -> dict[str, Any]:
-        assert self._ask_person is not None, "tools cannot ask where nobody is there"
-        said = await self._ask_person(str(interrupt.reason or interrupt.name))
-        return {"interruptResponse": {"interruptId": interrupt.id, "response": said}}
+    async def _interrupt_response(self, interrupt: Any) -> dict[str, Any]:
+        assert self._ask_person is not None, "without ask_person no tool can ask"
+        response = await self._ask_person(str(interrupt.reason or interrupt.name))
+        return {"interruptResponse": {"interruptId": interrupt.id, "response": response}}
 
-    def _heard(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         match event:
             case ModelStarted():
                 self._partial = ""
@@ -162,7 +162,7 @@ def _nobody(name: str, reason: object) -> Never:
 
 
 def _put_partial(messages: Messages, partial: str) -> None:
-    """Lets the model know what it had said when it was stopped."""
+    """Keeps the partial answer of a stopped model, for its next turn."""
     last = messages[-1]
     if last["role"] == "assistant" and text_of(last) == STOPPED_TEXT and partial.strip():
         last["content"] = [{"text": f"{partial.rstrip()}\n\n({STOPPED_TEXT})"}]
@@ -171,7 +171,7 @@ def _put_partial(messages: Messages, partial: str) -> None:
 def _kept(messages: Messages, error: StrandsError) -> Messages | None:
     """What is kept of a question without an answer: tool calls that were made, and a cut-off answer.
 
-    None where that would be the question alone, or a call without its result: no provider takes these.
+    None if that would be the question alone, or a call without its result: no provider takes these.
     """
     last = messages[-1] if messages else None
     if last is None:

@@ -1,7 +1,7 @@
-"""What comes from a model, made fit before the SDK reads it and before it enters a history.
+"""A model's output, repaired before the SDK reads it and before it enters a history.
 
-Nothing is lost, and every provider takes it back. The SDK passes on each chunk before it reads it itself:
-what is changed in the chunk by then is changed in the message, in the events and in all that is made of them.
+Nothing is lost, and every provider accepts it back. The SDK passes each chunk on before it reads it itself:
+what is changed in the chunk by then is changed in the message, in the events and in everything made of them.
 The SDK turns a tool input that is not JSON into `{}`, and the tool would run with its defaults. Here the text
 is kept, inside an object, so that the call can answer `input_malformed`.
 """
@@ -21,16 +21,16 @@ from strands_cli.toolkit.info import TOOL_NAME
 DEEPEST_INPUT = 500
 """How deep a tool's input may be nested for the SDK, which would fail near 1000; our contract allows less."""
 CUT_OFF = " (nested too deeply)"
-"""Ends a tool's input that was cut off. The model is told near what its input could not be read."""
+"""Ends a tool's input that was cut off: the error that the model gets quotes the text near it."""
 _MARKS = re.compile(r'\\(?:.|\Z)|["\[\]{}]', re.DOTALL)
 
 
 async def received(events: AsyncGenerator[TypedEvent, None]) -> AsyncGenerator[TypedEvent, None]:
-    """A model's events. Reads no further ahead: a chunk has to be put right before the SDK goes on."""
+    """A model's events. Never reads ahead: a chunk has to be repaired before the SDK goes on."""
     nesting = Nesting()
     async for event in events:
         if chunk := event.get("event"):
-            nesting = _put_right(chunk, nesting)
+            nesting = _repair_chunk(chunk, nesting)
         yield event
 
 
@@ -45,13 +45,13 @@ def whole_characters(text: str) -> str:
     return text
 
 
-def _put_right(chunk: dict[str, Any], nesting: "Nesting") -> "Nesting":
+def _repair_chunk(chunk: dict[str, Any], nesting: "Nesting") -> "Nesting":
     """Changes a chunk in place; returns the nesting of the tool input that the next one may go on with."""
     if "contentBlockDelta" in chunk:
         delta = chunk["contentBlockDelta"]["delta"]
-        for said in (delta, delta.get("reasoningContent")):
-            if said and isinstance(said.get("text"), str):
-                said["text"] = whole_characters(said["text"])
+        for part in (delta, delta.get("reasoningContent")):
+            if part and isinstance(part.get("text"), str):
+                part["text"] = whole_characters(part["text"])
         use = delta.get("toolUse")
         if use and isinstance(use.get("input"), str):
             use["input"] = nesting.bounded(use["input"])
@@ -99,7 +99,7 @@ INVALID_NAME = "INVALID_TOOL_NAME"
 
 
 def kept_text(sent: object) -> str | None:
-    """The text that a model sent as a tool's input, where it was no JSON object."""
+    """The text that a model sent as a tool's input, if that was not a JSON object."""
     if not isinstance(sent, dict) or sent.keys() != {MALFORMED_KEY}:
         return None
     text = str(sent[MALFORMED_KEY])
@@ -107,23 +107,23 @@ def kept_text(sent: object) -> str | None:
 
 
 class ToolUseCollector:
-    """The tool uses of one answer, as the model's stream tells them."""
+    """Collects the tool uses of one answer from the model's stream."""
 
     def __init__(self) -> None:
         self._current: dict[str, str] | None = None
-        self._heard: list[dict[str, str]] = []
+        self._complete: list[dict[str, str]] = []
 
-    def hear(self, chunk: Mapping[str, Any]) -> None:
+    def add(self, chunk: Mapping[str, Any]) -> None:
         if "contentBlockStart" in chunk:
             start = chunk["contentBlockStart"]["start"].get("toolUse")
             self._current = {**_identity(start), "text": ""} if start else None
         elif "contentBlockDelta" in chunk:
-            self._hear_input(chunk["contentBlockDelta"]["delta"].get("toolUse"))
+            self._add_input(chunk["contentBlockDelta"]["delta"].get("toolUse"))
         elif "contentBlockStop" in chunk and self._current is not None:
-            self._heard.append(self._current)
+            self._complete.append(self._current)
             self._current = None
 
-    def _hear_input(self, delta: Mapping[str, Any] | None) -> None:
+    def _add_input(self, delta: Mapping[str, Any] | None) -> None:
         if delta is None:
             return
         current = self._current or {"text": ""}  # some models name the tool in a delta only
@@ -132,23 +132,23 @@ class ToolUseCollector:
     @property
     def texts(self) -> list[str]:
         """The inputs in order. The SDK leaves out a tool use without an id or a name, and so does this."""
-        return [use["text"] for use in self._heard if use.get("toolUseId") and use.get("name")]
+        return [use["text"] for use in self._complete if use.get("toolUseId") and use.get("name")]
 
 
 def _identity(use: Mapping[str, Any]) -> dict[str, str]:
     return {name: use[name] for name in ("toolUseId", "name") if name in use}
 
 
-def mend(message: Message, texts: list[str]) -> dict[str, str]:
-    """Puts an answer right, in place; returns the names that it called and no tool can have, by call id.
+def repair_message(message: Message, texts: list[str]) -> dict[str, str]:
+    """Repairs an answer in place; returns the names it called that no tool can have, by call id.
 
-    An id that is used twice gets a number: each call needs an answer of its own.
+    An id that is used twice gets a number: each call needs its own result.
     """
     uses: list[Any] = [block["toolUse"] for block in message["content"] if "toolUse" in block]
-    spoken: list[str | None] = list(texts) if len(texts) == len(uses) else [None] * len(uses)
+    inputs: list[str | None] = list(texts) if len(texts) == len(uses) else [None] * len(uses)
     misnamed: dict[str, str] = {}
     ids: set[str] = set()
-    for use, text in zip(uses, spoken, strict=True):
+    for use, text in zip(uses, inputs, strict=True):
         use["toolUseId"] = _unused(whole_characters(use["toolUseId"]), ids)
         ids.add(use["toolUseId"])
         use["input"] = _as_object(use["input"], text)

@@ -34,11 +34,11 @@ from strands_cli.types.run_results import Usage
 from strands_cli.types.sections import FailurePolicy
 
 STOPPED_TEXT = "Stopped before the answer was complete."
-_PATIENCE_SECONDS = 2.0
-"""How long a model may take to end after a stop, before it is left to itself."""
+_STOP_SECONDS = 2.0
+"""How long a model may take to end after a stop, before it is abandoned."""
 _END = object()
 _STILL_RUNS = "already running"
-"""What Python says of a generator that is closed while somebody else waits in it."""
+"""Python's message for a generator that is closed while another task waits in it."""
 _logger = logging.getLogger("strands_cli.models")
 
 
@@ -75,20 +75,20 @@ async def until_stopped(
             pump.result()  # what the model raised is raised here
     finally:
         pump.cancel()
-        pump.add_done_callback(_pass_over)
-        await asyncio.wait({pump}, timeout=_PATIENCE_SECONDS)
+        pump.add_done_callback(_ignore_error)
+        await asyncio.wait({pump}, timeout=_STOP_SECONDS)
 
 
-def _pass_over(pump: "asyncio.Task[None]") -> None:
-    """A stopped model may complain; nobody listens any more."""
+def _ignore_error(pump: "asyncio.Task[None]") -> None:
+    """Retrieves what a stopped model raised, so that asyncio does not log it."""
     if not pump.cancelled():
         pump.exception()
 
 
-async def let_go(
+async def abandon_unresponsive(
     context: InvokeModelContext, next_fn: "MiddlewareNext[InvokeModelContext, TypedEvent]"
 ) -> AsyncGenerator[TypedEvent, None]:
-    """Leaves a model to itself that does not end in time after a stop.
+    """Abandons a model that does not end in time after a stop.
 
     A middleware around the one that uses `until_stopped`. The SDK closes what a middleware has read from,
     and that fails where the pump still waits in it: it would hide why the run ends.
@@ -100,7 +100,7 @@ async def let_go(
     except RuntimeError as error:
         if _STILL_RUNS not in str(error):
             raise
-        _logger.debug("a model does not end after a stop, and is left to itself")
+        _logger.debug("a model does not end after a stop, and is abandoned")
 
 
 async def _pump(events: AsyncGenerator[TypedEvent, None], queue: "asyncio.Queue[Any]") -> None:
@@ -114,9 +114,9 @@ async def _pump(events: AsyncGenerator[TypedEvent, None], queue: "asyncio.Queue[
 class Retrying:
     """The one place where requests to models are repeated.
 
-    `retry` is a middleware of InvokeModelStage, and the outermost one, added before `equip`: whoever listens
-    to a stream further inside hears one attempt only. The SDK collects a message from each attempt anew, and
-    takes the last one. It must not retry itself: `Agent(retry_strategy=None)`.
+    `retry` is a middleware of InvokeModelStage, and the outermost one, added before `equip`: a middleware
+    further inside sees one attempt only. The SDK collects a message from each attempt anew, and takes the
+    last one. It must not retry itself: `Agent(retry_strategy=None)`.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Retrying:
     async def retry(
         self, context: InvokeModelContext, next_fn: "MiddlewareNext[InvokeModelContext, TypedEvent]"
     ) -> AsyncGenerator[TypedEvent, None]:
-        """The answer of the first attempt that succeeds; ProviderError where none does."""
+        """The answer of the first attempt that succeeds; ProviderError if none does."""
         attempt = 1
         while True:
             try:
@@ -149,7 +149,7 @@ class Retrying:
             attempt += 1
 
     def _wait_after(self, error: Exception, attempt: int) -> float:
-        """How long to wait before the next attempt; raises where there is to be none."""
+        """How long to wait before the next attempt; raises if there is to be none."""
         failure = failure_of(error, self._choice)
         if failure.kind == "unknown":
             raise error
@@ -158,7 +158,7 @@ class Retrying:
             raise error if isinstance(error, ContextWindowOverflowException) else _overflow(failure, error)
         wait = wait_seconds(self._policy, attempt, failure.retry_after_seconds, random.random)
         if not failure.retryable or wait is None or attempt > self._policy.retries:
-            raise _given_up(failure, attempt, wait) from error
+            raise _final_error(failure, attempt, wait) from error
         self._emit(ModelRetried(self._step, attempt, wait, failure.message))
         return wait
 
@@ -176,7 +176,7 @@ def wait_seconds(
     return max(backoff, retry_after or 0.0)
 
 
-def _given_up(failure: Failure, attempt: int, wait: float | None) -> ProviderError:
+def _final_error(failure: Failure, attempt: int, wait: float | None) -> ProviderError:
     message, hint = failure.message, failure.hint
     if failure.retryable and wait is None:
         message += f" It asks to wait {failure.retry_after_seconds:g} s."
@@ -225,7 +225,7 @@ class Reporting:
 
 
 def _why(error: BaseException | None) -> str:
-    """Why an answer is not complete; empty where somebody stopped it."""
+    """Why an answer is not complete; empty if it was stopped."""
     if error is None or isinstance(error, asyncio.CancelledError | GeneratorExit):
         return ""
     return failure_of(error).message
@@ -244,7 +244,7 @@ _ATOMS = frozenset({str, int, float, bool, type(None), bytes})
 
 
 class QuickMessage(dict[str, Any]):
-    """A message like any other, which says itself how it is copied."""
+    """A message with a cheaper deepcopy."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "QuickMessage":
         return QuickMessage({key: _copied(value, memo) for key, value in self.items()})
@@ -320,7 +320,7 @@ async def stream_in_slices(
 
 
 def _reached(left: dict[str, int]) -> str:
-    """The limit that is used up, in the order in which the SDK looks at them; nothing where none is."""
+    """The limit that is used up, in the order in which the SDK looks at them; empty if none is."""
     names = ("turns", "total_tokens", "output_tokens")
     return next((name for name in names if left.get(name, 1) <= 0), "")
 

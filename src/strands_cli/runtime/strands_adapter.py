@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from strands import Agent
@@ -31,11 +31,8 @@ from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.types.sections import Compaction
 
-if TYPE_CHECKING:
-    pass
-
 MOST_TURNS = 300
-"""Turns in which a step must come to an answer: a model that has not by then never will."""
+"""The most turns of a step: a model that has not answered by then never will."""
 _USABLE = ("end_turn", "stop_sequence", "interrupt", "cancelled")
 _WITHHELD = ("content_filtered", "guardrail_intervened", "refusal")
 _TOO_LONG = "Ask for less at once, set context_policy.compaction, or take a model with a larger window."
@@ -51,7 +48,7 @@ class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     emit: Listener
     schema: dict[str, Any] | None = None
-    """What the answer has to fit, where it is data."""
+    """The schema of the answer, if it is data."""
     ask_consent: AskConsent | None = None
     ask_human: Callable[[str, Any], Any] | None = None
     before_request: Callable[[], object] | None = None
@@ -81,11 +78,11 @@ class StepAgent:
         )
 
     async def ask(self, text: str) -> AgentAnswer:
-        """What the agent answers; RunError where it comes to none."""
+        """What the agent answers; RunError if there is no answer."""
         if self._structured is None:
             return AgentAnswer(text_of((await self._invoke(text)).message).strip())
-        value, said = await self._structured.ask(self._invoke, text)
-        return AgentAnswer(said, value)
+        value, answer = await self._structured.ask(self._invoke, text)
+        return AgentAnswer(answer, value)
 
     async def _invoke(self, text: str) -> AgentResult:
         result = await invoke(self.agent, text, self._request.step)
@@ -127,7 +124,7 @@ def build_agent(
 
 
 async def invoke(agent: Agent, prompt: AgentInput, step: str) -> AgentResult:
-    """What an invocation comes to, also where it is stopped; RunError where there is no answer to use."""
+    """The result of an invocation, even one that is stopped; RunError if there is no usable answer."""
 
     def failed(what: str, hint: str) -> RunError:
         return RunError(f"The answer of {agent.name} {what}.", hint=hint, step=step)
@@ -159,7 +156,7 @@ async def invoke(agent: Agent, prompt: AgentInput, step: str) -> AgentResult:
 
 
 def _unusable(reason: str) -> tuple[str, str]:
-    """What became of an answer that the provider has ended for a reason of its own, and what helps."""
+    """What happened to an answer that the provider ended for its own reason, and what helps."""
     if reason in _WITHHELD:
         return f"was withheld by the provider ({reason})", "Change the prompt or the input."
     if reason == "model_context_window_exceeded":

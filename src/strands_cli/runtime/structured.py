@@ -2,7 +2,7 @@
 
 The agent gets one more tool, whose input is the answer: what does not fit goes back to the model as a coded
 error, like any other call, and the first call that fits ends the agent's turn. A model that answers in text
-instead is taken at its word where the text holds fitting JSON, else asked again.
+instead is accepted if the text holds fitting JSON, else asked again.
 """
 
 import json
@@ -27,7 +27,7 @@ from strands_cli.toolkit.results import error_of
 MOST_REPETITIONS = 2
 """How often a model is asked again after an answer in text that does not fit."""
 MOST_REFUSED = 10
-"""How many calls of the tool may not fit: a model that goes on would never come to an end."""
+"""How many calls of the tool may not fit: a model that goes on would never end."""
 
 _WRAPPED = "value"
 _FENCED = re.compile(r"```(?:json)?[ \t]*\n(?P<text>.*?)```", re.DOTALL | re.IGNORECASE)
@@ -37,14 +37,14 @@ _MOST_PLACES = 200
 
 
 class Answer(Protocol):
-    """What an invocation of an agent comes to, such as the SDK's AgentResult."""
+    """The result of an agent's invocation, such as the SDK's AgentResult."""
 
     @property
     def message(self) -> Message: ...
 
 
 Invoke = Callable[[str], Awaitable[Answer]]
-"""Invokes the agent with a prompt and returns its answer; it raises where the run is to end."""
+"""Invokes the agent with a prompt and returns its answer; raises if the run is to end."""
 
 
 class Structured:
@@ -56,7 +56,7 @@ class Structured:
     def __init__(self, schema: dict[str, Any], taken: Collection[str], *, name: str = "") -> None:
         self._is_wrapped = not _is_object(schema)
         self._name = f"agent {name!r}" if name else "the agent"
-        self._given: Any = msgspec.UNSET
+        self._value: Any = msgspec.UNSET
         self._refused: list[str] = []
         self._choice = _only_choice(schema)
         self.tool = self._made(
@@ -87,8 +87,8 @@ class Structured:
         agent.add_hook(self.end_turn, AfterToolsEvent)
 
     def reset(self) -> None:
-        """Forgets the answer that was given."""
-        self._given = msgspec.UNSET
+        """Forgets the last answer."""
+        self._value = msgspec.UNSET
         self._refused = []
 
     def end_turn(self, event: AfterToolsEvent) -> None:
@@ -96,8 +96,8 @@ class Structured:
         fitting = _successes(event.message)
         for use in _calls(event.agent.messages, self.tool.id):
             if use["toolUseId"] in fitting:
-                self._given = self._value_of(prepare(self.tool, {"input": use["input"]}))
-                event.end_turn = canonical(self._given)
+                self._value = self._value_of(prepare(self.tool, {"input": use["input"]}))
+                event.end_turn = canonical(self._value)
             else:
                 self._refused.append(_error_of(event.message, use["toolUseId"]))
         if self._is_hopeless:
@@ -105,16 +105,16 @@ class Structured:
 
     @property
     def _is_hopeless(self) -> bool:
-        return self._given is msgspec.UNSET and len(self._refused) >= MOST_REFUSED
+        return self._value is msgspec.UNSET and len(self._refused) >= MOST_REFUSED
 
     async def ask(self, invoke: Invoke, prompt: str) -> tuple[Any, str]:
-        """The answer as data, and as text; AnswerError where it does not fit in spite of all repetitions."""
+        """The answer as data, and as text; AnswerError if it still does not fit after all repetitions."""
         self.reset()
         problem = ""
         for attempt in range(1 + MOST_REPETITIONS):
             answer = await invoke(self._repetition(problem) if attempt else prompt)
-            if self._given is not msgspec.UNSET:
-                return self._given, canonical(self._given)
+            if self._value is not msgspec.UNSET:
+                return self._value, canonical(self._value)
             if self._is_hopeless:
                 problem = f"it was refused {len(self._refused)} times, at last with: {self._refused[-1]}"
                 break
@@ -155,7 +155,7 @@ class Structured:
                 yield f'{{"{_WRAPPED}": {found}}}'
             yield found
         if self._is_wrapped:
-            yield json.dumps({_WRAPPED: text.strip()})  # where a string is asked, the text itself may be it
+            yield json.dumps({_WRAPPED: text.strip()})  # the schema may ask for a string: the text itself
         elif self._choice:
             yield json.dumps({self._choice: text.strip()})
 
@@ -182,7 +182,7 @@ def _is_object(schema: dict[str, Any]) -> bool:
 
 
 def _only_choice(schema: dict[str, Any]) -> str:
-    """The one property that must be given, where it is one of several words: a text may be just that word."""
+    """The one required property, if it is an enum: a text may be just one of its words."""
     required, properties = schema.get("required"), schema.get("properties")
     if not isinstance(required, list) or len(required) != 1 or not isinstance(properties, dict):
         return ""
@@ -208,13 +208,13 @@ def _successes(message: Message) -> set[str]:
 def _error_of(message: Message, call_id: str) -> str:
     results = [block["toolResult"] for block in message["content"] if "toolResult" in block]
     error = next((error_of(cast(Any, one)) for one in results if one["toolUseId"] == call_id), None)
-    return str(error["message"]) if error else "it came to nothing"
+    return str(error["message"]) if error else "it had no result"
 
 
 def _calls(messages: list[Message], name: str) -> list[Any]:
     """The calls of a tool in the last message that the model sent."""
-    said = next((message for message in reversed(messages) if message["role"] == "assistant"), None)
-    uses = [block["toolUse"] for block in said["content"] if "toolUse" in block] if said else []
+    last = next((message for message in reversed(messages) if message["role"] == "assistant"), None)
+    uses = [block["toolUse"] for block in last["content"] if "toolUse" in block] if last else []
     return [use for use in uses if use["name"] == name]
 
 
