@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,10 +22,12 @@ from strands_cli.exec.steps import DEFAULTS, Run, RunOptions
 from strands_cli.loader import load_spec
 from strands_cli.loader.spec import Spec
 from strands_cli.telemetry.collector import open_telemetry
-from strands_cli.telemetry.recorders import Trace
 from strands_cli.templates import TemplateError, render
 from strands_cli.toolkit.workspace import current_directory
 from strands_cli.types import RunResult, StepResult
+
+if TYPE_CHECKING:
+    from strands_cli.telemetry.recorders import Trace
 
 _OUTCOMES: Mapping[str, RunOutcome] = {
     "budget": "budget",
@@ -65,7 +67,11 @@ async def run_prepared(prepared: Prepared) -> RunResult:
     """As `run`, for what `prepare` has made."""
     artifacts = prepared.spec.outputs.artifacts
     shows_trace = any("TRACE" in artifact.path + artifact.content for artifact in artifacts)
-    trace = Trace(prepared.spec.telemetry.redact) if shows_trace else None
+    trace = None
+    if shows_trace:
+        from strands_cli.telemetry.recorders import Trace
+
+        trace = Trace(prepared.spec.telemetry.redact)
     original = prepared.options
     exporting = open_telemetry(
         prepared.spec.telemetry, warn=lambda text: _to_listeners(original, RunNoticed(text))
@@ -150,7 +156,7 @@ def _explain(run: Run, error: StrandsError) -> None:
         error.issues = run.redactor.value(error.issues)
 
 
-def _write(prepared: Prepared, spec: Spec, result: RunResult, trace: Trace | None) -> RunResult:
+def _write(prepared: Prepared, spec: Spec, result: RunResult, trace: "Trace | None") -> RunResult:
     directory, begun_in = prepared.options.directory, prepared.begun_in
     paths = write_artifacts(
         spec,
@@ -164,7 +170,7 @@ def _write(prepared: Prepared, spec: Spec, result: RunResult, trace: Trace | Non
     return msgspec.structs.replace(result, artifacts=paths)
 
 
-def _keep(prepared: Prepared, error: StrandsError, kept: RunResult, trace: Trace | None) -> RunResult:
+def _keep(prepared: Prepared, error: StrandsError, kept: RunResult, trace: "Trace | None") -> RunResult:
     """Writes those artifacts of a failed run that can be made of what is there.
 
     A run that its budget ends keeps what it has. After a failure, `last_response` is not what the artifact
@@ -191,7 +197,7 @@ def _keep(prepared: Prepared, error: StrandsError, kept: RunResult, trace: Trace
         return kept
 
 
-def _scope(result: RunResult, trace: Trace | None) -> dict[str, Any]:
+def _scope(result: RunResult, trace: "Trace | None") -> dict[str, Any]:
     return result.scope if trace is None else {**result.scope, "TRACE": trace.text()}
 
 

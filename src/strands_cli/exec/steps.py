@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from strands_cli.conditions import ConditionError, holds, parse_condition
 from strands_cli.errors import BudgetExceeded, Interrupted, Paused, RunError, StrandsError
 from strands_cli.events import (
     Event,
@@ -263,6 +262,8 @@ class Run:
         return render(text, self.scope(names), pointer=pointer, position=position)
 
     def holds(self, condition: str, names: Mapping[str, Any], *, pointer: str, step: str) -> bool:
+        from strands_cli.conditions import ConditionError, holds, parse_condition
+
         try:
             return holds(parse_condition(condition), self.scope(names))
         except ConditionError as error:

@@ -17,7 +17,8 @@ from strands.types.content import ContentBlock, Message, Messages
 from strands.types.exceptions import ContextWindowOverflowException, MaxTokensReachedException
 
 from strands_cli.events import ContextCompacted, Event, Listener, ModelText
-from strands_cli.runtime.structured import canonical, text_of
+from strands_cli.runtime.model_output import text_of
+from strands_cli.runtime.structured import canonical
 from strands_cli.types.sections import Compaction
 
 Prepare = Callable[[Agent, Listener], object]

@@ -14,10 +14,10 @@ from strands.types.content import Message, Messages
 from strands_cli.errors import StrandsError, ToolFailed
 from strands_cli.events import Event, Listener, ModelFinished, ModelStarted, ModelText
 from strands_cli.runtime.agent_hooks import AskConsent
+from strands_cli.runtime.model_output import text_of
 from strands_cli.runtime.model_requests import STOPPED_TEXT
 from strands_cli.runtime.resources import RunResources
 from strands_cli.runtime.strands_adapter import AgentRequest, build_agent, invoke
-from strands_cli.runtime.structured import text_of
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.contract import Tool
 from strands_cli.types.run_results import Usage

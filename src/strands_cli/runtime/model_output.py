@@ -180,3 +180,8 @@ def _parsed(text: str) -> dict[str, Any] | None:
         return parse_object(text)
     except ToolFailed:
         return None
+
+
+def text_of(message: Message) -> str:
+    """What a message says, without its tool uses."""
+    return "\n".join(block["text"] for block in message["content"] if "text" in block)

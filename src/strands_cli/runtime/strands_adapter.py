@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from strands import Agent
 from strands.agent import AgentResult
+from strands.agent.conversation_manager import ConversationManager, NullConversationManager
 from strands.agent.state import AgentState
 from strands.middleware import InvokeModelContext, InvokeModelStage, MiddlewareNext
 from strands.types.agent import AgentInput
@@ -21,15 +22,17 @@ from strands.types.exceptions import (
 from strands_cli.errors import Interrupted, RunError, StrandsError, ToolFailed
 from strands_cli.events import Event, Listener, RunNoticed, ToolFinished, ToolProgress, ToolStarted
 from strands_cli.runtime.agent_hooks import AskConsent, equip
-from strands_cli.runtime.compaction import conversation_manager
+from strands_cli.runtime.model_output import text_of
 from strands_cli.runtime.model_requests import Reporting, Retrying, invoke_in_slices, stopped_answer
 from strands_cli.runtime.resources import RunResources
-from strands_cli.runtime.structured import Structured, text_of
 from strands_cli.runtime.tools import agent_tools
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.types.sections import Compaction
+
+if TYPE_CHECKING:
+    from strands_cli.runtime.structured import Structured
 
 MOST_TURNS = 300
 """The most turns of a step: a model that has not answered by then never will."""
@@ -66,9 +69,7 @@ class StepAgent:
     def __init__(self, resources: RunResources, request: AgentRequest) -> None:
         self._request = request
         tools = resources.tools.for_agent(request.agent, request.title)
-        self._structured: Structured | None = None
-        if request.schema is not None:
-            self._structured = Structured(request.schema, [tool.id for tool in tools], name=request.agent)
+        self._structured = _structured(request, tools)
         self.agent = build_agent(
             resources,
             request,
@@ -96,13 +97,18 @@ def build_agent(
     request: AgentRequest,
     tools: list[Tool],
     *,
-    structured: Structured | None = None,
+    structured: "Structured | None" = None,
     compaction: Compaction | None = None,
     messages: Messages | None = None,
     state: AgentState | None = None,
 ) -> Agent:
     """An agent of the SDK's under our contract; `messages` and `state` are those of an earlier one."""
     stages = partial(add_stages, resources, request)
+    manager: ConversationManager = NullConversationManager()
+    if compaction is not None:
+        from strands_cli.runtime.compaction import conversation_manager
+
+        manager = conversation_manager(compaction, emit=request.emit, step=request.step, prepare=stages)
     agent = Agent(
         model=resources.model(request.agent),
         tools=agent_tools([*tools, structured.tool] if structured else tools),
@@ -111,9 +117,7 @@ def build_agent(
         state=state,
         name=request.agent,
         callback_handler=None,
-        conversation_manager=conversation_manager(
-            compaction, emit=request.emit, step=request.step, prepare=stages
-        ),
+        conversation_manager=manager,
         retry_strategy=None,  # ours honours the workflow's failure_policy
     )
     context = _context(resources, request)
@@ -195,7 +199,15 @@ def _unless_stopped(cancel: Cancellation, before_request: Callable[[], object]) 
     return ask
 
 
-def _prompt(resources: RunResources, request: AgentRequest, structured: Structured | None) -> str:
+def _structured(request: AgentRequest, tools: list[Tool]) -> "Structured | None":
+    if request.schema is None:
+        return None
+    from strands_cli.runtime.structured import Structured
+
+    return Structured(request.schema, [tool.id for tool in tools], name=request.agent)
+
+
+def _prompt(resources: RunResources, request: AgentRequest, structured: "Structured | None") -> str:
     parts = [request.prompt, *resources.tools.prompts_for(request.agent)]
     if structured:
         parts.append(structured.instruction)

@@ -18,6 +18,7 @@ from strands.types.content import Message
 
 from strands_cli.documents.subschemas import relocated
 from strands_cli.errors import AnswerError, SpecError, ToolError, ToolFailed
+from strands_cli.runtime.model_output import text_of
 from strands_cli.toolkit.arguments import parse_object
 from strands_cli.toolkit.call import prepare
 from strands_cli.toolkit.contract import Tool
@@ -166,11 +167,6 @@ class Structured:
 def canonical(value: Any) -> str:
     """The one text of a value."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
-
-
-def text_of(message: Message) -> str:
-    """What a message says, without its tool uses."""
-    return "\n".join(block["text"] for block in message["content"] if "text" in block)
 
 
 def _accept(arguments: dict[str, Any], context: object) -> str:

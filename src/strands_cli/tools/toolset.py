@@ -116,15 +116,16 @@ class ToolSet:
         `scope` is what the headers of HTTP executors see; what they hold is redacted from answers. Notes are
         kept in `directory`.
         """
-        from strands_cli.http_tools.executors import http_tools
-
         if self._spec.context_policy.notes is not None:
             from strands_cli.tools.sources.notes import NotesFile
 
             self._notes = NotesFile(self._spec.context_policy.notes, directory, redact=redactor.text)
         for tool in self.declared:
             self._loaded[tool.pointer, tool.reference] = self._load(tool)
-        self._executors = {tool.id: tool for tool in http_tools(self._spec, scope, redactor)}
+        if self._spec.tools.http_executors:
+            from strands_cli.http_tools.executors import http_tools
+
+            self._executors = {tool.id: tool for tool in http_tools(self._spec, scope, redactor)}
 
     def _load(self, tool: DeclaredTool) -> Tool:
         if tool.info is None:
