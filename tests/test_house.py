@@ -29,7 +29,7 @@ BROAD_EXCEPTS: dict[str, str] = {
     "sandbox/inside/interpreter.py:_text_by": "repr and str are model-written too",
     "telemetry/recorders.py:Recorder.__call__": "a run does not fail because it is watched",
     "toolkit/call.py:_ask": "what cannot be asked is not allowed",
-    "toolkit/call.py:_tell": "listeners are other people's code",
+    "toolkit/call.py:_emit": "listeners are other people's code",
     "toolkit/decorator.py:_build": "whatever reading a function raises is told with its place",
     "toolkit/isolation_child.py:_answer": "whatever an async body raises in the child is its outcome",
     "toolkit/isolation.py:IsolatedBody.outcome": "a worker thread waits, and must come back with something",

@@ -56,7 +56,7 @@ def write_artifacts(
 ) -> tuple[Path, ...]:
     """Renders and writes the artifacts of a workflow; their paths, in the order of the workflow.
 
-    ArtifactError where one cannot be written; then nothing is, unless somebody else changes the directory at
+    ArtifactError if one cannot be written; then nothing is, unless somebody else changes the directory at
     the same moment. `force` lets an artifact take the place of a file that is there.
     """
     if not spec.outputs.artifacts:
@@ -85,7 +85,7 @@ def write_artifacts(
 def check_targets(
     spec: Spec, directory: Path, *, force: bool = False, scope: Mapping[str, Any] | None = None
 ) -> None:
-    """ArtifactError where it is certain before a run that an artifact could not be written after it.
+    """ArtifactError if it is certain before a run that an artifact could not be written after it.
 
     Paths are judged that are the same for every run, or that are made of what is in `scope` alone.
     """
@@ -122,7 +122,7 @@ def _output_directory(spec: Spec, directory: Path) -> Path:
 
 
 def _target(spec: Spec, pointer: str, path: str, root: Path, content: str = "") -> _Target:
-    """The file that a path means; ArtifactError where it would not be one inside the directory."""
+    """The file that a path means; ArtifactError if it would not be one inside the directory."""
     plain, problem = path.replace("\\", "/"), ""
     if not path.strip() or plain.endswith("/") or not PurePosixPath(plain).name:
         problem = "it is not the name of a file"

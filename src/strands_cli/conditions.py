@@ -244,7 +244,7 @@ def paths(expression: Expression) -> Iterator[Name]:
 
 
 def holds(condition: Expression, scope: Mapping[str, Any]) -> bool:
-    """Whether a condition is true of a scope; ConditionError where two values cannot be compared."""
+    """Whether a condition is true of a scope; ConditionError if two values cannot be compared."""
     value = evaluate(condition, scope)
     return bool(value.strip()) if isinstance(value, str) else bool(value)
 

@@ -77,7 +77,7 @@ def read_variables(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def file_text(file: str, *, where: str = "", hint: str) -> str:
-    """What is in a file that the command line names; UsageError where it cannot be read."""
+    """What is in a file that the command line names; UsageError if it cannot be read."""
     try:
         return Path(file).read_text("utf-8")
     except OSError as error:

@@ -38,7 +38,7 @@ def _show_call(tool_id: str, arguments: Any) -> None:
 
 
 def permit_for(settings: Settings, *, yes: bool) -> Permit | None:
-    """What decides over a tool that asks for consent; None where nobody can be asked."""
+    """What decides over a tool that asks for consent; None if nobody can be asked."""
     if yes or settings.bypass_consent:
         return _permit_all
     return _ask_for_permit if can_ask() else None
@@ -84,7 +84,7 @@ class Questions:
         self._offers_always = offers_always
 
     async def ask(self, question: str) -> str:
-        """What was typed; Interrupted where the work is stopped meanwhile, or nothing can come any more."""
+        """What was typed; Interrupted if the work is stopped meanwhile, or nothing can come any more."""
         async with self._one_at_a_time:
             with self._aside():
                 forget_typed()
@@ -133,7 +133,7 @@ async def grant_all(calls: "Sequence[PendingCall]") -> Collection[str]:
 
 
 def consent_for(settings: Settings, *, yes: bool, questions: Questions | None) -> "AskConsent | None":
-    """Who decides over calls that need consent; None where nobody can be asked."""
+    """Who decides over calls that need consent; None if nobody can be asked."""
     if yes or settings.bypass_consent:
         return grant_all
     return questions.consent if questions else None

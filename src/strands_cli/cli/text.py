@@ -153,7 +153,7 @@ def call_text(tool_id: str, arguments: Any, room: int, dots: str = "…") -> str
 
 
 def failure_text(tool_id: str, content: Any, room: int, dots: str = "…") -> str:
-    """Why a call failed, as the first line of its result has it; nothing where it has no text."""
+    """Why a call failed, as the first line of its result has it; nothing if it has no text."""
     for block in content if isinstance(content, list | tuple) else ():
         if isinstance(block, dict) and isinstance(block.get("text"), str):
             line = clean(block["text"][: 4 * room]).strip().partition("\n")[0]

@@ -34,7 +34,7 @@ def prepare(
     *,
     with_artifacts: bool = True,
 ) -> Prepared:
-    """Checks a workflow and gathers what its run needs; StrandsError where it cannot run."""
+    """Checks a workflow and gathers what its run needs; StrandsError if it cannot run."""
     tools = ToolSet(spec)
     secrets = _checked_secrets(spec, tools)
     if options.trace:
@@ -52,7 +52,7 @@ def prepare(
 
 
 def _checked_secrets(spec: Spec, tools: ToolSet) -> dict[str, str]:
-    """UnsupportedError where the workflow cannot run here, SpecError where only its secrets are missing."""
+    """UnsupportedError if the workflow cannot run here, SpecError if only its secrets are missing."""
     found = list(check_capability(spec, tools=tools).errors)
     secrets: dict[str, str] = {}
     try:

@@ -89,7 +89,7 @@ class StepRunner(Protocol):
     def notice(self, text: str, step: str = "") -> None: ...
 
     def holds(self, condition: str, names: Mapping[str, Any], *, pointer: str, step: str) -> bool:
-        """Whether a condition of the workflow is true; RunError with its place where it makes no sense."""
+        """Whether a condition of the workflow is true; RunError with its place if it makes no sense."""
 
 
 class AgentPlace(msgspec.Struct, frozen=True):

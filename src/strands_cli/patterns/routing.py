@@ -114,7 +114,7 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="routing",
         return (await run.steps(f"routes/{route}/steps", steps, names={"route": route}))[-1]
 
     async def _choose(self, run: StepRunner) -> str:
-        """The route that the router names; the default where it names none of them."""
+        """The route that the router names; the default if it names none of them."""
         route = {"enum": list(self.routes), "description": "The name of the route"}
         reason = {"type": "string", "description": "Why, in one sentence"}
         schema = {"type": "object", "properties": {"route": route, "reason": reason}, "required": ["route"]}

@@ -46,7 +46,7 @@ class Names(msgspec.Struct, frozen=True):
     """The names at one level of a scope."""
 
     known: Mapping[str, "Names | None"]
-    """With what is below each of them; None where that may be anything."""
+    """With what is below each of them; None if that may be anything."""
     noun: str = "name"
     absent: Mapping[str, str] = {}
     """Names that exist, but not here, and why not."""

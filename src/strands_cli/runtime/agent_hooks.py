@@ -44,7 +44,7 @@ from strands_cli.toolkit.arguments import parse_object
 from strands_cli.toolkit.bridge import CONTEXT_KEY, CallerState, ToolBridge, asker, is_engine_key
 from strands_cli.toolkit.call import prepare
 from strands_cli.toolkit.cancellation import Cancellation
-from strands_cli.toolkit.context import NOTHING_GIVEN, CallContext
+from strands_cli.toolkit.context import NO_CONTEXT, CallContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import failure
 from strands_cli.toolkit.schedule import Turn, with_key
@@ -152,7 +152,7 @@ _NAMELESS_CALL = "(a call without a name or an id)"
 
 
 def equip(
-    agent: Agent, *, context: CallContext = NOTHING_GIVEN, ask_consent: AskConsent | None = None
+    agent: Agent, *, context: CallContext = NO_CONTEXT, ask_consent: AskConsent | None = None
 ) -> "AgentHooks":
     """Puts an agent under our contract; `context` is passed to each of its calls.
 

@@ -166,7 +166,7 @@ class Retrying:
 def wait_seconds(
     policy: FailurePolicy, attempt: int, retry_after: float | None, random: Callable[[], float]
 ) -> float | None:
-    """The wait after an attempt, counted from 1; None where the provider asks for more than is allowed."""
+    """The wait after an attempt, counted from 1; None if the provider asks for more than is allowed."""
     if retry_after is not None and retry_after > policy.max_wait_s:
         return None
     growth = 1 if policy.backoff == "constant" else 2 ** (attempt - 1)

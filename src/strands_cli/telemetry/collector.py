@@ -44,7 +44,7 @@ def open_telemetry(
     """Where the spans of one run go: to the workflow's collector, else to the provider that the program has
     set, else to the collector that the environment names, else nowhere.
 
-    `warn` is told once, at the end, if spans were lost. UnsupportedError where the workflow names a collector
+    `warn` is told once, at the end, if spans were lost. UnsupportedError if the workflow names a collector
     and the package is missing.
     """
     url = _collector_url(telemetry, environment)
@@ -93,7 +93,7 @@ def open_telemetry(
 def missing_exporter(
     telemetry: Telemetry, environment: Mapping[str, str] = os.environ
 ) -> Iterator[tuple[str, str]]:
-    """What is lacking here to send spans, with what helps; nothing where none are to be sent."""
+    """What is lacking here to send spans, with what helps; nothing if none are to be sent."""
     if _collector_url(telemetry, environment) is None:
         return
     try:
@@ -130,7 +130,7 @@ class SpanExport:
         warn: Warn | None = None,
     ) -> None:
         self.listener = listener
-        """To be told of the run; None where nobody wants spans."""
+        """To be told of the run; None if nobody wants spans."""
         self._provider = provider
         self._exporter = exporter
         self._warn = warn

@@ -155,7 +155,7 @@ class Recorder(ABC, Generic[T]):
         return self._text(error.strip().partition("\n")[0])
 
     def _inputs(self, arguments: object) -> str | None:
-        """What a call sent, as JSON of any length; None where it is to be left out."""
+        """What a call sent, as JSON of any length; None if it is to be left out."""
         return None if self._redact.tool_inputs else self._json(arguments)
 
     def _outputs(self, event: ToolFinished) -> str | None:
@@ -209,7 +209,7 @@ def span_listener(
 ) -> Listener | None:
     """A listener that makes spans of a run, or of single tool calls, through the program's global provider.
 
-    None where there is none, so that nothing is paid for spans that nobody gets. `inputs` and `outputs` add
+    None if there is none, so that nothing is paid for spans that nobody gets. `inputs` and `outputs` add
     what tools were sent and what they answered; left out by default, since they may hold anything. One
     listener is for one run at a time.
     """

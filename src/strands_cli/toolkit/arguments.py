@@ -18,14 +18,14 @@ from strands_cli.toolkit.results import sendable
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,299})")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 _DEEPEST = 200
-_MOST_TOLD = 20
+_MOST_PROBLEMS = 20
 _UNCHANGED = object()
 CONTAINERS = (dict, list)
 """As a tuple: a union would be made anew for each argument of each call."""
 
 
 def parse_object(sent: object) -> dict[str, Any]:
-    """The JSON object in a call's input. Text that is none never becomes `{}`."""
+    """The JSON object in a call's input. Text that is not JSON never becomes `{}`."""
     if isinstance(sent, dict):
         return sent
     if not isinstance(sent, str | bytes):
@@ -116,17 +116,17 @@ def fit(sent: dict[str, Any], accepted: Validator) -> dict[str, Any]:
 
 
 def _invalid(problems: list[Problem]) -> ToolFailed:
-    sentences = "; ".join(problem.sentence for problem in problems[:_MOST_TOLD])
-    more = f"; and {len(problems) - _MOST_TOLD} more" if len(problems) > _MOST_TOLD else ""
+    sentences = "; ".join(problem.sentence for problem in problems[:_MOST_PROBLEMS])
+    more = f"; and {len(problems) - _MOST_PROBLEMS} more" if len(problems) > _MOST_PROBLEMS else ""
     return ToolFailed(
         f"The input does not fit: {sentences}{more}",
         code="input_invalid",
-        details=[problem.as_detail() for problem in problems[:_MOST_TOLD]],
+        details=[problem.as_detail() for problem in problems[:_MOST_PROBLEMS]],
     )
 
 
 def _coerce(problem: Problem, value: object) -> object:
-    """What a string plainly means where another type is asked, or `_UNCHANGED`."""
+    """What a string plainly means if another type is expected, or `_UNCHANGED`."""
     if not isinstance(value, str):
         return _UNCHANGED
     if problem.keyword == "enum":
@@ -181,7 +181,7 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 def shape_of(schema: dict[str, Any]) -> Shape | None:
-    """The shape of a schema, or None where it adds nothing."""
+    """The shape of a schema, or None if it adds nothing."""
     return _shape(schema, schema, ())
 
 

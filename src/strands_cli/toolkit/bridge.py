@@ -16,10 +16,10 @@ from strands.types.tools import ToolResult as SdkToolResult
 from strands.types.tools import ToolUse as SdkToolUse
 
 from strands_cli.errors import ToolFailed, did_you_mean
-from strands_cli.events import Event, ToolProgress
+from strands_cli.events import Event, Listener, ToolProgress
 from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.cancellation import Cancellation
-from strands_cli.toolkit.context import NOTHING_GIVEN, CallContext, InterruptRequested
+from strands_cli.toolkit.context import NO_CONTEXT, CallContext, InterruptRequested
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.provider_schema import provider_schema
 from strands_cli.toolkit.results import ToolResult, ToolUse, error_of, failure
@@ -68,17 +68,17 @@ class ToolBridge(AgentTool):
     async def stream(self, tool_use: SdkToolUse, invocation_state: dict[str, Any], **_: Any) -> ToolGenerator:
         """Yields what the body reports, as it reports it, then the result.
 
-        The SDK makes a ToolStreamEvent of what is no event of its own, and takes an InterruptException for
-        the tool's question to a human.
+        The SDK makes a ToolStreamEvent of what is not an event, and takes an InterruptException for the
+        tool's question to a human.
         """
         call = cast(ToolUse, tool_use)
-        given = context_for(call, invocation_state)
-        relay = _Relay(given, self.tool.id, call.get("toolUseId", ""))
-        with _cancellation_of(given.cancel, _signal_of(invocation_state)) as cancel:
+        outer = context_for(call, invocation_state)
+        relay = _Relay(outer.emit, self.tool.id, call.get("toolUseId", ""))
+        with _cancellation_of(outer.cancel, _signal_of(invocation_state)) as cancel:
             if cancel.is_set():  # the run was stopped while the call waited for another
                 yield ToolResultEvent(cast(SdkToolResult, _cancelled(self.tool, call)))
                 return
-            context = msgspec.structs.replace(given, emit=relay.emit, cancel=cancel)
+            context = msgspec.structs.replace(outer, emit=relay.emit, cancel=cancel)
             task = asyncio.create_task(call_tool(self.tool, call, context))
             task.add_done_callback(relay.close)
             try:
@@ -128,7 +128,7 @@ def _failure_of(result: ToolResult) -> CallFailed | None:
 
 
 def fit_for_providers(result: ToolResult) -> ToolResult:
-    """The result as every provider takes it: some refuse JSON that is no object, blank text or no content."""
+    """The result as every provider takes it: some refuse non-object JSON, blank text or no content."""
     content = [_text_for(block) for block in result["content"] if not _is_blank(block)]
     return {**result, "content": content or [{"text": "(the tool returned nothing)"}]}
 
@@ -147,25 +147,22 @@ def _text_for(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def context_for(call: ToolUse, invocation_state: dict[str, Any]) -> CallContext:
-    """What is given to a call; what nobody gave comes from the agent that makes it."""
-    given = invocation_state.get(CONTEXT_KEY)
-    given = given if isinstance(given, CallContext) else NOTHING_GIVEN
+    """The context of a call; what its caller left out comes from the agent that makes it."""
+    context = invocation_state.get(CONTEXT_KEY)
+    context = context if isinstance(context, CallContext) else NO_CONTEXT
     agent = invocation_state.get("agent")
     engine_state = {name: value for name, value in invocation_state.items() if name != CONTEXT_KEY}
+    state = context.invocation_state
+    if not state and not isinstance(state, CallerState):
+        state = CallerState(invocation_state)
     return msgspec.structs.replace(
-        given,
-        interrupt=given.interrupt or (asker(_sdk_context(call, agent, engine_state)) if agent else None),
-        resolve=given.resolve or (_resolver(agent) if agent else None),
-        agent=given.agent or (AgentFacts(agent.name, agent.state) if agent else None),
-        invocation_state=_passed_along(given, invocation_state),
-        engine_state=given.engine_state or engine_state,
+        context,
+        interrupt=context.interrupt or (asker(_sdk_context(call, agent, engine_state)) if agent else None),
+        resolve=context.resolve or (_resolver(agent) if agent else None),
+        agent=context.agent or (AgentFacts(agent.name, agent.state) if agent else None),
+        invocation_state=state,
+        engine_state=context.engine_state or engine_state,
     )
-
-
-def _passed_along(given: CallContext, invocation_state: dict[str, Any]) -> Mapping[str, Any]:
-    if given.invocation_state or isinstance(given.invocation_state, CallerState):
-        return given.invocation_state
-    return CallerState(invocation_state)
 
 
 class AgentFacts(msgspec.Struct, frozen=True):
@@ -261,9 +258,9 @@ _END = object()
 class _Relay:
     """Passes a body's progress, reported from whatever thread, on to the stream that waits in the loop."""
 
-    def __init__(self, given: CallContext, tool_id: str, call_id: str) -> None:
+    def __init__(self, listener: Listener | None, tool_id: str, call_id: str) -> None:
         self.is_open = True
-        self._listener = given.emit
+        self._listener = listener
         self._source = (tool_id, call_id)
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Any] = asyncio.Queue()

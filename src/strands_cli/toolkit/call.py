@@ -13,7 +13,7 @@ from strands_cli.errors import ToolFailed
 from strands_cli.events import Event, ToolFinished, ToolStarted
 from strands_cli.toolkit.arguments import CONTAINERS, copied, fit, parse_object
 from strands_cli.toolkit.context import (
-    NOTHING_GIVEN,
+    NO_CONTEXT,
     CallContext,
     InterruptRequested,
     Permit,
@@ -33,14 +33,14 @@ DEEPEST_CALL = 16
 _FIRST_PAUSE_SECONDS = 0.1
 
 
-async def call_tool(tool: Tool, call: ToolUse, context: CallContext = NOTHING_GIVEN) -> ToolResult:
+async def call_tool(tool: Tool, call: ToolUse, context: CallContext = NO_CONTEXT) -> ToolResult:
     """Calls a tool and answers with a result, whatever happens: errors are coded results, not exceptions."""
     if context.emit is None:
         return await _answer(tool, call, context)
     call_id = call.get("toolUseId", "")
     started = perf_counter()
-    _tell(context, ToolStarted(tool.id, tool.version, call_id, call.get("input")))
-    code: str | None = "cancelled"  # what it comes to when the caller's own task is cancelled
+    _emit(context, ToolStarted(tool.id, tool.version, call_id, call.get("input")))
+    code: str | None = "cancelled"  # if the caller's own task is cancelled
     size, content = 0, None
     try:
         result = await _answer(tool, call, context)
@@ -52,10 +52,10 @@ async def call_tool(tool: Tool, call: ToolUse, context: CallContext = NOTHING_GI
         raise
     finally:
         seconds = perf_counter() - started
-        _tell(context, ToolFinished(tool.id, tool.version, call_id, seconds, size, code, content))
+        _emit(context, ToolFinished(tool.id, tool.version, call_id, seconds, size, code, content))
 
 
-def _tell(context: CallContext, event: Event) -> None:
+def _emit(context: CallContext, event: Event) -> None:
     """A listener that fails is its owner's trouble, not the call's."""
     try:
         if context.emit is not None:
@@ -84,7 +84,7 @@ async def _answer(tool: Tool, call: ToolUse, context: CallContext) -> ToolResult
 
 
 def prepare(tool: Tool, call: ToolUse) -> dict[str, Any]:
-    """The body's arguments; ToolFailed (`input_malformed`, `input_invalid`) where there are none."""
+    """The body's arguments; ToolFailed (`input_malformed`, `input_invalid`) if there are none."""
     arguments = fit(parse_object(call.get("input", {})), tool.accepted_input)
     own = tool.shape.complete(arguments) if tool.shape else arguments.copy()
     for name, value in own.items():
@@ -165,7 +165,7 @@ def _call_other(context: ToolContext, other: Tool, arguments: dict[str, Any], co
 
 
 def deeper(context: ToolContext, step: str = "") -> CallContext:
-    """What a call inside a call is given: its own limits and key, and no cap: only the whole is capped."""
+    """The context of a call inside a call: its own limits and key, and no cap: only the whole is capped."""
     outer = call_context_of(context)
     if outer.depth >= DEEPEST_CALL:
         raise ToolFailed(

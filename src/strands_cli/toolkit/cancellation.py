@@ -72,7 +72,7 @@ class Cancellation:
             try:
                 loop.call_soon_threadsafe(callback, *arguments)
             except RuntimeError:
-                pass  # the loop has been closed meanwhile: nobody is left to be called
+                pass  # the loop has been closed meanwhile: nothing is left to call
 
         self.add_callback(call)  # rather than a second block: each call of a tool comes by here
         try:

@@ -38,11 +38,11 @@ Body = Callable[[dict[str, Any], ToolContext], Coroutine[Any, Any, Any]]
 _BETWEEN_STEPS_SECONDS = 1.0
 """Added to what the steps may take, so that a step's own limit ends it before the composition's does."""
 _ENDS_A_FALLBACK = frozenset({"cancelled", "denied", "consent_required", "blocked"})
-"""Failures after which trying something else would be against somebody's will."""
+"""Failures after which trying something else would be against the user's will."""
 
 
 class Identity(TypedDict, total=False):
-    """What a composition may be given; the rest follows from its tools."""
+    """The options of a composition; the rest follows from its tools."""
 
     name: str
     description: str
@@ -99,7 +99,7 @@ def fan_out(
 ) -> FunctionTool:
     """The same input to all tools at once; the value is an object with the value of each under its name.
 
-    A tool's name is its id, or the keyword it is given by; each gets those of the arguments that it takes. If
+    A tool's name is its id, or its keyword; each gets those of the arguments that it takes. If
     one fails, that is the answer; with `partial=True` its value is `{"error": …}` instead.
     """
     _tools([*tools, *named.values()])
@@ -284,7 +284,7 @@ def _tools(items: Sequence[object]) -> list[Tool]:
     return [item for item in items if isinstance(item, Tool)]
 
 
-# --- what the steps came to -------------------------------------------------------------------------------
+# --- the results of the steps -------------------------------------------------------------------------------
 
 
 def _answer_of(result: ToolResult, tool: Tool) -> Any:

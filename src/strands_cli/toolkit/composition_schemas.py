@@ -32,7 +32,7 @@ def _properties(schema: Schema) -> dict[str, list[Any]]:
 
 
 def _takes(tool: Tool) -> frozenset[str] | None:
-    """The names of a tool's arguments; None where it takes any."""
+    """The names of a tool's arguments; None if it takes any."""
     branches = composed_of(tool.input_schema, tool.input_schema)
     takes_others = any(branch.get(keyword) for branch in branches for keyword in OPENING_KEYWORDS)
     names_some = any("properties" in branch for branch in branches)
@@ -54,18 +54,18 @@ def only_property(tool: Tool) -> str | None:
 
 def refuse_misfit(giver: Tool, taker: Tool) -> None:
     """Refuses two steps of which the second can never take what the first gives."""
-    given, taken = giver.output_schema or {}, _properties(taker.input_schema)
-    types = _types(given, given) or {"object"}
-    matched = {name: parts for name, parts in _properties(given).items() if name in taken}
+    output, taken = giver.output_schema or {}, _properties(taker.input_schema)
+    types = _types(output, output) or {"object"}
+    matched = {name: parts for name, parts in _properties(output).items() if name in taken}
     if "object" not in types:
         name = only_property(taker)
         if name is None:
             raise refusal(
                 f"{giver.id} does not give an object, and {taker.id} takes several arguments", _ADAPT
             )
-        matched = {name: [given]}
+        matched = {name: [output]}
     for name, parts in matched.items():
-        if _disjoint(parts, given, taken.get(name, []), taker.input_schema):
+        if _disjoint(parts, output, taken.get(name, []), taker.input_schema):
             raise refusal(f"what {giver.id} gives is of another type than {name!r} of {taker.id}", _ADAPT)
 
 
@@ -75,7 +75,7 @@ def _disjoint(some: list[Any], root: Schema, others: list[Any], other_root: Sche
 
 
 def _types(schema: Any, root: Schema, depth: int = 8) -> set[str] | None:
-    """The JSON types that a schema allows; None where it does not plainly say."""
+    """The JSON types that a schema allows; None if it does not plainly say."""
     if not isinstance(schema, dict) or depth == 0:
         return None
     named = schema.get("type")
@@ -90,7 +90,7 @@ def _types(schema: Any, root: Schema, depth: int = 8) -> set[str] | None:
 
 
 def shared_input(tools: Sequence[Tool]) -> Schema:
-    """What the tools take together. Where two ask for different types under one name, no input would do."""
+    """What the tools take together. If two ask for different types under one name, no input fits."""
     schemas = [tool.input_schema for tool in tools]
     for tool, other in combinations(tools, 2):
         parts, others = _properties(tool.input_schema), _properties(other.input_schema)

@@ -71,7 +71,7 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     """How many tools called one another down to this call."""
 
 
-NOTHING_GIVEN = CallContext()
+NO_CONTEXT = CallContext()
 
 
 class ToolContext:
@@ -84,7 +84,7 @@ class ToolContext:
         self,
         tool: "Tool",
         tool_use: ToolUse,
-        outer: CallContext = NOTHING_GIVEN,
+        outer: CallContext = NO_CONTEXT,
         call: CallOther | None = None,
     ) -> None:
         self.tool_use = tool_use
@@ -123,7 +123,7 @@ class ToolContext:
         return self._abandoned or (self._outer.cancel is not None and self._outer.cancel.is_set())
 
     def progress(self, data: Any) -> None:
-        """Tells whoever watches how far the body has come."""
+        """Reports to listeners how far the body has come."""
         if self._outer.emit is not None:
             self._outer.emit(ToolProgress(self._tool.id, self.tool_use.get("toolUseId", ""), data))
 
@@ -179,7 +179,7 @@ def time_limit(context: ToolContext) -> float:
 
 
 def abandon(context: ToolContext) -> None:
-    """Says that nobody waits for the body any more, to it and to the calls that it makes."""
+    """Cancels the body, for which nothing waits any longer, and the calls that it makes."""
     context._abandoned = True
     if context._inner_cancel is not None:
         if context._outer.cancel is not None:

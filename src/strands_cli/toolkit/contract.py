@@ -28,7 +28,7 @@ JSON_KINDS: dict[str, tuple[type, ...]] = {
 
 
 class Tool(ToolFields, kw_only=True, dict=True, eq=False):
-    """Fields, a body, and what is made of them. Whatever is wrong with a tool is said when it is made."""
+    """Fields, a body, and what is made of them. A tool with mistakes cannot be made: ToolError says which."""
 
     input_schema: dict[str, Any]
     invoke: Invoke
@@ -90,7 +90,7 @@ class Tool(ToolFields, kw_only=True, dict=True, eq=False):
     def _properties_problem(self) -> str:
         """A default that is plainly of another type, or a required name that no call may give.
 
-        A default of null is how many write that there is none.
+        Many write null for "no default".
         """
         known = self.input_schema.get("properties", {})
         is_closed = closed_schema(self.input_schema).get("additionalProperties") is False

@@ -68,7 +68,7 @@ def is_tool_use(value: object) -> bool:
 def call_directly(tool: Tool, call: ToolUse, state: Mapping[str, Any]) -> ToolResult:
     """Prepare, body, finish: no deadline and no consent, since the caller is the program itself.
 
-    `state` is what an SDK agent passes along when it is given the tool's module.
+    `state` is what an SDK agent passes along when it gets the tool's module.
     """
     call_id = call.get("toolUseId", "")
     try:
@@ -186,11 +186,11 @@ def tool_from_function(function: Function, spec: dict[str, Any], **options: Any)
         raise ToolError(
             f"{spec.get('name')} is {type(function).__name__}, not a function", code="unavailable"
         )
-    wanted = options.pop("context", False)
+    context_option = options.pop("context", False)
     parts = spec_parts(spec) | options
     if takes_tool_use(function, spec["inputSchema"]):
         return _make(function, parts, tool_use_invoke)
-    context = context_name(function, wanted)
+    context = context_name(function, context_option)
     refuse_mismatch(function, spec["inputSchema"], context)
     return _make(function, parts, lambda bound: keyword_invoke(bound, context))
 

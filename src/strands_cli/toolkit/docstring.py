@@ -52,7 +52,7 @@ def _parameters(clean: str) -> dict[str, str]:
 
     try:
         found = parse(clean).params
-    except ParseError:  # a docstring is prose: one that looks like a section and is none says nothing
+    except ParseError:  # a docstring is prose: what only looks like a section is ignored
         return {}
     return {name: one_line(item.description or "") for item in found for name in _names(item.arg_name)}
 

@@ -109,7 +109,7 @@ def _submit(body: Callable[[], Any], context: ToolContext, settle: Settle) -> Le
 
 
 def run_apart(coroutine: Any) -> Any:
-    """A coroutine's value, in a thread and a loop of its own, so that it works where a loop is running.
+    """A coroutine's value, in a thread and a loop of its own, so that it works while a loop is running.
 
     A daemon thread: a program that ends does not wait for it.
     """
@@ -186,7 +186,7 @@ class DaemonPool:
         self._queue.put(job)
 
     def abandon(self, job: Job) -> None:
-        """Nobody waits for this job any more: it never starts, or its thread no longer counts."""
+        """Nothing waits for this job any longer: it never starts, or its thread no longer counts."""
         with self._lock:
             if job.state == "waiting":
                 job.state = "dropped"

@@ -93,11 +93,11 @@ def keyword_invoke(
         return _yielding(function, lambda arguments, _: function(**arguments))
 
     def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
-        given = convert(arguments) if convert else arguments
+        converted = convert(arguments) if convert else arguments
         filled: dict[str, Any] = {context_name: context} if context_name else {}
         if agent_name:
             filled[agent_name] = context.agent
-        return function(**given, **filled)
+        return function(**converted, **filled)
 
     return _yielding(function, invoke)
 
@@ -118,7 +118,7 @@ def runs_async(function: Function) -> bool:
 
 
 def innermost(function: Any) -> Any:
-    """The function that somebody wrote, under partials, bindings and wrappers."""
+    """The function as written, under partials, bindings and wrappers."""
     while True:
         if isinstance(function, partial):
             function = function.func
@@ -139,7 +139,7 @@ def context_name(function: Function, context: bool | str = False) -> str | None:
 
 
 def refuse_mismatch(function: Function, schema: dict[str, Any], context: str | None) -> None:
-    """ToolError where a function cannot take what its schema lets through."""
+    """ToolError if a function cannot take what its schema lets through."""
     mismatch = _mismatch(
         [item for item in _parameters(function) if item.name != context], bare_schema(schema)
     )

@@ -1,4 +1,4 @@
-"""What is known of a tool without loading it, and the one table of what can be said of a tool.
+"""What is known of a tool without loading it, and the one table of a tool's fields.
 
 `ToolFields` is that table: a field's line there holds its type, its default, the rule that a value must keep,
 the remedy, and what `tool show` calls it. The decorator, ToolSpec, discovery, the loaded Tool, `tool check`
@@ -132,7 +132,7 @@ class Field(msgspec.Struct, frozen=True):
     problem: Callable[[Any], str]
     remedy: str | Callable[[Any], str]
     label: str = ""
-    """What `tool show` calls it, where the value speaks for itself."""
+    """The label in `tool show`, for values that are shown as they are."""
     listed: bool = True
     """Whether a listing is incomplete without it. What is not listed, and computed, is known on load."""
 
@@ -277,7 +277,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 def declared_fields(info: ToolInfo) -> dict[str, Any]:
-    """What is said of a tool: the fields that are not at their defaults."""
+    """The fields that are not at their defaults."""
     return {name: getattr(info, name) for name in DEFAULTS if getattr(info, name) != DEFAULTS[name]}
 
 

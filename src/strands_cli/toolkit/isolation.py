@@ -144,7 +144,7 @@ def _only_json(state: Any) -> dict[str, Any]:
 
 
 def _read_frame(stream: IO[bytes]) -> dict[str, Any] | None:
-    """The next frame, or None where the child has ended without one."""
+    """The next frame, or None if the child has ended without one."""
     length = stream.read(_LENGTH_BYTES)
     size = int.from_bytes(length, "big")
     if size > MOST_FRAME_BYTES:

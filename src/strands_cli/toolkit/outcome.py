@@ -1,4 +1,4 @@
-"""What a body comes to: its value, what it raised, or the last thing that it yielded.
+"""The outcome of a body: its value, what it raised, or the last thing that it yielded.
 
 An outcome crosses threads and tasks as a value, never as an exception: a StopIteration would hang the future
 that carries it, a SystemExit would end the loop.
@@ -31,7 +31,7 @@ def run_inline(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> A
 
 
 def value_of(outcome: Any, tool: Tool) -> Any:
-    """The value of an outcome; ToolFailed where the body raised, unless it asks for a human."""
+    """The value of an outcome; ToolFailed if the body raised, unless it asks for a human."""
     if not isinstance(outcome, Raised):
         return outcome
     error = outcome.error
@@ -56,7 +56,7 @@ def _capped(error: BaseException) -> str:
 
 
 def drain(generator: Generator[Any, Any, Any], context: ToolContext) -> Any:
-    """A sync generator's return value, else its last yield. It ends when nobody waits for it any more."""
+    """A sync generator's return value, else its last yield. It ends when the call is cancelled."""
     last = _NOTHING
     while True:
         try:

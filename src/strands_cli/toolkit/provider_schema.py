@@ -217,7 +217,7 @@ def _values(schema: Schema) -> list[Any] | None:
 
 
 def _choice(branches: list[Schema]) -> str:
-    """The choice in words, since the merged schema no longer tells it."""
+    """The choice in words, since the merged schema no longer shows it."""
     groups = [", ".join(branch.get("required") or branch.get("properties", {})) for branch in branches]
     named = list(dict.fromkeys(group for group in groups if group))
     return f"Give one of these groups: {'; or '.join(named)}." if len(named) > 1 else ""

@@ -52,7 +52,7 @@ class PydanticTypes:
             made: Arguments = self._adapter.validate_json(to_json(sent))
         except ValidationError as error:
             errors = error.errors(include_url=False, include_context=False, include_input=False)
-            raise refused([_problem(item, sent) for item in _worth_telling(errors)]) from None
+            raise refused([_problem(item, sent) for item in _relevant(errors)]) from None
         return arguments | made
 
     def default_as_json(self, name: str, default: Any) -> Any:
@@ -83,7 +83,7 @@ def _refusals() -> Iterator[None]:
         raise Refusal(f"is of a type that has no JSON Schema ({reason})", remedy) from None
 
 
-def _worth_telling(errors: list[ErrorDetails]) -> list[ErrorDetails]:
+def _relevant(errors: list[ErrorDetails]) -> list[ErrorDetails]:
     """The schema let the value through, so an alternative of another shape is not what was meant."""
     return [error for error in errors if not _is_about_shape(error["type"])] or errors
 

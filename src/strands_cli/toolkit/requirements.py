@@ -9,10 +9,10 @@ _SECTIONS = ("packages", "binaries", "env", "platforms")
 
 
 def missing_requirements(requires: Mapping[str, Any] | None) -> list[str]:
-    """One sentence for each thing that is not there; empty where the tool can run."""
+    """One sentence for each thing that is not there; empty if the tool can run."""
     if not requires:
         return []
-    packages = {name: wanted for name, wanted in requires.items() if name not in _SECTIONS}
+    packages = {name: versions for name, versions in requires.items() if name not in _SECTIONS}
     return [
         *_missing_packages({**packages, **requires.get("packages", {})}),
         *_missing_binaries(requires.get("binaries", ())),
@@ -34,19 +34,19 @@ def requirements_problem(requires: object) -> str:
         names = requires.get(section, [])
         if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
             return f"requires[{section!r}] must be a list of names"
-    for name, wanted in {**requires, **packages}.items():
-        if name not in _SECTIONS and not _is_version_range(wanted):
+    for name, versions in {**requires, **packages}.items():
+        if name not in _SECTIONS and not _is_version_range(versions):
             return f"requires[{name!r}] must be a version range such as '>=1.0', or '*'"
     return ""
 
 
-def _is_version_range(wanted: object) -> bool:
+def _is_version_range(versions: object) -> bool:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-    if not isinstance(wanted, str):
+    if not isinstance(versions, str):
         return False
     try:
-        SpecifierSet(wanted.replace("*", "") if wanted == "*" else wanted)
+        SpecifierSet(versions.replace("*", "") if versions == "*" else versions)
     except InvalidSpecifier:
         return False
     return True
@@ -59,14 +59,14 @@ def _missing_packages(packages: Mapping[str, str]) -> Iterator[str]:
 
     from packaging.specifiers import SpecifierSet
 
-    for name, wanted in packages.items():
+    for name, versions in packages.items():
         try:
             installed = version(name)
         except PackageNotFoundError:
-            yield f"the Python package {name} is not installed (pip install '{name}{wanted.strip('*')}')"
+            yield f"the Python package {name} is not installed (pip install '{name}{versions.strip('*')}')"
             continue
-        if wanted not in ("", "*") and not SpecifierSet(wanted).contains(installed, prereleases=True):
-            yield f"the Python package {name} is {installed}, and it needs {wanted}"
+        if versions not in ("", "*") and not SpecifierSet(versions).contains(installed, prereleases=True):
+            yield f"the Python package {name} is {installed}, and it needs {versions}"
 
 
 def _missing_binaries(names: list[str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ import msgspec
 
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.call import call_tool, prepare
-from strands_cli.toolkit.context import NOTHING_GIVEN, CallContext, InterruptRequested
+from strands_cli.toolkit.context import NO_CONTEXT, CallContext, InterruptRequested
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.effects import Resource, Touched, resources
 from strands_cli.toolkit.results import ToolResult, ToolUse, failure
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class _Order:
-    """Whom each call waits for, told one call after the other, in request order.
+    """What each call waits for; calls are added one after the other, in request order.
 
     Only the last writer of a resource counts: it waits itself for all that came before.
     """
@@ -72,8 +72,8 @@ class _Entry(msgspec.Struct, eq=False):
     waits_for: set[int]
     followers: list[int] = []
     finished: bool = False
-    passed: bool = False
-    """Whether the followers have been told: not before all that this call waited for have finished."""
+    released_followers: bool = False
+    """Whether the followers have been released: not before all that this call waited for have finished."""
     blocked_by: str = ""
     ready: "Future[None] | None" = None
 
@@ -115,10 +115,10 @@ class Turn:
 
     @asynccontextmanager
     async def slot(self, call_id: str) -> AsyncIterator[None]:
-        """Waits for all that the call depends on; releases the call at the end, however that comes about.
+        """Waits for all that the call depends on; releases the call at the end, whatever happens.
 
         ToolFailed (`blocked`) if one of those was interrupted. A call that the turn does not know waits for
-        nobody. An interruption that passes through blocks the dependents.
+        nothing. An interruption inside blocks the dependents.
         """
         index = self._next(self._entered, call_id)
         try:
@@ -134,7 +134,7 @@ class Turn:
                 self._finish(index)
 
     def release(self, call_id: str) -> None:
-        """The call has ended, or will not start: those that wait for it may go on. May be said again."""
+        """The call has ended, or will not start: those that wait for it may go on. May be repeated."""
         index = self._next(self._released, call_id)
         if index is not None:
             self._finish(index)
@@ -167,21 +167,21 @@ class Turn:
             )
 
     def _finish(self, index: int) -> None:
-        """Tells the followers; a call that gave up waiting tells them when it would have started."""
+        """Releases the followers; a call that gave up waiting does so when it would have started."""
         self._entries[index].finished = True
-        told = [index]
-        while told:
-            index = told.pop()
+        pending = [index]
+        while pending:
+            index = pending.pop()
             entry = self._entries[index]
-            if entry.passed or entry.waits_for or not entry.finished:
+            if entry.released_followers or entry.waits_for or not entry.finished:
                 continue
-            entry.passed = True
+            entry.released_followers = True
             for number in entry.followers:
                 follower = self._entries[number]
                 follower.waits_for.discard(index)
                 if not follower.waits_for:
                     follower.wake()
-                    told.append(number)
+                    pending.append(number)
 
     def _block(self, index: int) -> None:
         cause = self._entries[index].tool_id or "another call"
@@ -197,7 +197,7 @@ class Turn:
 
 async def call_tools(
     calls: Sequence[tuple[Tool, ToolUse]],
-    context: CallContext = NOTHING_GIVEN,
+    context: CallContext = NO_CONTEXT,
     *,
     max_parallel: int | None = None,
 ) -> list[ToolResult]:
@@ -229,7 +229,7 @@ async def call_tools(
 
 
 def _prepared(tool: Tool, call: ToolUse) -> dict[str, Any] | None:
-    """The arguments that effects speak of; None for a call that will be refused anyway."""
+    """The arguments that effects name; None for a call that will be refused anyway."""
     if not tool.effects:
         return {}
     try:

@@ -70,9 +70,9 @@ class Signature(msgspec.Struct, frozen=True):
     description: str
     input_schema: Schema
     output_schema: Schema | None
-    """None where the annotation of the result says nothing that could be checked."""
+    """None if the annotation of the result says nothing that could be checked."""
     convert: Convert | None
-    """From validated arguments to the objects that the body declared; None where they are the same."""
+    """From validated arguments to the objects that the body declared; None if they are the same."""
     context_parameter: str | None
     agent_parameter: str | None = None
     """A parameter `agent` in the SDK's manner, for as much of the agent as a tool may see."""

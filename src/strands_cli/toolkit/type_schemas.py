@@ -314,7 +314,7 @@ class _Field(NamedTuple):
 
 
 def _fields_of(annotation: Any, cls: Any, *, output: bool) -> list[_Field]:
-    """The fields of a class whose type parameters may be filled in; Unknown where it has none."""
+    """The fields of a class whose type parameters may be filled in; Unknown if it has none."""
     if issubclass(cls, msgspec.Struct):
         tag, tag_field = cls.__struct_config__.tag, cls.__struct_config__.tag_field
         found = [] if tag is None else [_Field(tag_field, tag_field, Literal[tag], required=True)]

@@ -51,7 +51,7 @@ def _normalise(call_id: str, value: object) -> ToolResult:
 
 
 def plain_json(value: object) -> Any:
-    """Dataclasses, models, enums, dates and containers of them as JSON; ToolFailed where there is none."""
+    """Dataclasses, models, enums, dates and containers of them as JSON; ToolFailed if there is none."""
     try:
         encoded = _encode(value)
         if b"null" in encoded:  # msgspec writes NaN as null, so only here can there be one
@@ -69,7 +69,7 @@ def _encode(value: object) -> bytes:
 
 
 def plain_answer(value: object, result: ToolResult) -> object:
-    """What an output schema speaks of: the plain value, or the single JSON block of a result."""
+    """The value that an output schema describes: the plain value, or the single JSON block of a result."""
     blocks = [block["json"] for block in result["content"] if "json" in block]
     if len(blocks) == 1:
         return blocks[0]
@@ -162,8 +162,8 @@ _WORDS = {"None": None, "True": True, "False": False}
 def value_of_result(result: ToolResult, tool: "Tool | None" = None) -> Any:
     """The JSON or the text of a result, a list where there are several blocks; ToolFailed for an error.
 
-    In a result every scalar is text. Where `tool` is given and has an output schema, the value is what that
-    speaks of: text becomes a number, a boolean or null again where one is asked for.
+    In a result every scalar is text. If `tool` has an output schema, the value is the one it describes: text
+    becomes a number, a boolean or null again if the schema asks for one.
     """
     error = error_of(result)
     if error is not None:
@@ -176,7 +176,7 @@ def value_of_result(result: ToolResult, tool: "Tool | None" = None) -> Any:
 
 
 def failed_as(error: Mapping[str, Any]) -> ToolFailed:
-    """The failure that an error in a result tells of."""
+    """The failure that an error in a result describes."""
     return ToolFailed(
         str(error.get("message", "")),
         code=str(error["code"]),

@@ -47,7 +47,7 @@ class Workspace(msgspec.Struct, frozen=True):
     """What a relative path is relative to."""
 
     def open(self, path: str) -> io.BufferedReader:
-        """A regular file, for reading; ToolFailed where there is none, or none in the workspace.
+        """A regular file, for reading; ToolFailed if there is none, or none in the workspace.
 
         Answers that were too long for a model, which are kept in files elsewhere, can be read too.
         """
@@ -88,7 +88,7 @@ class Workspace(msgspec.Struct, frozen=True):
             try:
                 yield place
             except OSError as error:
-                # The names of what stands beside a root are nobody's business.
+                # The names of what stands beside a root stay private.
                 raise refusal(error, path, act, None if place.path in self.roots else place) from None
 
     def _refusal(self, error: OSError | ValueError, path: str, act: str) -> ToolFailed:
@@ -112,7 +112,7 @@ class Workspace(msgspec.Struct, frozen=True):
 def _answers() -> tuple[Path, ...]:
     try:
         return (answers_directory().resolve(),)
-    except RuntimeError:  # nobody's home
+    except RuntimeError:  # no such home
         return ()
 
 

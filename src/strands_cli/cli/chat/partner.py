@@ -43,7 +43,7 @@ def choose_partner(
     model: str | None,
     host: str | None,
 ) -> Partner:
-    """The agent that the command line asks for, ready to be built; StrandsError where it cannot be."""
+    """The agent that the command line asks for, ready to be built; StrandsError if it cannot be."""
     added = _references(tools)
     if file is None:
         for option, value in (("--agent", agent), ("--var", pairs)):
@@ -142,7 +142,7 @@ def _rendered(spec: Spec, agent: str, inputs: dict[str, Any]) -> str:
 
 
 def _warnings(spec: Spec) -> tuple[Issue, ...]:
-    """The warnings about a workflow; UnsupportedError where it has errors."""
+    """The warnings about a workflow; UnsupportedError if it has errors."""
     from strands_cli.capability import check_capability
 
     report = check_capability(spec)

@@ -50,7 +50,7 @@ class Commands:
         self._redactor, self._confirm = redactor, confirm
 
     async def run(self, line: str) -> bool:
-        """Whether the conversation goes on; StrandsError where the command cannot be done."""
+        """Whether the conversation goes on; StrandsError if the command cannot be done."""
         name, _, argument = line.strip().partition(" ")
         argument = argument.strip()
         if name not in COMMANDS:

@@ -121,7 +121,7 @@ def show_texts(changes: Changes, old: Path, new: Path, labels: tuple[str, str] =
 
 
 def _lines(file: Path) -> list[str] | None:
-    """The lines of a text; None where it is not text, or too long to be read here."""
+    """The lines of a text; None if it is not text, or too long to be read here."""
     if file.is_symlink() or not file.exists():
         return []
     try:

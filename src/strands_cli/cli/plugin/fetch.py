@@ -132,7 +132,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def fetched(source: PluginSource) -> Iterator[Candidate]:
-    """The plugin of a source, gone afterwards; SpecError with all its problems where it is not in order."""
+    """The plugin of a source, gone afterwards; SpecError with all its problems if it is not in order."""
     with TemporaryDirectory(prefix="strands-plugin-") as name:
         root = Path(name).resolve() / "fetched"
         if source.is_repository:
