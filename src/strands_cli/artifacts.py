@@ -56,7 +56,7 @@ def write_artifacts(
 ) -> tuple[Path, ...]:
     """Renders and writes the artifacts of a workflow; their paths, in the order of the workflow.
 
-    ArtifactError if one cannot be written; then nothing is, unless somebody else changes the directory at
+    ArtifactError if one cannot be written; then nothing is, unless another program changes the directory at
     the same moment. `force` lets an artifact take the place of a file that is there.
     """
     if not spec.outputs.artifacts:
@@ -110,7 +110,7 @@ def _rendered(spec: Spec, pointer: str, text: str, scope: Mapping[str, Any]) -> 
 
 
 def _output_directory(spec: Spec, directory: Path) -> Path:
-    """As a real path; it may be a link itself: whoever runs the workflow has chosen it."""
+    """As a real path; it may be a link itself: the user has chosen it."""
     with _placed(spec, "", str(directory)):
         root = directory.resolve()
         existing = next(part for part in (root, *root.parents) if part.exists())
@@ -222,7 +222,7 @@ def _without_needless_directories(targets: Iterable[_Target], root: Path) -> Ite
     finally:
         for folder in sorted(missing, key=lambda path: len(path.parts), reverse=True):
             with suppress(OSError), locate(folder, root, [Path(root.anchor)], links=False) as place:
-                place.remove_empty_directory()  # which fails where it was made for something
+                place.remove_empty_directory()  # which fails if it is not empty
 
 
 @contextmanager

@@ -81,7 +81,7 @@ Expression = Literal | Listing | Name | Comparison | Not | Junction
 
 
 def parse_condition(text: str) -> Expression:
-    """The condition that a text states; ConditionError says where and why it states none."""
+    """The condition that a text states; ConditionError says where and why it is not one."""
     from jinja2 import TemplateSyntaxError
     from jinja2.lexer import Token, TokenStream
     from jinja2.parser import Parser
@@ -323,7 +323,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """Text as the number that it is, where it is one."""
+    """Text as a number, if it is one."""
     try:
         return float(value.strip()) if isinstance(value, str) else value
     except ValueError:
@@ -334,7 +334,7 @@ def _number(value: Any) -> Any:
 
 
 def negation(expression: Expression) -> Expression:
-    """The condition that is true where this one is false."""
+    """The condition that is true when this one is false."""
     if isinstance(expression, Not):
         return expression.inner
     if isinstance(expression, Comparison) and expression.operator in _OPPOSITES:

@@ -54,9 +54,9 @@ class StrandsError(Exception):
     exit_code = 1
     code = "error"
     kept: Any = None
-    """Where it ended a run: the RunResult of what had been finished by then."""
+    """If it ended a run: the RunResult of what had been finished by then."""
     step: str = ""
-    """Where it ended a run: the key of the step in which it did."""
+    """If it ended a run: the key of the step in which it did."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -110,7 +110,7 @@ class RunError(StrandsError):
 
 
 class AnswerError(RunError):
-    """An answer that does not fit what was asked for, in spite of repetitions."""
+    """An answer that does not fit what was asked for, even after repetitions."""
 
     code = "answer"
 
@@ -153,10 +153,10 @@ class UnsupportedError(StrandsError):
 
 
 class ToolFailed(Exception):
-    """Raised by a tool's body to tell the model that, and why, it cannot do what was asked.
+    """Raised by a tool's body that cannot do what was asked; the model gets the message.
 
     `code` is one of `toolkit.results.CODES`, or a word of the tool's own, treated as `failed`. What is
-    given in another type is taken as text: a mistake in an error must not hide the error.
+    of another type is taken as text: a mistake in an error must not hide the error.
     """
 
     message = ""

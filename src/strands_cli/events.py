@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-if TYPE_CHECKING:  # a tool call speaks of no workflow, and should not import one
+if TYPE_CHECKING:  # a tool call has no workflow, and should not import one
     from strands_cli.types.run_results import Usage
 
 RunOutcome = Literal["done", "failed", "budget", "paused", "interrupted"]
@@ -28,7 +28,7 @@ class RunFinished(msgspec.Struct, frozen=True):
 
 
 class RunNoticed(msgspec.Struct, frozen=True):
-    """Something that whoever reads the result should know, and that ends nothing."""
+    """Something that the reader of the result should know, and that ends nothing."""
 
     text: str
     step: str = ""
@@ -123,7 +123,7 @@ class ToolFinished(msgspec.Struct, frozen=True):
     seconds: float
     output_size: int
     code: str | None = None
-    """Why it failed; `interrupted` where the body asks a human and will be called again."""
+    """Why it failed; `interrupted` if the body asks a human and will be called again."""
     content: Any = None
     """The blocks of the result; for listeners that are asked to show outputs."""
     step: str = ""

@@ -3,7 +3,7 @@
 A secret is also hidden where it stands in a form that programs give to text on the way: percent-encoded, in
 base64 (as a part of something longer too: `Authorization: Basic …`), escaped as in JSON or as Python shows
 it, and each long line of one that has several. What changes it further (a hash, letters in reverse order) is
-not recognised: a secret that must not be shown must not be given to a model in the first place.
+not recognised: a secret that must not be shown must not be sent to a model in the first place.
 """
 
 import re
@@ -15,7 +15,7 @@ import msgspec
 
 MASK = "***"
 SHORTEST = 4
-"""Shorter values are left alone: they occur everywhere by chance, and masks would tell them as well."""
+"""Shorter values are left alone: they occur everywhere by chance, and masks would reveal them as well."""
 _SHORTEST_LINE = 16
 _SHORTEST_ENCODED_PART = 6
 DEEPEST = 200
@@ -24,7 +24,7 @@ _CONTAINERS = (dict, list, tuple, set, frozenset, msgspec.Struct)
 
 
 class Redactor:
-    """Hides the given values. It never changes once it is made, so any number of threads may use one."""
+    """Hides these values. It never changes once it is made, so any number of threads may use one."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         whole = {part for value in values for part in _parts(value)}

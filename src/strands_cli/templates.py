@@ -1,6 +1,6 @@
 """`{{ … }}` in prompts, inputs, headers and paths: rendered strictly in a sandbox, and read without running.
 
-Jinja is imported where a text has something for it. Plain text is never handed to it.
+Jinja is imported only for a text with something to render. Plain text is never handed to it.
 """
 
 import re
@@ -31,7 +31,7 @@ class Name(msgspec.Struct, frozen=True):
     line: int = 0
     """Lines after the template's first."""
     guarded: bool = False
-    """Whether the template says what is to be done where it is not defined."""
+    """Whether the template says what to do if it is not defined."""
 
 
 class Flaw(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ def render(
         return text
     import jinja2
 
-    # What a template computes is its author's: a wrong type or a division by zero is told, not a bug of ours.
+    # What a template computes is its author's: a wrong type or a division by zero is not a bug of ours.
     wrong = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError, MemoryError)
     parts: list[str] = []
     size = 0
@@ -244,7 +244,7 @@ def _bound_arguments(*arguments: Any) -> None:
 
 
 def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter that makes as much as it is told to, within bounds."""
+    """A filter whose output grows with an argument, within bounds."""
 
     @wraps(function)
     def filtered(value: Any, *arguments: Any, **named: Any) -> Any:
@@ -261,7 +261,7 @@ def _undefined_type() -> "type[StrictUndefined]":
     from jinja2.utils import missing
 
     class Missing(StrictUndefined):
-        """Fails where it is used; what is below it is missing too, so that `a.b | default("x")` works."""
+        """Fails when it is used; what is below it is missing too, so that `a.b | default("x")` works."""
 
         def __init__(
             self, hint: str | None = None, obj: Any = missing, name: str | None = None, exc: Any = None

@@ -41,7 +41,7 @@ from strands_cli.tools.toolset import ToolSet
 
 CapabilityIssue = Issue
 MOST_OF_A_KIND = 100
-"""What one check reports at most: whoever has corrected these looks again."""
+"""What one check reports at most: enough to correct before the next check."""
 _INPUTS = ("/inputs", "/inputs/required", "/inputs/optional", "/inputs/values")
 
 
@@ -73,7 +73,7 @@ def check_unsupported(spec: Spec) -> Iterator[Issue]:
         yield spec.issue(at, "context_policy.retrieval is not supported yet.", "Take it out.")
 
 
-# Each check with the parts of the file on which it rests. Where one of them is broken, what the check says
+# Each check with the parts of the file on which it rests. If one of them is broken, what the check says
 # may only follow from that. A '*' stands for everything below.
 CHECKS: dict[Callable[[Spec], Iterator[Issue]], Sequence[str]] = {
     check_unsupported: (),

@@ -149,12 +149,12 @@ def run(arguments: Sequence[str]) -> int:
     _accept_interrupts()
     fill_closed_streams()
     colour = None if may_colour() else False  # None: where the stream is a terminal
-    with click.Context(strands, color=colour):  # what is said after the command follows it too
+    with click.Context(strands, color=colour):  # messages after the command follow it too
         return _run(list(arguments), colour)
 
 
 def _accept_interrupts() -> None:
-    """Ctrl-C works even if whoever started the command ignores it, as nohup and background jobs do."""
+    """Ctrl-C works even if the parent process ignores it, as nohup and background jobs do."""
     import signal
 
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -201,7 +201,7 @@ def _replace_what_cannot_be_encoded() -> None:
 
 
 def _reader_gone() -> int:
-    """Whoever read has seen enough, as `| head` does."""
+    """The reader has closed the pipe, as `| head` does."""
     _drop_output()
     return 0
 

@@ -1,4 +1,4 @@
-"""What goes on in a run, as its events tell it, and which of them are worth a line that stays."""
+"""What goes on in a run, as its events report it, and which of them are worth a line that stays."""
 
 from typing import Any, Literal
 
@@ -153,7 +153,7 @@ class RunningStep(msgspec.Struct):
 
 
 class Board:
-    """Takes events in; whoever shows the run reads."""
+    """The state of a run, from its events, for the displays."""
 
     def __init__(self, now: float, *, verbose: bool) -> None:
         self.workflow = ""
@@ -168,7 +168,7 @@ class Board:
         self._elsewhere = RunningStep("", "", "", now)
 
     def take(self, event: Event, now: float) -> list[ProgressLine]:
-        """Notes what the event tells, and answers with the lines that it is worth."""
+        """Takes an event in, and returns the lines that it is worth."""
         match event:
             case RunStarted():
                 self.workflow, self.started, self.is_running = one_line(event.workflow), now, True
@@ -219,7 +219,7 @@ class Board:
         )
 
     def abandon(self, now: float) -> list[ProgressLine]:
-        """A line for each step that never told its end; nothing more will be heard of them."""
+        """A line for each step that never reported its end; no more events of theirs will come."""
         lines = [step.ended("stopped", now - step.started, "not finished") for step in self.steps.values()]
         self.steps.clear()
         return lines

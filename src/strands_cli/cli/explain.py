@@ -44,8 +44,8 @@ def explain(file: Path, pairs: tuple[str, ...]) -> None:
     outline = outline_of(spec)
     click.secho(spec.name, bold=True)
     _print_paragraph(spec.description)
-    for heading, tell in SECTIONS.items():
-        sentences = [*tell(spec, outline)]
+    for heading, section in SECTIONS.items():
+        sentences = [*section(spec, outline)]
         if sentences:
             click.echo()
             click.secho(heading, bold=True)

@@ -7,10 +7,10 @@ from strands_cli.errors import UsageError
 from strands_cli.secrets import Redactor
 
 
-def configure_logging(wanted: str) -> None:
+def configure_logging(setting: str) -> None:
     """`debug`, or `tools=debug,plugins=info`: levels for all of strands_cli, or for rooms of it."""
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-    for part in filter(None, (item.strip() for item in wanted.split(","))):
+    for part in filter(None, (item.strip() for item in setting.split(","))):
         room, _, level = part.rpartition("=")
         known = logging.getLevelNamesMapping().get(level.upper())
         if known is None:

@@ -9,30 +9,30 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_FAREWELL_SECONDS = 0.5
+_CLEANUP_SECONDS = 0.5
 
 
 def run_async(main: Coroutine[Any, Any, T]) -> T:
     """As asyncio.run, but a body that ignores its cancellation does not hold up the end of the command."""
     loop = asyncio.new_event_loop()
-    loop.set_default_executor(_Daemons())
-    task = loop.create_task(_with_farewell(main))
+    loop.set_default_executor(_DaemonExecutor())
+    task = loop.create_task(_with_cleanup(main))
     try:
         return loop.run_until_complete(task)
     except KeyboardInterrupt:
-        if not task.done():  # a loop that is told to run a task to its end again would never stop
+        if not task.done():  # a loop that ran a finished task again would never stop
             task.cancel()
             with suppress(asyncio.CancelledError):
                 loop.run_until_complete(task)
         if task.done() and not task.cancelled():
-            task.exception()  # looked at, so that nobody complains that it was not
+            task.exception()  # retrieved, so that asyncio does not complain
         raise
     finally:
         loop.close()
 
 
-class _Daemons(ThreadPoolExecutor):
-    """Work that hangs in a thread, such as a client that reads from a silent server, holds nobody up."""
+class _DaemonExecutor(ThreadPoolExecutor):
+    """Threads that do not hold up the end of the process, such as a client of a silent server."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
         future: Future[T] = Future()
@@ -49,7 +49,7 @@ def _settle(future: "Future[T]", work: Callable[[], T]) -> None:
         future.set_exception(error)
 
 
-async def _with_farewell(main: Coroutine[Any, Any, T]) -> T:
+async def _with_cleanup(main: Coroutine[Any, Any, T]) -> T:
     try:
         return await main
     finally:
@@ -57,6 +57,6 @@ async def _with_farewell(main: Coroutine[Any, Any, T]) -> T:
         for task in left:
             task.cancel()
         if left:
-            await asyncio.wait(left, timeout=_FAREWELL_SECONDS)
+            await asyncio.wait(left, timeout=_CLEANUP_SECONDS)
         # After a failure the SDK leaves generators open, which asyncio complains about at the end.
         await asyncio.get_running_loop().shutdown_asyncgens()

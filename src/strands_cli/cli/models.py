@@ -60,31 +60,31 @@ def _document(model: CatalogueModel) -> dict[str, Any]:
 @click.argument("name", default=DEFAULT)
 @click.option(
     "--from",
-    "given",
+    "source",
     type=click.Path(path_type=Path, dir_okay=False),
     help="A copy of the file that is here.",
 )
-def pull(name: str, given: Path | None) -> None:
+def pull(name: str, source: Path | None) -> None:
     """Fetch a model (by default the one that chat and the demo use), verify it and print where it is."""
     model = model_named(name)
     try:
-        file = _pull(model, given)
+        file = _pull(model, source)
     except ProviderError as error:
-        if model.name != DEFAULT or given is not None:
+        if model.name != DEFAULT or source is not None:
             raise
         print_note(f"{error.message}\n{SMALLEST} takes its place: smaller, and worse at choosing tools.")
         file = _pull(CATALOGUE[SMALLEST], None)
     click.echo(str(file))
 
 
-def _pull(model: CatalogueModel, given: Path | None) -> Path:
+def _pull(model: CatalogueModel, source: Path | None) -> Path:
     with _progress(model) as progress:
-        return weights.pull(model, given=given, progress=progress)
+        return weights.pull(model, given=source, progress=progress)
 
 
 @contextmanager
 def _progress(model: CatalogueModel) -> Iterator[Progress]:
-    """A bar on standard error, where that is a terminal."""
+    """A bar on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return

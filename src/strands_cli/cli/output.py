@@ -36,7 +36,7 @@ def fill_closed_streams() -> None:
 
 
 def may_colour() -> bool:
-    """Whether terminals get colours: not where the user wants none, or the terminal has none."""
+    """Whether terminals get colours: not if the user wants none, or the terminal has none."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -52,7 +52,7 @@ def tool_output_aside() -> Iterator[None]:
         if not sys.stdout.closed:
             sys.stdout.flush()
         os.dup2(kept, 1)
-        if sys.stdout.closed:  # by the tool; the result still has to be said
+        if sys.stdout.closed:  # by the tool; the result still has to be printed
             sys.stdout = os.fdopen(os.dup(kept), "w")
         os.close(kept)
 

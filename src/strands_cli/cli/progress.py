@@ -18,7 +18,7 @@ from strands_cli.cli.text import cells, clock, cut, duration, fit, one_line, tai
 from strands_cli.events import Event
 
 _FRAME_SECONDS = 1 / 8
-_PATIENCE_SECONDS = 2.0
+_CLOSE_SECONDS = 2.0
 _SPINNER_PER_SECOND = 8
 _GLIMPSE_SECONDS = 0.4
 _WIDEST_GLIMPSE = 60
@@ -49,7 +49,7 @@ def open_progress(
 
 
 class PlainProgress:
-    """For files, pipes and simple terminals: one line for each thing worth telling."""
+    """For files, pipes and simple terminals: one line for each thing worth reporting."""
 
     def __init__(self, stream: TextIO, *, verbose: bool) -> None:
         self._stream = stream
@@ -90,15 +90,15 @@ class PlainProgress:
             self._stream.write(self._look.encodable(text))
             self._stream.flush()
         except (OSError, ValueError):
-            pass  # nobody reads any more: the run goes on
+            pass  # the reader is gone: the run goes on
 
 
 class LiveProgress:
     """On a terminal: a line for each step that runs, above them what is done.
 
-    The listener only takes notes; a thread of its own looks at them eight times a second and paints.
+    The listener only takes notes; a thread reads them eight times a second and paints.
     Two locks: `_notes` for what is known, held for moments; `_output` for the terminal, which may be slow.
-    Whoever takes both takes `_output` first.
+    To take both, take `_output` first.
     """
 
     def __init__(self, stream: TextIO, *, verbose: bool) -> None:
@@ -114,7 +114,7 @@ class LiveProgress:
         self._closed = Flag()
         self._undo = ExitStack()
         self._undo.enter_context(self._block.left_clean())
-        self._thread = Thread(target=self._paint_now_and_then, name="progress", daemon=True)
+        self._thread = Thread(target=self._paint_repeatedly, name="progress", daemon=True)
         self._thread.start()
 
     def __call__(self, event: Event) -> None:
@@ -140,12 +140,12 @@ class LiveProgress:
         with self._notes:
             self._lines += self._board.abandon(monotonic())
         try:
-            self._thread.join(_PATIENCE_SECONDS)
+            self._thread.join(_CLOSE_SECONDS)
         finally:
             self._paint(framed=False)
             self._undo.close()
 
-    def _paint_now_and_then(self) -> None:
+    def _paint_repeatedly(self) -> None:
         while not self._closed.wait(_FRAME_SECONDS):
             with self._output:
                 if not self._asking:
@@ -178,7 +178,7 @@ class Painter:
         self._rest = max(width - 3 - sum(column + 2 for column in columns if column), 0)
 
     def lasting(self, line: ProgressLine) -> str:
-        """A line that stays; several where what it says at its end is longer than the window."""
+        """A line that stays; several if its last part is longer than the window."""
         if line.kind == "heading":
             return self._look.paint(line.rest, "bold")
         which, colour = _KINDS[line.kind]

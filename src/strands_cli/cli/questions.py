@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from strands_cli.cli.terminal import can_ask, forget_typed
+from strands_cli.cli.terminal import can_ask, discard_typed_input
 from strands_cli.cli.text import clean
 from strands_cli.errors import Interrupted, ToolFailed
 from strands_cli.settings import Settings
@@ -31,21 +31,21 @@ def _show_call(tool_id: str, arguments: Any) -> None:
     shown = json.dumps(arguments, indent=2, ensure_ascii=False)
     cut = shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + "\n…"
     click.echo(f"{tool_id} asks for your consent to run with\n{clean(cut)}", err=True)
-    forget_typed()
+    discard_typed_input()
 
 
 # --- One call, as `strands tool call` makes it ------------------------------------------------------------
 
 
 def permit_for(settings: Settings, *, yes: bool) -> Permit | None:
-    """What decides over a tool that asks for consent; None if nobody can be asked."""
+    """Decides about a tool that asks for consent; None if nobody can be asked."""
     if yes or settings.bypass_consent:
         return _permit_all
     return _ask_for_permit if can_ask() else None
 
 
 async def _permit_all(tool: Tool, arguments: dict[str, Any]) -> None:
-    """The user has said yes to everything beforehand."""
+    """The user has consented to everything beforehand."""
 
 
 async def _ask_for_permit(tool: Tool, arguments: dict[str, Any]) -> None:
@@ -66,7 +66,7 @@ async def _ask_for_permit(tool: Tool, arguments: dict[str, Any]) -> None:
 class Questions:
     """Asks on standard error and reads lines from standard input, without holding up the loop.
 
-    One question at a time, inside of `aside`, which makes room for it. The Cancellation that `cancel` gives
+    One question at a time, inside of `aside`, which makes room for it. The Cancellation that `cancel` returns
     ends the waiting with Interrupted. `offers_always` lets the user agree to a tool once and for all.
     """
 
@@ -79,20 +79,20 @@ class Questions:
     ) -> None:
         self._cancel = cancel
         self._aside = aside
-        self._one_at_a_time = asyncio.Lock()
+        self._question_lock = asyncio.Lock()
         self._always: set[str] = set()
         self._offers_always = offers_always
 
     async def ask(self, question: str) -> str:
-        """What was typed; Interrupted if the work is stopped meanwhile, or nothing can come any more."""
-        async with self._one_at_a_time:
+        """The line that was typed; Interrupted if the work is stopped meanwhile, or the input has ended."""
+        async with self._question_lock:
             with self._aside():
-                forget_typed()
+                discard_typed_input()
                 return await self._line(question)
 
     async def consent(self, calls: "Sequence[PendingCall]") -> Collection[str]:
         """The ids of the calls that may be made: all of them together, or one by one."""
-        async with self._one_at_a_time:
+        async with self._question_lock:
             with self._aside():
                 return [call.call_id for call in calls if await self._agrees(call)]
 
@@ -128,12 +128,12 @@ class Questions:
 
 
 async def grant_all(calls: "Sequence[PendingCall]") -> Collection[str]:
-    """The user has said yes to everything beforehand."""
+    """The user has consented to everything beforehand."""
     return [call.call_id for call in calls]
 
 
 def consent_for(settings: Settings, *, yes: bool, questions: Questions | None) -> "AskConsent | None":
-    """Who decides over calls that need consent; None if nobody can be asked."""
+    """Decides about calls that need consent; None if nobody can be asked."""
     if yes or settings.bypass_consent:
         return grant_all
     return questions.consent if questions else None

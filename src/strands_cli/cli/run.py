@@ -62,7 +62,7 @@ def run(
     is finished is kept.
     """
     spec = load_workflow(file, pairs)
-    spec = load_spec(file, {**spec.variables, **_asked(spec)}) if ask else spec
+    spec = load_spec(file, {**spec.variables, **_ask_inputs(spec)}) if ask else spec
     spec = with_choice(spec, provider=provider, model=model, host=host)
     _require_models(spec)
     from strands_cli.exec.prepare import prepare
@@ -81,24 +81,24 @@ def run(
         print_text(result.last_response)
 
 
-def _asked(spec: Spec) -> dict[str, str]:
+def _ask_inputs(spec: Spec) -> dict[str, str]:
     """The inputs that are missing, from the person at the terminal."""
     from strands_cli.cli.questions import ask_for
     from strands_cli.cli.terminal import can_ask
 
     known = {**spec.inputs.values, **spec.variables}
-    wanted = {
+    missing_inputs = {
         name: declared
         for name, declared in spec.inputs.required.items()
         if name not in known and declared.default is msgspec.UNSET
     }
-    if wanted and not can_ask():
-        raise UsageError("--ask needs a terminal.", hint=f"Give --var {next(iter(wanted))}=…")
-    return {name: ask_for(name, declared) for name, declared in wanted.items()}
+    if missing_inputs and not can_ask():
+        raise UsageError("--ask needs a terminal.", hint=f"Give --var {next(iter(missing_inputs))}=…")
+    return {name: ask_for(name, declared) for name, declared in missing_inputs.items()}
 
 
 def _require_models(spec: Spec) -> None:
-    """What is missing is said before anything is done, and not when its step comes."""
+    """What is missing is reported before anything is done, not when its step begins."""
     for agent in spec.agents:
         choice = model_of(spec, agent)
         for reason, remedy in missing(choice) if choice else ():

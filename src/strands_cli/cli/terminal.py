@@ -17,7 +17,7 @@ _HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
 _KEEP_LINES, _WRAP_LINES = "\x1b[?7l", "\x1b[?7h"
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"  # terminals that know these show a frame at once or not at all
 _CLEAR_BELOW, _CLEAR_LINE = "\x1b[J", "\x1b[K"
-_LEAVING = ("SIGTERM", "SIGHUP", "SIGTSTP")
+_EXIT_SIGNALS = ("SIGTERM", "SIGHUP", "SIGTSTP")
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}
 
 
@@ -42,12 +42,12 @@ def size_of(stream: TextIO, otherwise: tuple[int, int] = (80, 24)) -> tuple[int,
 
 
 def can_ask() -> bool:
-    """Whether somebody sits at the terminal who can read a question and answer it."""
+    """Whether a user at the terminal can read a question and answer it."""
     return bool(sys.stdin and sys.stdin.isatty() and sys.stderr.isatty())
 
 
-def forget_typed() -> None:
-    """What was typed before a question stands on the terminal is not an answer to it."""
+def discard_typed_input() -> None:
+    """Discards what was typed before a question was shown: it is not an answer to it."""
     with suppress(ImportError, OSError, ValueError):  # not on Windows; or it is not a terminal
         import termios
 
@@ -82,7 +82,7 @@ class Look:
             self.signs = ASCII_SIGNS
 
     def paint(self, text: str, colour: str) -> str:
-        """The text in a colour of the table; as it is where there are no colours."""
+        """The text in a colour of the table; unchanged if there are no colours."""
         if not self._coloured or not colour or not text:
             return text
         return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
@@ -132,10 +132,10 @@ class LiveBlock:
 
     @contextmanager
     def left_clean(self) -> Iterator[None]:
-        """Signals that end or stop the process leave a visible cursor, where nobody else cares for them."""
+        """Signals that end or stop the process leave a visible cursor, unless they are handled elsewhere."""
         taken = []
         if current_thread() is main_thread():
-            numbers = [getattr(signal, name) for name in _LEAVING if hasattr(signal, name)]
+            numbers = [getattr(signal, name) for name in _EXIT_SIGNALS if hasattr(signal, name)]
             taken = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
         for number in taken:
             signal.signal(number, self._leave)

@@ -49,7 +49,7 @@ def cells(text: str) -> int:
 
 
 def cut(text: str, room: int, dots: str = "…") -> str:
-    """The text where it fits; else its beginning and the dots."""
+    """The text if it fits; else its beginning and the dots."""
     if cells(text) <= room:
         return text
     from wcwidth import clip
@@ -67,7 +67,7 @@ def fit(text: str, room: int, dots: str = "…", *, right: bool = False) -> str:
 
 
 def tail(text: str, room: int) -> str:
-    """The end of the text, as much as fits, from the beginning of a word where one is near."""
+    """The end of the text, as much as fits, from the beginning of a word if one is near."""
     text = text[-4 * room :] if room > 0 else ""  # room for zero-width characters, and no more work than that
     taken = cells(text)
     if taken <= room:
@@ -80,7 +80,7 @@ def tail(text: str, room: int) -> str:
 
 
 def wrapped(text: str, room: int) -> list[str]:
-    """The words of the text in lines of at most so many cells; a longer word has a line of its own."""
+    """The words of the text in lines of at most so many cells; a longer word gets its own line."""
     lines, line = list[str](), ""
     for word in text.split():
         if line and cells(line) + 1 + cells(word) > room:
@@ -116,7 +116,7 @@ def clock(seconds: float) -> str:
 
 
 def tokens(number: int, *, about: bool = False) -> str:
-    """'1,234 tokens', '12.35 M tokens'; with a tilde where it is an estimate."""
+    """'1,234 tokens', '12.35 M tokens'; with a tilde if it is an estimate."""
     amount = f"{number:,}" if number < 1_000_000 else f"{number / 1_000_000:.2f} M"
     return f"{'~' if about else ''}{amount} {'token' if number == 1 else 'tokens'}"
 

@@ -175,7 +175,7 @@ def _facts(info: ToolInfo) -> Iterator[tuple[str, str]]:
 
 
 def plugin_access(info: ToolInfo) -> "tuple[Manifest, CliTool] | None":
-    """What the plugin of a tool says of it, where it is one of a plugin: what it asks for is there."""
+    """What the plugin of a tool says of it, if it is one of a plugin: what it asks for is there."""
     if not info.manifest:
         return None
     from strands_cli.plugins.plugin import declaration_of
@@ -234,13 +234,13 @@ def _example(part: Any) -> object:
 
 @click.command()
 @click.argument("reference", metavar="TOOL", type=ToolReference())
-@click.argument("given", metavar="[JSON | - | @FILE | KEY=VALUE…]", nargs=-1)
+@click.argument("arguments", metavar="[JSON | - | @FILE | KEY=VALUE…]", nargs=-1)
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds that replace the tool's limit."
 )
 @click.option("--yes", "-y", is_flag=True, help="Give consent to whatever asks for it.")
 @json_option
-def call(reference: str, given: tuple[str, ...], timeout: float | None, yes: bool, as_json: bool) -> int:
+def call(reference: str, arguments: tuple[str, ...], timeout: float | None, yes: bool, as_json: bool) -> int:
     """Call a tool with validated input.
 
     The input is one JSON object, '-' to read it from standard input, '@FILE' to read it from a file, or
@@ -270,7 +270,7 @@ def call(reference: str, given: tuple[str, ...], timeout: float | None, yes: boo
         workspace=Workspace(settings.workspace, current_directory()),
         resolve=registry.load,
     )
-    sent = _input(given, loaded.input_schema)
+    sent = _input(arguments, loaded.input_schema)
     with tool_output_aside():
         result = run_async(
             call_tool(loaded, {"toolUseId": "call-1", "name": loaded.id, "input": sent}, context)
@@ -278,13 +278,13 @@ def call(reference: str, given: tuple[str, ...], timeout: float | None, yes: boo
     return _print_result(result, as_json)
 
 
-def _input(given: tuple[str, ...], schema: dict[str, Any]) -> object:
-    """What the command line gives as input: pairs become an object, all else the contract judges."""
-    if not given:
+def _input(arguments: tuple[str, ...], schema: dict[str, Any]) -> object:
+    """The input on the command line: pairs become an object, all else the contract judges."""
+    if not arguments:
         return {}
-    first = given[0]
-    if len(given) > 1 or (first[:1] not in ("{", "[", "@") and "=" in first):
-        return dict(_pair(item, schema) for item in given)
+    first = arguments[0]
+    if len(arguments) > 1 or (first[:1] not in ("{", "[", "@") and "=" in first):
+        return dict(_pair(item, schema) for item in arguments)
     if first == "-":
         if sys.stdin is None:
             raise UsageError("Standard input is closed.", hint="Pass the JSON as an argument, or @FILE.")

@@ -30,7 +30,7 @@ class Checked(msgspec.Struct, frozen=True):
 
     file: Path
     invalid: tuple[Issue, ...]
-    """Why it is no workflow."""
+    """Why it is not a workflow."""
     found: tuple[Issue, ...]
     """What keeps it from running, and warnings."""
 
@@ -53,13 +53,13 @@ class Checked(msgspec.Struct, frozen=True):
 def validate(paths: tuple[Path, ...], strict: bool, pairs: tuple[str, ...], as_json: bool) -> int:
     """Find every mistake in workflow files, with the place, the reason and the remedy.
 
-    A directory stands for every workflow below it. Nothing is run and no model is asked. Exits with 3 where a
-    file is not a workflow, and with 18 where one cannot run here.
+    A directory stands for every workflow below it. Nothing is run and no model is asked. Exits with 3 if a
+    file is not a workflow, and with 18 if one cannot run here.
     """
     variables = read_variables(pairs)
-    given = [workflow_files(path) for path in paths]
-    checked = [_check(file, variables) for files, _ in given for file in files]
-    skipped = sum(number for _, number in given)
+    listings = [workflow_files(path) for path in paths]
+    checked = [_check(file, variables) for files, _ in listings for file in files]
+    skipped = sum(number for _, number in listings)
     codes = [item.exit_code(strict) for item in checked]
     if as_json:
         print_json(_document(checked, strict, skipped))
@@ -70,7 +70,7 @@ def validate(paths: tuple[Path, ...], strict: bool, pairs: tuple[str, ...], as_j
 
 
 def workflow_files(path: Path) -> tuple[list[Path], int]:
-    """The file itself, or every workflow below a directory; and how many other files were passed over."""
+    """The file itself, or every workflow below a directory; and how many other files were skipped."""
     if not path.exists():
         raise UsageError(f"There is nothing at {path}.", hint="Give workflow files, or directories of them.")
     if not path.is_dir():
@@ -89,27 +89,27 @@ def _walk(directory: Path) -> Iterator[Path]:
 
 
 def _looks_like_a_workflow(file: Path) -> bool:
-    """Whether a file is meant as one: by the keys at its top, and by any of them where it cannot be read."""
+    """Whether a file is meant as one: by the keys at its top, and by any of them if it cannot be read."""
     try:
         content = file.read_bytes()
     except OSError:
         return False
     if content.lstrip()[:1] != b"{":
-        has_keys = _are_a_workflows({match[1].decode() for match in _YAML_KEY.finditer(content)})
+        has_keys = _are_workflow_keys({match[1].decode() for match in _YAML_KEY.finditer(content)})
         return has_keys or (_BROKEN_KEY.search(content) is not None and _is_broken(content))
     try:
-        return _are_a_workflows(msgspec.json.decode(content, type=dict[str, msgspec.Raw]))
+        return _are_workflow_keys(msgspec.json.decode(content, type=dict[str, msgspec.Raw]))
     except msgspec.DecodeError:
-        # Broken JSON is told of where it was to be a workflow, and not where it was to be anything else.
+        # Broken JSON is reported if it looks like a workflow, and not if it may be anything else.
         return len({match[1] for match in _JSON_KEY.finditer(content)}) > 1
 
 
-def _are_a_workflows(keys: Container[str]) -> bool:
+def _are_workflow_keys(keys: Container[str]) -> bool:
     return "pattern" in keys or ("agents" in keys and "runtime" in keys)
 
 
 def _is_broken(content: bytes) -> bool:
-    """Whether a text that should be YAML is none."""
+    """Whether a text that should be YAML is not."""
     from strands_cli.documents.reader import read_document
 
     document = read_document(content.decode("utf-8", "replace"), "")
@@ -158,6 +158,6 @@ def _document(checked: list[Checked], strict: bool, skipped: int) -> dict[str, A
 def _summary(checked: list[Checked], good: int, skipped: int) -> str:
     issues = [issue for item in checked for issue in item.issues]
     errors = sum(issue.severity == "error" for issue in issues)
-    told = [count(errors, "error"), count(len(issues) - errors, "warning")]
+    counts = [count(errors, "error"), count(len(issues) - errors, "warning")]
     others = f" {count(skipped, 'other file')} skipped: no workflow." if skipped else ""
-    return f"{count(len(checked), 'file')} checked, {good} good: {', '.join(told)}.{others}"
+    return f"{count(len(checked), 'file')} checked, {good} good: {', '.join(counts)}.{others}"

@@ -27,7 +27,7 @@ def load_workflow(file: Path, pairs: Iterable[str] = ()) -> Spec:
 
 
 def use_project_of(file: Path) -> None:
-    """A workflow's tools are those of its own project, also where it is named from outside of that."""
+    """A workflow's tools are those of its own project, even if it is named from outside of it."""
     elsewhere: Path | None = None
     with suppress(OSError, RuntimeError, ValueError):  # why the file cannot be reached is the loader's to say
         project = marked_project(file.resolve().parent)
@@ -39,7 +39,7 @@ def use_project_of(file: Path) -> None:
 
 
 def asked_model(spec: Spec, agent: str) -> ModelChoice | None:
-    """The model that an agent asks, by its name, also where the file leaves it to the provider."""
+    """The model that an agent asks, by its name, even if the file leaves it to the provider."""
     choice = model_of(spec, agent)
     return with_default(choice) if choice is not None and choice.provider in PROVIDERS else choice
 
@@ -52,7 +52,7 @@ def problems_of(spec: Spec) -> tuple[Issue, ...]:
 
 
 def note_problems(spec: Spec) -> None:
-    """Says so where a workflow is shown that could not run: what is shown may not be what is meant."""
+    """Warns that a workflow could not run: what is shown may not be what is meant."""
     found = problems_of(spec)
     if found:
         print_warning(

@@ -131,7 +131,7 @@ async def run_pattern(prepared: Prepared) -> RunResult:
 
 
 async def _to_its_end(run: Run, work: Awaitable[StepResult]) -> StepResult:
-    """Waits for the pattern. Where the caller's own task is cancelled, the run is ended cleanly first."""
+    """Waits for the pattern. If the caller's own task is cancelled, the run is ended cleanly first."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

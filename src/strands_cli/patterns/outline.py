@@ -117,7 +117,7 @@ def stages(needs: Mapping[str, Iterable[str]], at_once: int) -> dict[str, int]:
 
 
 def first_line(text: str, most: int = 100) -> str:
-    """The first line of a text that has something in it, cut to a length; '…' where there is more."""
+    """The first line of a text that has something in it, cut to a length; '…' if there is more."""
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()] or [""]
     line = lines[0] if len(lines) == 1 else f"{lines[0]} …"
     return printable(line if len(line) <= most else line[: most - 1].rstrip() + "…")

@@ -99,7 +99,7 @@ class AgentPlace(msgspec.Struct, frozen=True):
     scope: Callable[[], Names]
     """What its template may use; made when it is asked for."""
     agent: str | None
-    """The agent that is named here; None for a human, and for a text that another place's agent is given."""
+    """The agent that is named here; None for a human, and for a text that goes to another place's agent."""
     text: str
     text_pointer: str
 
@@ -244,7 +244,7 @@ def at_a_time(spec: BaseSpec) -> str:
 
 
 def replaced_schema(spec: BaseSpec, agent: str, role: str, answer: str) -> Iterator[Issue]:
-    """Where the pattern says what is answered, an agent's `output_schema` has no effect."""
+    """If the pattern defines the answer, an agent's `output_schema` has no effect."""
     own = spec.agents.get(agent)
     if own is not None and own.output_schema is not None:
         yield spec.issue(

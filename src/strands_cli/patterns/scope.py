@@ -5,7 +5,7 @@ Everywhere: `inputs`, and each input by its own name. Besides:
     place                              names
     step of a chain, route or branch   steps (those before it, by index or id); last_response but in the first
     step of a route                    also route
-    task of a workflow                 tasks (all that it needs); last_response where it needs exactly one
+    task of a workflow                 tasks (all that it needs); last_response if it needs exactly one
     reduce of parallel                 branches
     evaluator                          draft, last_response (the draft)
     revise                             draft, evaluation, last_response (the draft)

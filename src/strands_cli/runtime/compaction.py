@@ -72,7 +72,7 @@ class Compactor(NullConversationManager):
         registry.add_callback(AfterModelCallEvent, self.after_request)
 
     async def before_request(self, event: BeforeModelCallEvent) -> None:
-        """Compacts a conversation that is over the limit, where that wins something."""
+        """Compacts a conversation that is over the limit, if that saves something."""
         agent = event.agent
         size = event.projected_input_tokens
         size = _estimate(agent.messages) if size is None else size
@@ -127,7 +127,7 @@ class Compactor(NullConversationManager):
                 self._emit(event)
 
         self._prepare(writer, emit)
-        try:  # one turn: a model that calls a tool here, though it was given none, is not answered
+        try:  # one turn: a model that calls a tool here, though it has none, is not answered
             result = await writer.invoke_async(
                 request, limits={"turns": 1}, cancel_signal=agent.cancel_signal
             )
@@ -165,7 +165,7 @@ def _without_summary(first: Message) -> tuple[list[ContentBlock], str]:
 
 
 def _request(task: list[ContentBlock], earlier: str, messages: Messages, most: int) -> str:
-    """All of it as one text: some providers take no tool uses where no tools are given."""
+    """All of it as one text: some providers take no tool uses without tools."""
     conversation = "\n\n".join(
         f"{message['role']}: {_shortened(part, _LONGEST_PART)}"
         for message in messages

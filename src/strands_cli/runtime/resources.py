@@ -38,7 +38,7 @@ class RunResources:
         tools: ToolSet | None = None,
     ) -> None:
         """`secrets` and `tools` are made from the workflow unless given. Notes go to `directory`."""
-        # Events tell what the SDK logs. Where nobody listens to logs, it would go to standard error as it is.
+        # Events report what the SDK logs. Without a handler, its logs would go to standard error.
         logging.getLogger("strands").addHandler(_NOWHERE)
         self.spec = spec
         self.inputs = dict(inputs)

@@ -48,7 +48,7 @@ def _refusal(registry: ToolRegistry, reference: str) -> ToolError:
 
 
 def agent_tools(tools: Iterable[Any]) -> list[Any]:
-    """What an Agent is to be given for these: references, tools, modules of tools and the SDK's own tools.
+    """The tools for an Agent, from references, tools, modules of tools and the SDK's own tools.
 
     All of them come under our contract. What only the SDK knows, such as agents and tool providers, stays as
     it is. This is also where the SDK's spans are redacted, since tools are there before their agent.

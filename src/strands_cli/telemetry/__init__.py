@@ -1,6 +1,6 @@
-"""Listeners that tell outsiders what a run does: spans for OpenTelemetry, a trace as one JSON document.
+"""Listeners that export what a run does: spans for OpenTelemetry, a trace as one JSON document.
 
-Neither holds anything of prompts and answers. Of tools they hold inputs and outputs only where the workflow's
+Neither holds anything of prompts and answers. Of tools they hold inputs and outputs only if the workflow's
 `telemetry.redact` allows it, and secrets never.
 """
 

@@ -30,8 +30,8 @@ _MOST_WAITING = 16_384
 _LARGEST_BATCH = 128
 """Spans. With inputs and outputs in each of them, still less than collectors take at once."""
 
-# The exporter logs each attempt. What matters is told once, when the run is over; without a handler of the
-# program's own, the rest would be printed to stderr in the middle of the run.
+# The exporter logs each attempt. What matters is reported once, when the run is over; without a handler of
+# the program's own, the rest would be printed to stderr in the middle of the run.
 _QUIET = logging.NullHandler()
 
 
@@ -44,7 +44,7 @@ def open_telemetry(
     """Where the spans of one run go: to the workflow's collector, else to the provider that the program has
     set, else to the collector that the environment names, else nowhere.
 
-    `warn` is told once, at the end, if spans were lost. UnsupportedError if the workflow names a collector
+    `warn` is called once, at the end, if spans were lost. UnsupportedError if the workflow names a collector
     and the package is missing.
     """
     url = _collector_url(telemetry, environment)
@@ -58,7 +58,7 @@ def open_telemetry(
     for reason, remedy in missing_exporter(telemetry, environment):
         if telemetry.otlp_endpoint is not None:
             raise UnsupportedError(reason, hint=remedy)
-        warn(f"{reason} {remedy}")  # the environment speaks to all programs, and does not stop this one
+        warn(f"{reason} {remedy}")  # the environment is for all programs, and does not stop this one
         return SpanExport(None)
 
     from opentelemetry.sdk.resources import Resource
@@ -130,7 +130,7 @@ class SpanExport:
         warn: Warn | None = None,
     ) -> None:
         self.listener = listener
-        """To be told of the run; None if nobody wants spans."""
+        """Makes spans of the run's events; None if spans go nowhere."""
         self._provider = provider
         self._exporter = exporter
         self._warn = warn
@@ -207,7 +207,7 @@ class _Exporter:
             what = f"did not take the last spans within {_LONGEST_CLOSE_SECONDS:g} seconds"
         else:
             what = f"cannot be reached, {self.lost} spans are lost"
-        # Without what may be a password or a key. Nothing has said yet that it is a URL.
+        # Without what may be a password or a key. It may not even be a URL.
         scheme, separator, rest = self._url.partition("?")[0].partition("://")
         place, slash, path = rest.partition("/")
         shown = f"{scheme}{separator}{place.rpartition('@')[2]}{slash}{path}"

@@ -69,7 +69,7 @@ _calls: ContextVar[tuple[tuple[object, str, str, Any], ...]] = ContextVar(
 class Recorder(ABC, Generic[T]):
     """Keeps a record, which is a T, of each part of a run that is under way. It never fails a run.
 
-    What it shows has no secrets; inputs and outputs of tools only where they may be shown.
+    What it shows has no secrets; inputs and outputs of tools only if they may be shown.
     """
 
     def __init__(self, redact: Redact, redactor: Redactor = NOTHING_SECRET) -> None:
@@ -87,7 +87,7 @@ class Recorder(ABC, Generic[T]):
 
     @abstractmethod
     def _finish(self, event: Finish, record: T | None) -> None:
-        """Completes a record; there is none for what began unseen."""
+        """Completes a record; None for what began before the recorder did."""
 
     @abstractmethod
     def _remark(self, event: Remark, parent: T | None) -> None:
@@ -159,7 +159,7 @@ class Recorder(ABC, Generic[T]):
         return None if self._redact.tool_inputs else self._json(arguments)
 
     def _outputs(self, event: ToolFinished) -> str | None:
-        """The blocks of a result, likewise; None also where a call has come to none."""
+        """The blocks of a result, likewise; None also if a call has none."""
         if self._redact.tool_outputs or event.content is None:
             return None
         is_searchable = event.output_size <= _LARGEST_OUTPUT
@@ -209,7 +209,7 @@ def span_listener(
 ) -> Listener | None:
     """A listener that makes spans of a run, or of single tool calls, through the program's global provider.
 
-    None if there is none, so that nothing is paid for spans that nobody gets. `inputs` and `outputs` add
+    None if there is none, so that spans that go nowhere cost nothing. `inputs` and `outputs` add
     what tools were sent and what they answered; left out by default, since they may hold anything. One
     listener is for one run at a time.
     """
@@ -235,7 +235,7 @@ class _Node:
             parent.open[id(self)] = self
 
     def end(self) -> None:
-        """Ends the span, and before it whatever nobody has finished below it."""
+        """Ends the span, and before it the unfinished ones below it."""
         for node in [*self.open.values()]:
             node.span.set_attribute("strands.unfinished", True)
             node.end()

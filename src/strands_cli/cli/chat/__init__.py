@@ -1,1 +1,1 @@
-"""`strands chat`: a conversation on the terminal, or line by line where there is none."""
+"""`strands chat`: a conversation on the terminal, or line by line without one."""

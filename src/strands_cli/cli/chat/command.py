@@ -92,7 +92,7 @@ async def _chat(partner: Partner, *, yes: bool) -> int:
 
 
 class InputLines:
-    """What the user says where there is no terminal: reads standard input to its end, a line is a message."""
+    """The messages of a user without a terminal: each line of standard input, to its end."""
 
     def __init__(self, prompt: str) -> None:
         """`prompt` is shown before each line, on standard error, to someone who types."""
@@ -123,7 +123,7 @@ def _session(partner: Partner, screen: "Screen", *, yes: bool) -> "ChatSession":
     from strands_cli.runtime.resources import RunResources
 
     resources = RunResources(partner.spec, inputs=partner.inputs, directory=Path())
-    resources.model(partner.agent)  # what is missing is said now, and not after the first question
+    resources.model(partner.agent)  # what is missing is reported now, not after the first question
     questions = ChatQuestions(screen, lambda: resources.cancel) if can_ask() else None
     conversation = Conversation(
         resources,

@@ -66,7 +66,7 @@ class _History(FileHistory):
 
 
 def _history(file: Path) -> History:
-    """What was typed earlier; nobody else may read it."""
+    """The history of typed lines; only its owner may read the file."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))

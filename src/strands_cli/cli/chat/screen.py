@@ -76,7 +76,7 @@ class Screen:
 
     @property
     def width(self) -> int:
-        """The columns of the terminal; a common number where there is none."""
+        """The columns of the terminal; a usual number if there is none."""
         return size_of(self._err, otherwise=(_USUAL_WIDTH, 24))[0]
 
     # --- what an agent says and does ----------------------------------------------------------------------
@@ -172,7 +172,7 @@ class Screen:
                 self._write(f"  {clean(error.hint)}\n")
 
     def begin_line(self) -> None:
-        """Lets somebody else write to the terminal."""
+        """Lets other code write to the terminal."""
         with self._lock:
             self._fresh_line()
 
@@ -194,7 +194,7 @@ class Screen:
         self._is_waiting = False
 
     def _write(self, text: str) -> None:
-        """Beside the answer. Where nobody reads it, the conversation goes on."""
+        """Beside the answer. If it cannot be written, the conversation goes on."""
         try:
             self._err.write(self._look.encodable(text))
             self._err.flush()

@@ -47,7 +47,7 @@ class ChatSession:
         return True
 
     async def _ask(self, text: str) -> None:
-        """On a terminal Ctrl-C ends the answer alone; elsewhere nobody could say anything more."""
+        """On a terminal Ctrl-C ends the answer alone; elsewhere it ends the conversation."""
         aside = nullcontext() if self._screen.is_live else tool_output_aside()
         with aside, _on_interrupt(self._conversation.stop):
             reply = await self._conversation.ask(text)
@@ -77,7 +77,7 @@ class ChatQuestions(Questions):
         try:
             yield
         except Interrupted:
-            click.echo(err=True)  # the line of the question has no end yet
+            click.echo(err=True)  # the cursor is still on the line of the question
             raise
 
     async def consent(self, calls: Sequence[PendingCall]) -> Collection[str]:

@@ -104,7 +104,7 @@ class Commands:
 def _file_of(argument: str) -> Path:
     try:
         return Path(argument).expanduser()
-    except RuntimeError as error:  # a home that nobody has
+    except RuntimeError as error:  # no such home
         raise UsageError(f"{argument}: {error}", hint="Name a file: /save FILE") from None
 
 

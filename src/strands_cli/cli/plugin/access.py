@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from strands_cli.cli.output import count, print_note
-from strands_cli.cli.terminal import forget_typed
+from strands_cli.cli.terminal import discard_typed_input
 from strands_cli.cli.text import clean, one_line
 from strands_cli.errors import ToolError
 from strands_cli.plugins.approvals import Changes
@@ -61,7 +61,7 @@ def ask(question: str, *, yes: bool) -> None:
             code="consent_required",
             hint="Look at what is shown above; --yes approves it.",
         )
-    forget_typed()
+    discard_typed_input()
     if not click.confirm(question, default=False, err=True):
         raise ToolError("You refused it; nothing was changed.", code="denied")
 

@@ -40,7 +40,7 @@ class PluginName(click.ParamType):  # type: ignore[type-arg]  # generic in newer
     ) -> list[CompletionItem]:
         try:
             found = find_plugins(load_settings())
-        except (StrandsError, OSError):  # the shell is no place to say what is wrong
+        except (StrandsError, OSError):  # completion in a shell cannot show errors
             return []
         return [
             CompletionItem(

@@ -141,7 +141,7 @@ class _Attempt(msgspec.Struct, frozen=True):
 
 
 class _Trial:
-    """One tool, what it was called with, and what it said to the good input."""
+    """One tool, its good input, and its answer to that."""
 
     def __init__(self, plugin: Plugin, declared: CliTool, settings: Settings, workspace: Path) -> None:
         declared = msgspec.structs.replace(declared, env=(*declared.env, _MARK), retries=0)
@@ -157,25 +157,25 @@ class _Trial:
         self.good: dict[str, Any] = {}
         self.first: _Attempt | None = None
 
-    async def call(self, given: object, *, timeout: float | None = None, ahead: bool = True) -> _Attempt:
+    async def call(self, input: object, *, timeout: float | None = None, ahead: bool = True) -> _Attempt:
         """`ahead`: a process may be used that was started before."""
         tool = self.tool if ahead else self._fresh
         context = msgspec.structs.replace(self._context, timeout=timeout)
         started = time.monotonic()
-        result = await call_tool(tool, {"toolUseId": "test", "name": tool.id, "input": given}, context)
+        result = await call_tool(tool, {"toolUseId": "test", "name": tool.id, "input": input}, context)
         return _Attempt(result, time.monotonic() - started)
 
-    def is_refused(self, given: object) -> bool:
+    def is_refused(self, input: object) -> bool:
         """Whether the contract refuses an input before anything runs."""
         try:
-            prepare(self.tool, {"toolUseId": "test", "name": self.tool.id, "input": given})
+            prepare(self.tool, {"toolUseId": "test", "name": self.tool.id, "input": input})
         except ToolFailed:
             return True
         return False
 
 
 async def _grant(tool: Tool, arguments: dict[str, Any]) -> None:
-    """Whoever tests a plugin wants its tools to run."""
+    """A test of a plugin runs its tools without asking."""
 
 
 # --- The checks --------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ async def _good_input(trial: _Trial) -> Check:
 async def _second_call(trial: _Trial) -> Check:
     if trial.first is None:
         return _NO_ANSWER
-    await asyncio.sleep(_PARKING_SECONDS)  # the next process, where one is started ahead
+    await asyncio.sleep(_PARKING_SECONDS)  # the next process, if one is started ahead
     return _like_the_first(trial.first, await trial.call(trial.good))
 
 
@@ -230,8 +230,8 @@ async def _wrong_arguments(trial: _Trial) -> Check:
 
 
 async def _all_refused(trial: _Trial, inputs: list[tuple[str, Any]]) -> Check:
-    for name, given in inputs:
-        attempt = await trial.call(given)
+    for name, input in inputs:
+        attempt = await trial.call(input)
         if attempt.code not in ("input_invalid", "input_malformed"):
             return Check("failed", f"{name}: {attempt.text}")
     return Check("passed", f"refused before it ran: {', '.join(name for name, _ in inputs)}")
@@ -246,9 +246,9 @@ async def _empty_input(trial: _Trial) -> Check:
 
 async def _huge_input(trial: _Trial) -> Check:
     for name in trial.schema.get("properties", {}) or ("text",):
-        given = {**trial.good, name: "x" * _HUGE_CHARACTERS}
-        if not trial.is_refused(given):
-            check = _answered(await trial.call(given))
+        input = {**trial.good, name: "x" * _HUGE_CHARACTERS}
+        if not trial.is_refused(input):
+            check = _answered(await trial.call(input))
             return Check(check.outcome, f"{_HUGE_CHARACTERS:,} characters in {name}: {check.reason}")
     return Check("skipped", "no argument takes a long text")
 
@@ -418,7 +418,7 @@ def _invented(schema: dict[str, Any], root: dict[str, Any], depth: int) -> Examp
 
 
 def _object(schema: dict[str, Any], root: dict[str, Any], depth: int) -> Example:
-    """What is required, and what has examples of its own."""
+    """What is required, and what has its own examples."""
     value: dict[str, Any] = {}
     is_invented = False
     properties = schema.get("properties", {})
