@@ -63,6 +63,12 @@ async def test_a_request_for_a_tool_becomes_a_call_with_its_arguments(model: Loc
 
 
 @pytest.mark.asyncio
+async def test_a_tool_without_arguments_is_called(model: LocalModel) -> None:
+    ping = spec("ping_server", "Ping the server and say whether it is up.")
+    assert call_in(await events(model, "Ping the server.", ping)) == ("ping_server", {})
+
+
+@pytest.mark.asyncio
 async def test_text_is_streamed_and_counted(model: LocalModel) -> None:
     heard = await events(model, "Name three colours.")
     pieces = [event for event in heard if "contentBlockDelta" in event]

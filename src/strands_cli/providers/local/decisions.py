@@ -201,7 +201,7 @@ def _arguments(
         grammar = arguments_grammar(form)
         written = engine.complete(opening, sampling, turn.stopping, grammar=grammar, slot=DECISIONS)
         done.append(written)
-        arguments = _object(written.text) or None
+        arguments = _object(written.text)
         if arguments is None and written.cut:
             # A text found no end: it is taken up to the end of its first line, since the rest is rambling.
             arguments = _object(written.text.partition("\\n")[0] + '"}')
