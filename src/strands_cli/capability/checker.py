@@ -73,7 +73,7 @@ def check_unsupported(spec: Spec) -> Iterator[Issue]:
         yield spec.issue(at, "context_policy.retrieval is not supported yet.", "Take it out.")
 
 
-# Each check with the parts of the file on which it rests. If one of them is broken, what the check says
+# Each check with the parts of the file on which it depends. If one of them is broken, what the check says
 # may only follow from that. A '*' stands for everything below.
 CHECKS: dict[Callable[[Spec], Iterator[Issue]], Sequence[str]] = {
     check_unsupported: (),
@@ -116,16 +116,16 @@ def check_capability(
     """
     declared, places = tools or ToolSet(spec), tuple(spec.pattern.places(spec))
     checks: list[tuple[Callable[[], Iterator[Issue]], Sequence[str]]] = [
-        *((partial(check, spec), rests) for check, rests in CHECKS.items()),
-        *((partial(check, spec, places), rests) for check, rests in PLACE_CHECKS.items()),
-        *((partial(check, spec, declared), rests) for check, rests in TOOL_CHECKS.items()),
-        *((partial(check, spec.pattern, spec), rests) for check, rests in spec.pattern.checks.items()),
+        *((partial(check, spec), parts) for check, parts in CHECKS.items()),
+        *((partial(check, spec, places), parts) for check, parts in PLACE_CHECKS.items()),
+        *((partial(check, spec, declared), parts) for check, parts in TOOL_CHECKS.items()),
+        *((partial(check, spec.pattern, spec), parts) for check, parts in spec.pattern.checks.items()),
     ]
     broken = {issue.pointer for issue in known if issue.severity == "error" and issue.pointer}
     found = [
         issue
-        for check, rests in checks
-        if not any(_matches(rest, broken) for rest in rests)
+        for check, parts in checks
+        if not any(_matches(part, broken) for part in parts)
         for issue in islice(check(), MOST_OF_A_KIND)
     ]
     return CapabilityReport(tuple(issue for issue in found if not _is_below(issue.pointer, broken)))

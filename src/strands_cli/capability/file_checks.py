@@ -13,7 +13,7 @@ def check_artifacts(spec: Spec) -> Iterator[Issue]:
     seen: dict[PurePosixPath, int] = {}
     for index, artifact in enumerate(spec.outputs.artifacts):
         at = f"/outputs/artifacts/{index}/path"
-        yield from _leaving(spec, at, artifact.path)
+        yield from _path_problems(spec, at, artifact.path)
         path = PurePosixPath(artifact.path)
         if path in seen:
             yield spec.issue(
@@ -26,11 +26,11 @@ def check_artifacts(spec: Spec) -> Iterator[Issue]:
 
 def check_notes(spec: Spec) -> Iterator[Issue]:
     if spec.context_policy.notes:
-        yield from _leaving(spec, "/context_policy/notes/file", spec.context_policy.notes.file)
+        yield from _path_problems(spec, "/context_policy/notes/file", spec.context_policy.notes.file)
 
 
-def _leaving(spec: Spec, at: str, path: str) -> Iterator[Issue]:
-    """Why a path does not stay inside the output directory."""
+def _path_problems(spec: Spec, at: str, path: str) -> Iterator[Issue]:
+    """Why a path is not that of a file inside the output directory."""
     if not path.strip() or path.endswith(("/", "\\")):
         yield spec.issue(at, f"{path!r} is not the name of a file.", "Name a file, such as result.txt.")
     elif PurePosixPath(path).is_absolute() or PureWindowsPath(path).drive:

@@ -42,7 +42,7 @@ def _first_missing(
 
 
 def check_artifact_names(spec: Spec) -> Iterator[Issue]:
-    seen = scope(spec, TRACE=None, last_response=None, **spec.pattern.afterwards(spec))
+    seen = scope(spec, TRACE=None, last_response=None, **spec.pattern.artifact_names(spec))
     for index, artifact in enumerate(spec.outputs.artifacts):
         at = f"/outputs/artifacts/{index}"
         yield from _template_issues(spec, f"{at}/path", artifact.path, seen)

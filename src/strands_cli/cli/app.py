@@ -165,7 +165,7 @@ def _accept_interrupts() -> None:
 def _run(arguments: list[str], colour: bool | None) -> int:
     as_json, stdout = "--json" in arguments, sys.stdout
     try:
-        _replace_what_cannot_be_encoded()
+        _replace_unencodable()
         status = strands.main(arguments, prog_name="strands", standalone_mode=False, color=colour)
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
@@ -194,7 +194,7 @@ def _run(arguments: list[str], colour: bool | None) -> int:
         return EXIT_BUG
 
 
-def _replace_what_cannot_be_encoded() -> None:
+def _replace_unencodable() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")

@@ -81,9 +81,9 @@ class RunningStep(msgspec.Struct):
     text: str = ""
     """The end of the answer that streams in."""
     streamed: int = 0
-    glimpse: str = ""
+    preview: str = ""
     """What is shown of the text, renewed now and then: what changes all the time cannot be read."""
-    glimpsed_at: float = 0.0
+    preview_at: float = 0.0
 
     def take(self, event: Event, now: float, *, verbose: bool) -> ProgressLine | None:
         match event:
@@ -116,9 +116,9 @@ class RunningStep(msgspec.Struct):
         return None
 
     def _forget_answer(self) -> None:
-        self.text = self.glimpse = ""
+        self.text = self.preview = ""
         self.streamed = 0
-        self.again_at = self.glimpsed_at = 0.0
+        self.again_at = self.preview_at = 0.0
 
     def _call_ended(self, event: ToolFinished, *, verbose: bool) -> ProgressLine | None:
         call = self.calls.pop(event.call_id, None)

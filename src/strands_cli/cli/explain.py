@@ -8,7 +8,7 @@ import click
 from strands_cli.cli.options import var_option
 from strands_cli.cli.plugin.access import accesses
 from strands_cli.cli.tool import first_sentence, plugin_access, remarks
-from strands_cli.cli.workflow_file import asked_model, file_argument, load_workflow, note_problems
+from strands_cli.cli.workflow_file import file_argument, load_workflow, note_problems, resolved_model
 from strands_cli.drawing.overview import budget_texts, in_words, outline_of, story
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.outline import Outline, first_line, printable, tool_name
@@ -67,7 +67,7 @@ def _print_paragraph(text: str) -> None:
 def _agents(spec: Spec, outline: Outline) -> Iterator[str]:
     used = dict.fromkeys(box.agent for box in outline.work if box.agent)
     for agent in used:
-        model = asked_model(spec, agent)
+        model = resolved_model(spec, agent)
         if model is None:
             yield f"{first_line(agent)} is not declared in the file."
             continue
@@ -136,15 +136,15 @@ def _tool(spec: Spec, reference: str, info: ToolInfo) -> str:
     return " ".join([what, touches, consent, *remarks(info)])
 
 
-def _leaving(spec: Spec, outline: Outline) -> Iterator[str]:
-    models = (asked_model(spec, box.agent) for box in outline.work)
+def _sent_out(spec: Spec, outline: Outline) -> Iterator[str]:
+    models = (resolved_model(spec, box.agent) for box in outline.work)
     for model in {str(model): model for model in models if model}.values():
         local = ", which is on this machine" if model.is_local else ""
         yield f"Prompts, inputs and results of tools go to {model}{local}."
     used = _used_tools(spec, outline)
     if any(info and info.category is ToolCategory.HTTP for info in used.values()):
         yield "What an agent sends with a tool that reaches the network goes where the agent says."
-    yield from _leaving_by_plugins(filter(None, used.values()))
+    yield from _sent_by_plugins(filter(None, used.values()))
     for executor in spec.tools.http_executors:
         if executor.id in used:
             headers = f" with the headers {', '.join(executor.headers)}" if executor.headers else ""
@@ -157,7 +157,7 @@ def _leaving(spec: Spec, outline: Outline) -> Iterator[str]:
         yield f"Spans go to {telemetry.otlp_endpoint}, {parts}."
 
 
-def _leaving_by_plugins(used: Iterable[ToolInfo]) -> Iterator[str]:
+def _sent_by_plugins(used: Iterable[ToolInfo]) -> Iterator[str]:
     for info in used:
         access = plugin_access(info)
         if access is None or not access[1].network:
@@ -210,7 +210,7 @@ SECTIONS: dict[str, Callable[[Spec, Outline], Iterator[str]]] = {
     "What it needs": _needs,
     "Agents": _agents,
     "What the tools may touch": _tools,
-    "What leaves this machine": _leaving,
+    "What leaves this machine": _sent_out,
     "What it writes": _writes,
     "Limits": _limits,
 }

@@ -57,8 +57,8 @@ def tool_output_aside() -> Iterator[None]:
         os.close(kept)
 
 
-def _harmless(text: str) -> str:
-    """What models, tools and files say, for a terminal."""
+def _printable(text: str) -> str:
+    """Text of models, tools and files, for a terminal."""
     from strands_cli.cli.text import clean
 
     return clean(text)
@@ -66,7 +66,7 @@ def _harmless(text: str) -> str:
 
 def print_text(text: str) -> None:
     """A result on standard output: harmless on a terminal, as it is for everybody else."""
-    sys.stdout.write(f"{_harmless(text) if sys.stdout.isatty() else text}\n")
+    sys.stdout.write(f"{_printable(text) if sys.stdout.isatty() else text}\n")
     sys.stdout.flush()
 
 
@@ -96,9 +96,9 @@ def print_error(error: StrandsError, *, as_json: bool) -> None:
 
 
 def print_failure(message: str, hint: str) -> None:
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {_harmless(message)}", err=True)
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {_printable(message)}", err=True)
     if hint:
-        click.echo(f"  {_harmless(hint)}", err=True)
+        click.echo(f"  {_printable(hint)}", err=True)
 
 
 def exit_code_of(error: StrandsError) -> int:
@@ -148,11 +148,11 @@ def print_bug(error: Exception, *, as_json: bool) -> None:
 
 
 def print_note(text: str) -> None:
-    click.echo(_harmless(text), err=True)
+    click.echo(_printable(text), err=True)
 
 
 def print_warning(text: str) -> None:
-    click.echo(f"{click.style('warning:', fg='yellow', bold=True)} {_harmless(text)}", err=True)
+    click.echo(f"{click.style('warning:', fg='yellow', bold=True)} {_printable(text)}", err=True)
 
 
 def issue_document(issue: Issue) -> dict[str, Any]:
@@ -164,10 +164,10 @@ def print_issues(issues: Iterable[Issue], *, err: bool) -> None:
     for issue in issues:
         colour = "red" if issue.severity == "error" else "yellow"
         label = click.style(issue.severity, fg=colour)
-        click.echo(f"{_harmless(issue.place)}  {label}" if issue.place else label, err=err)
-        click.echo(f"  {_harmless(issue.reason)}", err=err)
+        click.echo(f"{_printable(issue.place)}  {label}" if issue.place else label, err=err)
+        click.echo(f"  {_printable(issue.reason)}", err=err)
         if issue.remediation:
-            click.echo(f"  {_harmless(issue.remediation)}", err=err)
+            click.echo(f"  {_printable(issue.remediation)}", err=err)
 
 
 def print_columns(rows: Sequence[Sequence[str]], *, indent: str = "  ") -> None:

@@ -10,11 +10,11 @@ import msgspec
 from strands_cli.cli.options import json_option, var_option
 from strands_cli.cli.output import count, issue_document, print_columns, print_json
 from strands_cli.cli.workflow_file import (
-    asked_model,
     file_argument,
     load_workflow,
     note_problems,
     problems_of,
+    resolved_model,
 )
 from strands_cli.drawing.overview import budget_texts, outline_of
 from strands_cli.loader.spec import Spec
@@ -70,7 +70,7 @@ def _details(box: Box, spec: Spec) -> Iterator[tuple[str, str]]:
     if box.kind == "human":
         yield "asks", f"a human: {first_line(box.input)}"
         return
-    model = asked_model(spec, box.agent)
+    model = resolved_model(spec, box.agent)
     undeclared = f"{first_line(box.agent)}, which the file does not declare"
     yield "agent", f"{box.agent}, {model}" if model else undeclared
     yield "tools", ", ".join(tool_name(tool) for tool in box.tools) or "none"
@@ -126,7 +126,7 @@ def _document(spec: Spec, outline: Outline) -> dict[str, Any]:
 
 
 def _step_document(box: Box, spec: Spec) -> dict[str, Any]:
-    model = asked_model(spec, box.agent)
+    model = resolved_model(spec, box.agent)
     return {
         "order": box.stage or None,
         "key": box.key,

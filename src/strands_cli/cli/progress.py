@@ -13,14 +13,14 @@ from time import monotonic
 from typing import TextIO
 
 from strands_cli.cli.board import Board, ProgressLine, RunningStep
-from strands_cli.cli.terminal import LiveBlock, Look, is_live, size_of
+from strands_cli.cli.terminal import LiveBlock, StreamStyle, is_live, size_of
 from strands_cli.cli.text import cells, clock, cut, duration, fit, one_line, tail, tokens, wrapped
 from strands_cli.events import Event
 
 _FRAME_SECONDS = 1 / 8
 _CLOSE_SECONDS = 2.0
 _SPINNER_PER_SECOND = 8
-_GLIMPSE_SECONDS = 0.4
+_PREVIEW_SECONDS = 0.4
 _WIDEST_GLIMPSE = 60
 _KINDS = {  # kind -> (which of the signs, its colour)
     "done": ("done", "green"),
@@ -53,7 +53,7 @@ class PlainProgress:
 
     def __init__(self, stream: TextIO, *, verbose: bool) -> None:
         self._stream = stream
-        self._look = Look(stream, coloured=False)
+        self._style = StreamStyle(stream, coloured=False)
         self._board = Board(monotonic(), verbose=verbose)
         self._lock = Lock()
         self._asking = 0
@@ -87,7 +87,7 @@ class PlainProgress:
         text = "".join(f"{line.plain()}\n" for line in self._held)
         self._held.clear()
         try:
-            self._stream.write(self._look.encodable(text))
+            self._stream.write(self._style.encodable(text))
             self._stream.flush()
         except (OSError, ValueError):
             pass  # the reader is gone: the run goes on
@@ -103,13 +103,13 @@ class LiveProgress:
 
     def __init__(self, stream: TextIO, *, verbose: bool) -> None:
         self._stream = stream
-        self._look = Look(stream, coloured=True)
-        self._unshown = {"started"} if verbose else {"started", "call"}
+        self._style = StreamStyle(stream, coloured=True)
+        self._hidden_kinds = {"started"} if verbose else {"started", "call"}
         self._board = Board(monotonic(), verbose=verbose)
         self._lines: list[ProgressLine] = []
         self._notes = Lock()
         self._output = Lock()
-        self._block = LiveBlock(stream, self._look)
+        self._block = LiveBlock(stream, self._style)
         self._asking = 0
         self._closed = Flag()
         self._undo = ExitStack()
@@ -120,7 +120,7 @@ class LiveProgress:
     def __call__(self, event: Event) -> None:
         with self._notes:
             lines = self._board.take(event, monotonic())
-            self._lines += [line for line in lines if line.kind not in self._unshown]
+            self._lines += [line for line in lines if line.kind not in self._hidden_kinds]
 
     @contextmanager
     def asking(self) -> Iterator[None]:
@@ -153,7 +153,7 @@ class LiveProgress:
 
     def _paint(self, *, framed: bool) -> None:
         width, height = size_of(self._stream)
-        painter = Painter(self._look, width)
+        painter = Painter(self._style, width)
         with self._notes:
             lines, self._lines = self._lines, []
             framed = framed and self._board.is_running
@@ -164,8 +164,8 @@ class LiveProgress:
 class Painter:
     """Makes the lines of one frame: columns whose widths follow from that of the window, so nothing jumps."""
 
-    def __init__(self, look: Look, width: int) -> None:
-        self._look = look
+    def __init__(self, style: StreamStyle, width: int) -> None:
+        self._style = style
         self._width = width
         self._unit = "tokens" if width >= 100 else "tok"
         # In cells; a column of no width is left out.
@@ -180,9 +180,9 @@ class Painter:
     def lasting(self, line: ProgressLine) -> str:
         """A line that stays; several if its last part is longer than the window."""
         if line.kind == "heading":
-            return self._look.paint(line.rest, "bold")
+            return self._style.paint(line.rest, "bold")
         which, colour = _KINDS[line.kind]
-        sign = self._look.paint(getattr(self._look.signs, which), colour)
+        sign = self._style.paint(getattr(self._style.signs, which), colour)
         if line.seconds is not None:
             columns = self._columns(line.title, line.agent, duration(line.seconds), (line.tokens, False))
             colour = "red" if line.kind == "failed" else "dim"
@@ -190,28 +190,28 @@ class Painter:
             columns = self._cell(line.title, self._title) if line.title else ""
             colour = "dim" if colour == "dim" else ""
         if 2 + cells(columns) + cells(line.rest) < self._width:
-            return f"{sign} {columns}{self._look.paint(line.rest, colour)}".rstrip()
+            return f"{sign} {columns}{self._style.paint(line.rest, colour)}".rstrip()
         below = wrapped(line.rest, max(self._width - 5, 10))
-        painted = [f"    {self._look.paint(part, colour)}" for part in below]
+        painted = [f"    {self._style.paint(part, colour)}" for part in below]
         return "\r\n".join([f"{sign} {columns}".rstrip(), *painted])
 
     def frame(self, board: Board, now: float, height: int) -> list[str]:
         """The lines that are painted again and again: an empty one, one for each step, one for the run."""
-        spinner, dots = self._look.signs.spinner, self._look.signs.dots
-        sign = self._look.paint(spinner[int(now * _SPINNER_PER_SECOND) % len(spinner)], "cyan")
+        spinner, dots = self._style.signs.spinner, self._style.signs.dots
+        sign = self._style.paint(spinner[int(now * _SPINNER_PER_SECOND) % len(spinner)], "cyan")
         room = max(height - 4, 1)
         steps = list(board.steps.values())
         lines = []
         for step in steps[:room]:
             columns = self._columns(step.title, step.agent, clock(now - step.started), step.tokens)
-            lines.append(f"{sign} {columns}{self._look.paint(self._activity(step, now), 'dim')}")
+            lines.append(f"{sign} {columns}{self._style.paint(self._activity(step, now), 'dim')}")
         if len(steps) > room:
             more = cut(f"  {dots} and {len(steps) - room} more", self._title + self._rest)
-            lines.append(self._look.paint(more, "dim"))
+            lines.append(self._style.paint(more, "dim"))
         columns = self._columns(board.workflow, "", clock(now - board.started), board.tokens)
         counts = {"running": len(steps), "done": board.done, "failed": board.failed}
         text = ", ".join(f"{amount} {word}" for word, amount in counts.items() if amount)
-        footer = self._look.paint(f"  {columns}{cut(text, self._rest, dots)}", "dim")
+        footer = self._style.paint(f"  {columns}{cut(text, self._rest, dots)}", "dim")
         return ["", *lines, footer][: max(height - 1, 1)]
 
     def _activity(self, step: RunningStep, now: float) -> str:
@@ -222,14 +222,14 @@ class Painter:
             more = f" (+{others})" if others else ""
             text = f"{one_line(call.tool_id)} {clock(now - call.started)}{more} {call.progress}"
         elif step.text:
-            if now - step.glimpsed_at >= _GLIMPSE_SECONDS:
-                step.glimpse, step.glimpsed_at = one_line(step.text), now
-            return tail(step.glimpse, room)
+            if now - step.preview_at >= _PREVIEW_SECONDS:
+                step.preview, step.preview_at = one_line(step.text), now
+            return tail(step.preview, room)
         elif step.again_at:
             text = f"again in {clock(step.again_at - now + 0.999)}"
         else:
             text = f"waiting for {step.model or 'an answer'}"
-        return cut(text.rstrip(), room, self._look.signs.dots)
+        return cut(text.rstrip(), room, self._style.signs.dots)
 
     def _columns(self, title: str, agent: str, elapsed: str, counted: tuple[int, bool]) -> str:
         number, about = counted
@@ -244,4 +244,4 @@ class Painter:
     def _cell(self, text: str, room: int, *, right: bool = False) -> str:
         if not room:
             return ""
-        return fit(self._look.encodable(text), room, self._look.signs.dots, right=right) + "  "
+        return fit(self._style.encodable(text), room, self._style.signs.dots, right=right) + "  "

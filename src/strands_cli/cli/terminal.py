@@ -24,10 +24,10 @@ _COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "dim": "2"
 def is_live(stream: TextIO) -> bool:
     """Whether the stream is a terminal that can move its cursor, with a human before it."""
     if os.name == "nt":
-        able = "WT_SESSION" in os.environ  # older consoles print the sequences
+        can_move = "WT_SESSION" in os.environ  # older consoles print the sequences
     else:
-        able = os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
-    if not able or os.environ.get("CI", "").lower() not in ("", "0", "false"):
+        can_move = os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+    if not can_move or os.environ.get("CI", "").lower() not in ("", "0", "false"):
         return False
     return not stream.closed and stream.isatty()
 
@@ -69,7 +69,7 @@ class Signs(msgspec.Struct, frozen=True):
 ASCII_SIGNS = Signs(done="+", failed="x", stopped="-", again="~", note="*", dots="...", spinner="|/-\\")
 
 
-class Look:
+class StreamStyle:
     """The signs and the colours that a stream can show."""
 
     def __init__(self, stream: TextIO, *, coloured: bool) -> None:
@@ -103,9 +103,9 @@ class LiveBlock:
     thread does.
     """
 
-    def __init__(self, stream: TextIO, look: Look) -> None:
+    def __init__(self, stream: TextIO, style: StreamStyle) -> None:
         self._stream = stream
-        self._look = look
+        self._style = style
         self._painted: list[str] = []
         self._gone = False
 
@@ -125,7 +125,7 @@ class LiveBlock:
         if self._gone or not text:
             return
         try:
-            self._stream.write(self._look.encodable(text))
+            self._stream.write(self._style.encodable(text))
             self._stream.flush()
         except (OSError, ValueError):  # the terminal is gone: the run goes on without being watched
             self._gone = True

@@ -146,7 +146,7 @@ def call_text(tool_id: str, arguments: Any, room: int, dots: str = "…") -> str
     each = room if len(arguments) == 1 else room // 2
     pairs = [
         f"{one_line(str(key)[:each])}={value_text(value, max(each - len(str(key)) - 1, 8), dots)}"
-        for key, value in _some(arguments.items())
+        for key, value in _first_items(arguments.items())
     ]
     inside = ", ".join(pairs + [dots] * (len(arguments) > _SHOWN_ITEMS))
     return f"{name}({cut(inside, room, dots)})"
@@ -182,14 +182,14 @@ def _inside(value: Any, room: int, dots: str, depth: int) -> str:
     if isinstance(value, dict):
         parts = [
             f'"{one_line(str(key)[:room])}": {value_text(item, room, dots, depth - 1)}'
-            for key, item in _some(value.items())
+            for key, item in _first_items(value.items())
         ]
     else:
-        parts = [value_text(item, room, dots, depth - 1) for item in _some(value)]
+        parts = [value_text(item, room, dots, depth - 1) for item in _first_items(value)]
     return left + ", ".join(parts + [dots] * (len(value) > _SHOWN_ITEMS)) + right
 
 
-def _some(items: Any) -> list[Any]:
+def _first_items(items: Any) -> list[Any]:
     return list(islice(items, _SHOWN_ITEMS))
 
 

@@ -127,8 +127,8 @@ def _check(file: Path, variables: dict[str, Any]) -> Checked:
     if spec is None:
         return Checked(file, tuple(issues), ())
     # What a broken file has as its provider may not be what it means.
-    lacking = () if issues else (*missing_for_models(spec), *_missing_for_telemetry(spec))
-    return Checked(file, tuple(issues), (*check_capability(spec, issues).issues, *lacking))
+    missing = () if issues else (*missing_for_models(spec), *_missing_for_telemetry(spec))
+    return Checked(file, tuple(issues), (*check_capability(spec, issues).issues, *missing))
 
 
 def _missing_for_telemetry(spec: "Spec") -> Iterator[Issue]:

@@ -38,7 +38,7 @@ def use_project_of(file: Path) -> None:
         ToolRegistry.use_project(elsewhere)
 
 
-def asked_model(spec: Spec, agent: str) -> ModelChoice | None:
+def resolved_model(spec: Spec, agent: str) -> ModelChoice | None:
     """The model that an agent asks, by its name, even if the file leaves it to the provider."""
     choice = model_of(spec, agent)
     return with_default(choice) if choice is not None and choice.provider in PROVIDERS else choice

@@ -106,7 +106,7 @@ async def run_pattern(prepared: Prepared) -> RunResult:
     if budgets.max_duration_s is not None:
         timer = asyncio.get_running_loop().call_later(budgets.max_duration_s, run.ledger.end_time)
     try:
-        last = await _to_its_end(run, pattern.run(run))
+        last = await _run_to_end(run, pattern.run(run))
         if isinstance(run.stopped_by, BudgetExceeded):  # by its last answer
             raise run.stopped_by
     except StrandsError as error:
@@ -130,7 +130,7 @@ async def run_pattern(prepared: Prepared) -> RunResult:
     return result
 
 
-async def _to_its_end(run: Run, work: Awaitable[StepResult]) -> StepResult:
+async def _run_to_end(run: Run, work: Awaitable[StepResult]) -> StepResult:
     """Waits for the pattern. If the caller's own task is cancelled, the run is ended cleanly first."""
     task = asyncio.ensure_future(work)
     try:

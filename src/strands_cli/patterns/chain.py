@@ -42,7 +42,7 @@ class Chain(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="chain", tag
     def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
         return step_places(spec, f"{CONFIG}/steps", self.steps)
 
-    def afterwards(self, spec: BaseSpec) -> dict[str, Names | None]:
+    def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
         return {"steps": steps_before(step_order(self.steps), len(self.steps))}
 
     def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:

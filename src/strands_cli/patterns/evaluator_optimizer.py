@@ -83,10 +83,10 @@ class EvaluatorOptimizer(
         judging = partial(scope, spec, draft=None, last_response=None)
         yield place(f"{CONFIG}/evaluator", self.evaluator, judging)
         at = f"{CONFIG}/revise"
-        revising = partial(scope, spec, last_response=None, **self.afterwards(spec))
+        revising = partial(scope, spec, last_response=None, **self.artifact_names(spec))
         yield AgentPlace(at, revising, None, self.revise, at)
 
-    def afterwards(self, spec: BaseSpec) -> dict[str, Names | None]:
+    def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
         """Score, feedback, and what the evaluator's own schema adds to them."""
         properties = self.own_schema(spec).get("properties")
         added = properties if isinstance(properties, dict) else {}

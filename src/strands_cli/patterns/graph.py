@@ -217,7 +217,7 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="graph", tag
             at = f"{CONFIG}/nodes{pointer((name,))}"
             yield place(at, node, partial(_node_scope, self, spec, leading, entries, name))
 
-    def afterwards(self, spec: BaseSpec) -> dict[str, Names | None]:
+    def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
         return {"nodes": Names(Results(self.nodes), "node")}
 
     def outline(self, spec: BaseSpec) -> Parts:
@@ -371,8 +371,8 @@ def _ends(graph: Graph, edges: list[tuple[str, str, str]]) -> list[tuple[str, st
     Several conditions mostly cover every case, and an arrow for what is left would mislead.
     """
     ways = {name: [when for source, _, when in edges if source == name] for name in graph.nodes}
-    last = [(name, "") for name, whens in ways.items() if not whens]
-    maybe = [(name, "otherwise") for name, whens in ways.items() if whens and all(whens)]
+    last = [(name, "") for name, conditions in ways.items() if not conditions]
+    maybe = [(name, "otherwise") for name, conditions in ways.items() if conditions and all(conditions)]
     return last + [item for item in maybe if len(ways[item[0]]) == 1 or not last]
 
 

@@ -57,7 +57,7 @@ class OrchestratorWorkers(
             why = "several workers have answered; go through tasks"
             yield place(f"{CONFIG}/reduce", self.reduce, partial(scope, spec, why, tasks=None))
 
-    def afterwards(self, spec: BaseSpec) -> dict[str, Names | None]:
+    def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
         return {"tasks": None}
 
     def outline(self, spec: BaseSpec) -> Parts:

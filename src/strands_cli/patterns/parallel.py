@@ -52,10 +52,10 @@ class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="parallel
             yield from step_places(spec, f"{CONFIG}/branches/{index}/steps", branch.steps)
         if self.reduce:
             why = "several branches have answered; write branches.ID.response"
-            names = partial(scope, spec, why, **self.afterwards(spec))
+            names = partial(scope, spec, why, **self.artifact_names(spec))
             yield place(f"{CONFIG}/reduce", self.reduce, names)
 
-    def afterwards(self, spec: BaseSpec) -> dict[str, Names | None]:
+    def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
         return {"branches": Names(Results([branch.id for branch in self.branches]), "branch")}
 
     def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:

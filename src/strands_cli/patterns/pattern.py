@@ -128,7 +128,7 @@ class Pattern:
     def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
         raise NotImplementedError
 
-    def afterwards(self, spec: BaseSpec) -> dict[str, Names | None]:
+    def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
         """What artifacts see of it, besides last_response."""
         raise NotImplementedError
 

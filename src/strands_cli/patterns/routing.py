@@ -64,7 +64,7 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="routing",
         for name, route in self.routes.items():
             yield from step_places(spec, _steps_at(name), route.steps, route=None)
 
-    def afterwards(self, spec: BaseSpec) -> dict[str, Names | None]:
+    def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
         return {"route": None, "steps": None}
 
     def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:

@@ -76,7 +76,7 @@ class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="workflow
         for index, task in enumerate(self.tasks):
             yield place(f"{CONFIG}/tasks/{index}", task, partial(_task_scope, spec, needs, task.id))
 
-    def afterwards(self, spec: BaseSpec) -> dict[str, Names | None]:
+    def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
         return {"tasks": Names(Results([task.id for task in self.tasks]), "task")}
 
     def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:

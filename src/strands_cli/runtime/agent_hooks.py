@@ -86,10 +86,10 @@ class ModelTurn:
 
     async def ask(self, calls: Sequence[PendingCall], ask_consent: AskConsent) -> None:
         """Asks about all calls that nobody has been asked about, at once."""
-        asked = [call for call in calls if call.tool.requires_consent and call.call_id not in self.granted]
-        if asked:
-            granted = await ask_consent(asked)
-            self.granted |= {call.call_id: call.call_id in granted for call in asked}
+        unasked = [call for call in calls if call.tool.requires_consent and call.call_id not in self.granted]
+        if unasked:
+            granted = await ask_consent(unasked)
+            self.granted |= {call.call_id: call.call_id in granted for call in unasked}
 
     def watch(self, call_id: str, task: "asyncio.Task[Any]") -> None:
         """If the call ends without an answer, because a hook asked a human, its dependents are blocked."""
@@ -291,12 +291,12 @@ class AgentHooks:
         turn = self._turn
         if turn is not None:
             for block in content:
-                self._code(turn, block["toolResult"])
+                self._add_code(turn, block["toolResult"])
             content.sort(key=lambda block: turn.place_of(block["toolResult"]["toolUseId"]))
         if not content:
             content.append({"text": "Nothing was called: the call had no name or no id."})
 
-    def _code(self, turn: ModelTurn, result: SdkToolResult) -> None:
+    def _add_code(self, turn: ModelTurn, result: SdkToolResult) -> None:
         """Gives a result that the SDK made up, for a call that it did not make, the one error shape."""
         call_id, content = result["toolUseId"], result["content"]
         if call_id not in turn.answered and result["status"] == "error" and len(content) == 1:

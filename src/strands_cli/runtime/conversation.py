@@ -66,7 +66,7 @@ class Conversation:
             title=STEP,
             emit=self._on_event,
             ask_consent=ask_consent,
-            ask_human=None if ask_person else _nobody,
+            ask_human=None if ask_person else _refuse_question,
         )
         self._compaction = resources.spec.context_policy.compaction or Compaction()
         self._messages: Messages = []
@@ -117,11 +117,11 @@ class Conversation:
         try:
             result = await self._answered(agent, text)
         except StrandsError as error:
-            self._messages = _kept(agent.messages, error) or self._messages
+            self._messages = _kept_messages(agent.messages, error) or self._messages
             raise
         is_stopped = str(result.stop_reason) == "cancelled"
         if is_stopped:
-            _put_partial(agent.messages, self._partial)
+            _keep_partial(agent.messages, self._partial)
         self._messages = agent.messages
         answer = self._resources.redactor.text(self._partial if is_stopped else text_of(result.message))
         seconds = perf_counter() - started
@@ -153,7 +153,7 @@ class Conversation:
         self._emit(event)
 
 
-def _nobody(name: str, reason: object) -> Never:
+def _refuse_question(name: str, reason: object) -> Never:
     raise ToolFailed(
         f"A person is asked ({reason or name}), and nobody can be asked here",
         code="denied",
@@ -161,14 +161,14 @@ def _nobody(name: str, reason: object) -> Never:
     )
 
 
-def _put_partial(messages: Messages, partial: str) -> None:
+def _keep_partial(messages: Messages, partial: str) -> None:
     """Keeps the partial answer of a stopped model, for its next turn."""
     last = messages[-1]
     if last["role"] == "assistant" and text_of(last) == STOPPED_TEXT and partial.strip():
         last["content"] = [{"text": f"{partial.rstrip()}\n\n({STOPPED_TEXT})"}]
 
 
-def _kept(messages: Messages, error: StrandsError) -> Messages | None:
+def _kept_messages(messages: Messages, error: StrandsError) -> Messages | None:
     """What is kept of a question without an answer: tool calls that were made, and a cut-off answer.
 
     None if that would be the question alone, or a call without its result: no provider takes these.

@@ -9,7 +9,7 @@ import logging
 import random
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from copy import deepcopy
 from dataclasses import replace
@@ -212,27 +212,23 @@ class Reporting:
             async for event in received(next_fn(context)):
                 if isinstance(event, ModelStopReason):
                     stop_reason, _, counted, _ = event["stop"]
-                    usage = _usage(counted)
+                    usage = Usage(counted.get("inputTokens") or 0, counted.get("outputTokens") or 0)
                 elif text := _text(event.get("event")):
                     self._emit(ModelText(self._step, text))
                 yield event
             is_complete = True
         finally:
-            error = "" if is_complete else _why(sys.exc_info()[1])
+            error = "" if is_complete else _failure_text(sys.exc_info()[1])
             stop_reason = stop_reason or ("" if is_complete or error else "cancelled")
             seconds = time.monotonic() - started
             self._emit(ModelFinished(self._step, self._model, seconds, usage, stop_reason, error))
 
 
-def _why(error: BaseException | None) -> str:
+def _failure_text(error: BaseException | None) -> str:
     """Why an answer is not complete; empty if it was stopped."""
     if error is None or isinstance(error, asyncio.CancelledError | GeneratorExit):
         return ""
     return failure_of(error).message
-
-
-def _usage(counted: Mapping[str, Any]) -> Usage:
-    return Usage(counted.get("inputTokens") or 0, counted.get("outputTokens") or 0)
 
 
 def _text(chunk: Any) -> str:

@@ -60,11 +60,11 @@ class Structured:
         self._value: Any = msgspec.UNSET
         self._refused: list[str] = []
         self._choice = _only_choice(schema)
-        self.tool = self._made(
+        self.tool = self._make_tool(
             _wrapped(schema) if self._is_wrapped else schema, free_name(taken, "answer", "final_answer")
         )
 
-    def _made(self, schema: dict[str, Any], name: str) -> Tool:
+    def _make_tool(self, schema: dict[str, Any], name: str) -> Tool:
         try:
             return Tool(
                 id=name,

@@ -170,7 +170,7 @@ class Recorder(ABC, Generic[T]):
     def _json(self, value: object) -> str:
         """As JSON before secrets are looked for, so that those in objects' own texts are seen too."""
         try:
-            plain = json.loads(json.dumps(value, default=_stand_in))
+            plain = json.loads(json.dumps(value, default=_non_json_text))
         except (TypeError, ValueError, RecursionError):  # odd keys, cycles
             plain = "(cannot be shown as JSON)"
         return _encodable(json.dumps(self._redactor.value(plain), ensure_ascii=False))
@@ -181,7 +181,7 @@ def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _stand_in(value: Any) -> str:
+def _non_json_text(value: Any) -> str:
     return f"({len(value)} bytes)" if isinstance(value, bytes | bytearray) else str(value)
 
 

@@ -33,7 +33,7 @@ def parse_object(sent: object) -> dict[str, Any]:
     try:
         value = json.loads(sent, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise _malformed(_where(sent, error)) from None
+        raise _malformed(_parse_problem(sent, error)) from None
     if not isinstance(value, dict):
         raise _malformed(f"it is {describe(value)}")
     problem = _unsendable(value)
@@ -76,7 +76,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _where(sent: str | bytes, error: Exception) -> str:
+def _parse_problem(sent: str | bytes, error: Exception) -> str:
     if not sent:
         return "it is empty"
     if not isinstance(error, json.JSONDecodeError):

@@ -33,7 +33,7 @@ ENGINE_KEYS = frozenset(
 """What the SDK itself, and we, put into the state that an agent's caller passes along."""
 ENGINE_PREFIX = "event_loop_"
 
-_LOOK_AGAIN_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 """How often the SDK's own signal is looked at: a thread's event cannot be waited for in a loop."""
 
 
@@ -74,7 +74,8 @@ class ToolBridge(AgentTool):
         call = cast(ToolUse, tool_use)
         outer = context_for(call, invocation_state)
         relay = _Relay(outer.emit, self.tool.id, call.get("toolUseId", ""))
-        with _cancellation_of(outer.cancel, _signal_of(invocation_state)) as cancel:
+        signal = getattr(invocation_state.get("agent"), "cancel_signal", None)
+        with _cancellation_of(outer.cancel, signal) as cancel:
             if cancel.is_set():  # the run was stopped while the call waited for another
                 yield ToolResultEvent(cast(SdkToolResult, _cancelled(self.tool, call)))
                 return
@@ -285,10 +286,6 @@ class _Relay:
             yield data
 
 
-def _signal_of(invocation_state: dict[str, Any]) -> Signal | None:
-    return getattr(invocation_state.get("agent"), "cancel_signal", None)
-
-
 @contextmanager
 def _cancellation_of(parent: Cancellation | None, signal: Signal | None) -> Iterator[Cancellation]:
     """A call's own cancellation, set when its run is stopped or its agent is cancelled."""
@@ -296,15 +293,15 @@ def _cancellation_of(parent: Cancellation | None, signal: Signal | None) -> Iter
     own = Cancellation()
     timers: list[asyncio.TimerHandle] = []
 
-    def look(signal: Signal) -> None:
+    def poll(signal: Signal) -> None:
         timers.clear()
         if signal.is_set():
             own.set()
         else:
-            timers.append(loop.call_later(_LOOK_AGAIN_SECONDS, look, signal))
+            timers.append(loop.call_later(_POLL_SECONDS, poll, signal))
 
     if signal is not None:
-        look(signal)
+        poll(signal)
     try:
         with parent.on_set(own.set) if parent is not None else nullcontext():
             yield own

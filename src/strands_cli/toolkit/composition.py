@@ -37,7 +37,7 @@ Body = Callable[[dict[str, Any], ToolContext], Coroutine[Any, Any, Any]]
 
 _BETWEEN_STEPS_SECONDS = 1.0
 """Added to what the steps may take, so that a step's own limit ends it before the composition's does."""
-_ENDS_A_FALLBACK = frozenset({"cancelled", "denied", "consent_required", "blocked"})
+_FINAL_CODES = frozenset({"cancelled", "denied", "consent_required", "blocked"})
 """Failures after which trying something else would be against the user's will."""
 
 
@@ -61,9 +61,9 @@ def pipe(first: Tool, *others: Step, **identity: Unpack[Identity]) -> FunctionTo
     tools = _tools([step for step in steps if isinstance(step, Tool) or not callable(step)])
     if not isinstance(first, Tool):
         raise refusal("a pipe begins with a function, so that its input is unknown", "Begin with a tool.")
-    for giver, taker in pairwise(steps):
-        if isinstance(giver, Tool) and isinstance(taker, Tool):
-            refuse_misfit(giver, taker)
+    for earlier, later in pairwise(steps):
+        if isinstance(earlier, Tool) and isinstance(later, Tool):
+            refuse_misfit(earlier, later)
 
     async def body(arguments: dict[str, Any], context: ToolContext) -> Any:
         value: Any = arguments
@@ -146,7 +146,7 @@ def fallback(*tools: Tool, **identity: Unpack[Identity]) -> FunctionTool:
             if error is None:
                 return _answer_of(result, tool)
             details.append(_as_detail(error, tool=tool.id))
-            if index == len(inner) - 1 or error["code"] in _ENDS_A_FALLBACK:
+            if index == len(inner) - 1 or error["code"] in _FINAL_CODES:
                 raise failed_as({**error, "details": details})
         raise AssertionError("the last tool answers or fails")
 

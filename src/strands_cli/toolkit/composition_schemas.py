@@ -52,21 +52,21 @@ def only_property(tool: Tool) -> str | None:
     return None
 
 
-def refuse_misfit(giver: Tool, taker: Tool) -> None:
+def refuse_misfit(first: Tool, second: Tool) -> None:
     """Refuses two steps of which the second can never take what the first gives."""
-    output, taken = giver.output_schema or {}, _properties(taker.input_schema)
+    output, taken = first.output_schema or {}, _properties(second.input_schema)
     types = _types(output, output) or {"object"}
     matched = {name: parts for name, parts in _properties(output).items() if name in taken}
     if "object" not in types:
-        name = only_property(taker)
+        name = only_property(second)
         if name is None:
             raise refusal(
-                f"{giver.id} does not give an object, and {taker.id} takes several arguments", _ADAPT
+                f"{first.id} does not give an object, and {second.id} takes several arguments", _ADAPT
             )
         matched = {name: [output]}
     for name, parts in matched.items():
-        if _disjoint(parts, output, taken.get(name, []), taker.input_schema):
-            raise refusal(f"what {giver.id} gives is of another type than {name!r} of {taker.id}", _ADAPT)
+        if _disjoint(parts, output, taken.get(name, []), second.input_schema):
+            raise refusal(f"what {first.id} gives is of another type than {name!r} of {second.id}", _ADAPT)
 
 
 def _disjoint(some: list[Any], root: Schema, others: list[Any], other_root: Schema) -> bool:

@@ -54,12 +54,12 @@ def _parameters(clean: str) -> dict[str, str]:
         found = parse(clean).params
     except ParseError:  # a docstring is prose: what only looks like a section is ignored
         return {}
-    return {name: one_line(item.description or "") for item in found for name in _names(item.arg_name)}
-
-
-def _names(listed: str) -> list[str]:
-    """NumPy's style may document several parameters at once: `x, y : int`."""
-    return [name.strip().lstrip("*") for name in listed.split(",")]
+    # NumPy's style may document several parameters at once: `x, y : int`.
+    return {
+        name.strip().lstrip("*"): one_line(item.description or "")
+        for item in found
+        for name in item.arg_name.split(",")
+    }
 
 
 def one_line(text: str) -> str:

@@ -30,7 +30,7 @@ _DROPPED = frozenset(
 )
 _COMPOSING = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"})
 _DROPPED_AT_TOP = _COMPOSING | {"enum", "const", "dependentRequired", "propertyNames"}
-_SAYS_ITS_TYPE = ("type", "$ref", "anyOf", "oneOf", "allOf", "not")
+_TYPE_KEYS = ("type", "$ref", "anyOf", "oneOf", "allOf", "not")
 _SUBSCHEMA = ("items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames")
 _SUBSCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _NAMED_SUBSCHEMAS = ("patternProperties", "dependentSchemas")
@@ -132,7 +132,7 @@ def _typed(schema: Any) -> Any:
     """A property that says its type: the SDK takes one that does not for a string."""
     if schema is True:
         schema = {}
-    if not isinstance(schema, dict) or any(key in schema for key in _SAYS_ITS_TYPE):
+    if not isinstance(schema, dict) or any(key in schema for key in _TYPE_KEYS):
         return schema
     values = [schema["const"]] if "const" in schema else schema.get("enum")
     names = {_TYPE_NAMES.get(type(value), "") for value in values or ()}

@@ -20,7 +20,7 @@ from strands_cli.toolkit.type_schemas import DATE_TIME, DECIMAL_TEXT, DURATION, 
 _ORDINARY_TYPES = "Use JSON types, enums, dataclasses, TypedDicts or pydantic models."
 _REMEDIES = {"typed-dict-version": "Import TypedDict from typing_extensions."}
 _REFERENCE = "#/$defs/{model}"
-_OWN_WORDS = ("Value error, ", "Assertion failed, ")
+_MESSAGE_PREFIXES = ("Value error, ", "Assertion failed, ")
 
 
 class PydanticTypes:
@@ -95,7 +95,7 @@ def _is_about_shape(kind: str) -> bool:
 def _problem(error: ErrorDetails, sent: Arguments) -> Problem:
     path, value = follow(sent, error["loc"])  # which also names the alternatives of unions
     words = error["msg"]
-    for prefix in _OWN_WORDS:
+    for prefix in _MESSAGE_PREFIXES:
         words = words.removeprefix(prefix)
     return Problem(path=path, keyword="type", expected=words, got=describe(value))
 

@@ -247,7 +247,7 @@ class _Inputs:
         for name, schema in self._properties.items():
             if documented.get(name):
                 schema.setdefault("description", documented[name])
-        self.convert = _supplying(self._add_defaults(), convert)
+        self.convert = _with_defaults(self._add_defaults(), convert)
 
     @property
     def schema(self) -> Schema:
@@ -301,7 +301,7 @@ class _Inputs:
 
     def _add_defaults(self) -> dict[str, Callable[[], Any]]:
         """Puts defaults into the schema; returns those that have to be made anew for each call."""
-        supply: dict[str, Callable[[], Any]] = {}
+        defaults: dict[str, Callable[[], Any]] = {}
         for name, annotation, default, field in self._declared.parameters:
             if default is _NO_DEFAULT:
                 continue
@@ -314,10 +314,10 @@ class _Inputs:
             if value is not NOT_JSON:
                 self._properties[name]["default"] = value
             elif field is not None:
-                supply[name] = partial(field.get_default, call_default_factory=True)
+                defaults[name] = partial(field.get_default, call_default_factory=True)
             elif _can_change(default):
-                supply[name] = partial(deepcopy, default)
-        return supply
+                defaults[name] = partial(deepcopy, default)
+        return defaults
 
 
 def _can_change(default: Any) -> bool:
@@ -331,14 +331,14 @@ def _can_change(default: Any) -> bool:
         return False
 
 
-def _supplying(supply: dict[str, Callable[[], Any]], convert: Convert | None) -> Convert | None:
+def _with_defaults(defaults: dict[str, Callable[[], Any]], convert: Convert | None) -> Convert | None:
     """Converts, and adds the omitted defaults that the schema cannot hold."""
-    if not supply:
+    if not defaults:
         return convert
 
     def completed(arguments: Arguments) -> Arguments:
         made = convert(arguments) if convert else arguments
-        return {name: make() for name, make in supply.items() if name not in made} | made
+        return {name: make() for name, make in defaults.items() if name not in made} | made
 
     return completed
 

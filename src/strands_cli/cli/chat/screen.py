@@ -5,7 +5,7 @@ from threading import Lock
 from typing import TextIO
 
 from strands_cli.cli.output import count
-from strands_cli.cli.terminal import Look, size_of
+from strands_cli.cli.terminal import StreamStyle, size_of
 from strands_cli.cli.text import call_text, clean, duration, failure_text, one_line, tokens
 from strands_cli.errors import StrandsError
 from strands_cli.events import (
@@ -63,8 +63,8 @@ class Screen:
     def __init__(self, out: TextIO, err: TextIO, *, live: bool) -> None:
         self.is_live = live
         self._out, self._err = out, err
-        self._look = Look(err, coloured=live)
-        self._out_look = Look(out, coloured=live)
+        self._style = StreamStyle(err, coloured=live)
+        self._out_style = StreamStyle(out, coloured=live)
         self._stream = CleanStream()
         self._lock = Lock()
         self._is_inside_line = False
@@ -87,19 +87,19 @@ class Screen:
                 case ModelStarted():
                     self._wait()
                 case ModelText():
-                    self._say(self._stream.feed(event.text))
+                    self._write_answer(self._stream.feed(event.text))
                 case ModelFinished():
-                    self._say(self._stream.end())
+                    self._write_answer(self._stream.end())
                 case ModelRetried():
                     again = f"again in {duration(event.wait_seconds)}"
                     self._line(
-                        self._look.signs.again, f"{one_line(event.reason).rstrip('.')} ({again})", "yellow"
+                        self._style.signs.again, f"{one_line(event.reason).rstrip('.')} ({again})", "yellow"
                     )
                 case ContextCompacted():
                     shorter = f"{count(event.before, 'message')} became {event.after}"
-                    self._line(self._look.signs.note, f"the conversation was summarised: {shorter}", "dim")
+                    self._line(self._style.signs.note, f"the conversation was summarised: {shorter}", "dim")
                 case RunNoticed():
-                    self._line(self._look.signs.trouble, one_line(event.text), "yellow")
+                    self._line(self._style.signs.trouble, one_line(event.text), "yellow")
                 case ToolStarted():
                     self._begin_call(event)
                 case ToolFinished():
@@ -108,40 +108,42 @@ class Screen:
     def _wait(self) -> None:
         """Shows that the model is at work, until it says something."""
         if self.is_live and not self._is_inside_line and not self._is_waiting:
-            self._write(self._look.paint(self._look.signs.dots, "dim"))
+            self._write(self._style.paint(self._style.signs.dots, "dim"))
             self._is_waiting = True
 
-    def _say(self, text: str) -> None:
+    def _write_answer(self, text: str) -> None:
         if not text or not self.is_live:
             return
         if self._open_call:
             self._fresh_line()
         self._end_waiting()
         self._err.flush()
-        self._out.write(self._out_look.encodable(text))
+        self._out.write(self._out_style.encodable(text))
         self._out.flush()
         self._is_inside_line = not text.endswith("\n")
 
     def _begin_call(self, event: ToolStarted) -> None:
-        shown = call_text(event.tool_id, event.arguments, _CALL_ROOM, self._look.signs.dots)
+        shown = call_text(event.tool_id, event.arguments, _CALL_ROOM, self._style.signs.dots)
         self._calls[event.call_id] = shown
         if self.is_live:
             self._fresh_line()
-            self._write(self._look.paint(f"  {shown}", "dim"))
+            self._write(self._style.paint(f"  {shown}", "dim"))
             self._is_inside_line, self._open_call = True, event.call_id
 
     def _end_call(self, event: ToolFinished) -> None:
         shown = self._calls.pop(event.call_id, one_line(event.tool_id))
         if self._open_call != event.call_id:
             self._fresh_line()
-            self._write(self._look.paint(f"  {shown}", "dim"))
-        signs = self._look.signs
-        sign = self._look.paint(signs.failed, "red") if event.code else self._look.paint(signs.done, "green")
+            self._write(self._style.paint(f"  {shown}", "dim"))
+        signs = self._style.signs
+        sign = (
+            self._style.paint(signs.failed, "red") if event.code else self._style.paint(signs.done, "green")
+        )
         rest = " ".join(filter(None, [one_line(event.code or ""), duration(event.seconds)]))
-        self._write(f"  {sign} {self._look.paint(rest, 'dim')}\n")
+        self._write(f"  {sign} {self._style.paint(rest, 'dim')}\n")
         why = failure_text(event.tool_id, event.content, self.width - 5, signs.dots) if event.code else ""
         if why:
-            self._write(f"    {self._look.paint(why, 'dim')}\n")
+            self._write(f"    {self._style.paint(why, 'dim')}\n")
         self._is_inside_line, self._open_call = False, ""
 
     # --- what the program says ----------------------------------------------------------------------------
@@ -151,12 +153,12 @@ class Screen:
         with self._lock:
             self._fresh_line()
             if not self.is_live and text:
-                self._out.write(self._out_look.encodable(clean(text)) + "\n")
+                self._out.write(self._out_style.encodable(clean(text)) + "\n")
                 self._out.flush()
-            stopped = f"{self._look.signs.stopped} stopped" if is_stopped else ""
+            stopped = f"{self._style.signs.stopped} stopped" if is_stopped else ""
             spent = tokens(usage.total_tokens) if usage.total_tokens else ""
             shown = ", ".join(filter(None, [stopped, spent, duration(seconds)]))
-            self._write(self._look.paint(f"  {shown}", "dim") + "\n")
+            self._write(self._style.paint(f"  {shown}", "dim") + "\n")
 
     def note(self, text: str) -> None:
         with self._lock:
@@ -167,7 +169,7 @@ class Screen:
         """What went wrong and what to do; the conversation goes on."""
         with self._lock:
             self._fresh_line()
-            self._write(f"{self._look.paint('error:', 'red')} {clean(error.message)}\n")
+            self._write(f"{self._style.paint('error:', 'red')} {clean(error.message)}\n")
             if error.hint:
                 self._write(f"  {clean(error.hint)}\n")
 
@@ -180,7 +182,7 @@ class Screen:
 
     def _line(self, sign: str, text: str, colour: str) -> None:
         self._fresh_line()
-        self._write(f"  {self._look.paint(f'{sign} {text}', colour)}\n")
+        self._write(f"  {self._style.paint(f'{sign} {text}', colour)}\n")
 
     def _fresh_line(self) -> None:
         self._end_waiting()
@@ -196,7 +198,7 @@ class Screen:
     def _write(self, text: str) -> None:
         """Beside the answer. If it cannot be written, the conversation goes on."""
         try:
-            self._err.write(self._look.encodable(text))
+            self._err.write(self._style.encodable(text))
             self._err.flush()
         except (OSError, ValueError):
             pass

@@ -33,7 +33,7 @@ _KEYS = """\
   Enter sends, Alt-Enter (or Esc and then Enter, or Ctrl-J) begins a new line.
   Ctrl-C stops an answer, and at the prompt drops the line. Ctrl-D leaves.
   A message that begins with a slash is sent with two: //etc is a directory."""
-_SPEAKERS = {"user": "You", "assistant": "Model"}
+_ROLES = {"user": "You", "assistant": "Model"}
 
 
 def is_command(line: str) -> bool:
@@ -141,7 +141,7 @@ def _markdown(messages: Sequence[Mapping[str, Any]], model: str) -> Iterator[str
     speaker = ""
     for message in messages:
         is_result = any("toolResult" in block for block in message["content"])
-        now = speaker if is_result else _SPEAKERS[message["role"]]
+        now = speaker if is_result else _ROLES[message["role"]]
         if now != speaker:
             yield f"## {now}\n"
         speaker = now

@@ -46,7 +46,7 @@ _HUGE_CHARACTERS = 500_000
 """More than a pipe holds, more than an argument may have, and less than an answer may have."""
 _HUGE = re.compile("x{40,}")
 """What is left of the huge input in an error."""
-_OTHER_THINGS = ({"unexpected": "object"}, ["unexpected", "list"], "unexpected text", 1.5, None)
+_WRONG_VALUES = ({"unexpected": "object"}, ["unexpected", "list"], "unexpected text", 1.5, None)
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -109,7 +109,7 @@ def _check_tool(plugin: Plugin, declared: CliTool) -> dict[str, Check]:
         trial = _Trial(plugin, declared, load_settings(), workspace)
         checks = run_async(_all_checks(trial))
         # After the loop has ended, and with it what was started ahead.
-        return {**checks, "survivors": _survivors(trial)}
+        return {**checks, "survivors": _left_processes(trial)}
 
 
 async def _all_checks(trial: "_Trial") -> dict[str, Check]:
@@ -219,7 +219,7 @@ async def _wrong_arguments(trial: _Trial) -> Check:
     inputs: list[tuple[str, Any]] = [("text that is not JSON", "no JSON")]
     anything: list[str] = []
     for name in trial.schema.get("properties", {}):
-        others = [{**trial.good, name: other} for other in _OTHER_THINGS]
+        others = [{**trial.good, name: other} for other in _WRONG_VALUES]
         refused = [other for other in others if trial.is_refused(other)]
         inputs += [(name, refused[0])] if refused else []
         anything += [] if refused else [name]
@@ -281,7 +281,7 @@ async def _timeout(trial: _Trial) -> Check:
     return Check("skipped", "it answers too fast to be timed")
 
 
-async def _noise(trial: _Trial) -> Check:
+async def _extra_output(trial: _Trial) -> Check:
     if trial.first is None or trial.first.error:
         return _NO_ANSWER
     remarks = [block["text"] for block in trial.first.result["content"][1:] if "text" in block]
@@ -327,7 +327,7 @@ def _answered(attempt: _Attempt) -> Check:
     return Check("failed" if attempt.error else "passed", attempt.text)
 
 
-def _survivors(trial: _Trial) -> Check:
+def _left_processes(trial: _Trial) -> Check:
     from strands_cli.sandbox import tree
 
     deadline = time.monotonic() + _SURVIVAL_SECONDS
@@ -351,7 +351,7 @@ _CHECKS: dict[str, Callable[[_Trial], Awaitable[Check]]] = {
     "huge input": _huge_input,
     "slow drain": _slow_drain,
     "timeout": _timeout,
-    "noise on stdout": _noise,
+    "noise on stdout": _extra_output,
 }
 
 
