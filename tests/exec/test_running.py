@@ -17,7 +17,15 @@ from strands_cli.errors import (
     ToolError,
     UnsupportedError,
 )
-from strands_cli.events import ModelRetried, RunFinished, RunNoticed, StepFinished, ToolFinished, ToolStarted
+from strands_cli.events import (
+    ModelRetried,
+    RunFinished,
+    RunNoticed,
+    StepFinished,
+    StepStarted,
+    ToolFinished,
+    ToolStarted,
+)
 from strands_cli.exec.chain import run_chain
 from strands_cli.exec.run import run, run_sync
 from strands_cli.exec.steps import RunOptions
@@ -285,6 +293,22 @@ def test_file_tools_touch_only_the_workspace_of_the_workflow(
     model.enqueue(call("file_read", path="in.txt"), call("file_read", path="../out.md")).enqueue("done")
     flow.run("chain", ONE, tools=tools("file_read"), security={"workspace": ["./notes"]})
     assert {event.code for event in flow.heard(ToolFinished)} == {None, "forbidden"}
+
+
+def test_the_file_of_a_secret_may_disappear_during_the_run(flow: Flow, model: ScriptedModel) -> None:
+    file = flow.directory / "token"
+    file.write_text("t0ken-that-was-rotated")
+
+    def rotate(event: object) -> None:
+        if isinstance(event, StepStarted):
+            file.unlink()
+
+    model.enqueue("The token is t0ken-that-was-rotated.")
+    secret = {"name": "TOKEN", "source": "file", "path": "token"}
+    spec = flow.spec("chain", ONE, env={"secrets": [secret]}, outputs=OUTPUTS)
+    result = run_sync(spec, None, RunOptions(directory=flow.directory, listeners=(rotate,)))
+    assert "t0ken" not in result.last_response
+    assert [path.read_text() for path in result.artifacts] == [result.last_response]
 
 
 def test_secrets_reach_no_event_no_answer_and_no_artifact(
