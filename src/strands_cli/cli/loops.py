@@ -1,10 +1,11 @@
 """Running a coroutine to its end from a command."""
 
 import asyncio
+import signal
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -12,13 +13,42 @@ T = TypeVar("T")
 _CLEANUP_SECONDS = 0.5
 
 
-def run_async(main: Coroutine[Any, Any, T]) -> T:
-    """As asyncio.run, but a body that ignores its cancellation does not hold up the end of the command."""
+def run_async(
+    main: Coroutine[Any, Any, T],
+    *,
+    on_interrupt: Callable[[], object] | None = None,
+    reads_in_loop: bool = False,
+) -> T:
+    """As asyncio.run, but a body that ignores its cancellation does not hold up the end of the command.
+
+    The first Ctrl-C calls `on_interrupt`, or cancels `main` and raises KeyboardInterrupt; the second one is
+    raised at once. `reads_in_loop` leaves Ctrl-C as it is: it interrupts whoever waits for input there.
+    """
     loop = asyncio.new_event_loop()
     loop.set_default_executor(_DaemonExecutor())
     task = loop.create_task(_with_cleanup(main))
+    interrupts = 0
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts > 1 or task.done():
+            raise KeyboardInterrupt
+        loop.call_soon_threadsafe(on_interrupt or task.cancel)
+
+    before = signal.getsignal(signal.SIGINT)
+    if not reads_in_loop:
+        with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows, or not in the main thread
+            # The kernel may give the signal to another thread. The loop's own handler wakes the loop then, so
+            # that Python gets to run ours; without it the loop would go on waiting.
+            loop.add_signal_handler(signal.SIGINT, lambda: None)
+            signal.signal(signal.SIGINT, interrupt)
     try:
         return loop.run_until_complete(task)
+    except asyncio.CancelledError:
+        if not interrupts:
+            raise
+        raise KeyboardInterrupt from None
     except KeyboardInterrupt:
         if not task.done():  # a loop that ran a finished task again would never stop
             task.cancel()
@@ -29,6 +59,8 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
         raise
     finally:
         loop.close()
+        if not reads_in_loop and current_thread() is main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 class _DaemonExecutor(ThreadPoolExecutor):

@@ -1,9 +1,5 @@
 """`strands run`"""
 
-import asyncio
-import signal
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +20,7 @@ from strands_cli.types import RunResult
 
 if TYPE_CHECKING:
     from strands_cli.exec.prepare import Prepared
+    from strands_cli.toolkit.cancellation import Cancellation
 
 
 @click.command()
@@ -67,14 +64,16 @@ def run(
     _require_models(spec)
     from strands_cli.exec.prepare import prepare
     from strands_cli.exec.steps import RunOptions
+    from strands_cli.toolkit.cancellation import Cancellation
 
     prepared = prepare(spec, options=RunOptions(directory=out, force=force, trace=trace))
     if dry_run:
         show_plan(spec, as_json=as_json)
         return
     prepare_logs(prepared.resources.redactor)
+    cancel = Cancellation()
     with tool_output_aside():
-        result = run_async(_run(prepared, verbose=verbose, yes=yes))
+        result = run_async(_run(prepared, cancel, verbose=verbose, yes=yes), on_interrupt=cancel.set)
     if as_json:
         print_json(result_document(result))
     else:
@@ -105,15 +104,12 @@ def _require_models(spec: Spec) -> None:
             raise ProviderError(reason, hint=remedy)
 
 
-async def _run(prepared: "Prepared", *, verbose: bool, yes: bool) -> RunResult:
+async def _run(prepared: "Prepared", cancel: "Cancellation", *, verbose: bool, yes: bool) -> RunResult:
     from strands_cli.cli.progress import open_progress
     from strands_cli.cli.questions import Questions, consent_for
     from strands_cli.cli.terminal import can_ask
     from strands_cli.exec.run import run_prepared
-    from strands_cli.toolkit.cancellation import Cancellation
 
-    cancel = Cancellation()
-    _stop_on_interrupt(cancel.set)
     with open_progress(verbose=verbose) as progress:
         questions = Questions(lambda: cancel, progress.asking) if can_ask() else None
         options = msgspec.structs.replace(
@@ -124,15 +120,3 @@ async def _run(prepared: "Prepared", *, verbose: bool, yes: bool) -> RunResult:
             cancel=cancel,
         )
         return await run_prepared(msgspec.structs.replace(prepared, options=options))
-
-
-def _stop_on_interrupt(stop: Callable[[], None]) -> None:
-    """The first Ctrl-C ends the run cleanly; the second one ends the command at once."""
-    loop = asyncio.get_running_loop()
-
-    def interrupt() -> None:
-        loop.remove_signal_handler(signal.SIGINT)
-        stop()
-
-    with suppress(NotImplementedError, ValueError, RuntimeError):  # not on Windows, nor in another thread
-        loop.add_signal_handler(signal.SIGINT, interrupt)

@@ -72,7 +72,7 @@ def chat(
         model=model,
         host=host,
     )
-    return run_async(_chat(partner, yes=yes))
+    return run_async(_chat(partner, yes=yes), reads_in_loop=True)
 
 
 async def _chat(partner: Partner, *, yes: bool) -> int:
