@@ -426,6 +426,20 @@ def test_an_interrupt_ends_a_call_at_once(project: Project, inherited: str) -> N
     assert "Traceback" not in shown
 
 
+def test_an_interrupt_that_a_tools_thread_gets_ends_the_call_too(project: Project) -> None:
+    project.tool(
+        "own",
+        "def own():\n"
+        "    import signal, threading\n"
+        "    signal.pthread_kill(threading.get_ident(), signal.SIGINT)\n"
+        "    time.sleep(30)",
+        options="timeout=60",
+    )
+    outcome = project.strands("tool", "call", "own")
+    assert outcome.exit_code == 130
+    assert outcome.seconds < 15
+
+
 def test_a_bug_of_ours_shows_its_traceback_and_exits_70(project: Project) -> None:
     program = (
         "import sys; from strands_cli.cli import app; from strands_cli.cli.app import strands, run;"
