@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strands_cli.cli.progress import open_progress
@@ -256,6 +256,7 @@ def test_no_text_at_all_gets_through(text: str) -> None:
 
 
 @given(st.text("ab 漢字é👩\u0301"), st.integers(0, 30))
+@example(" 字字字字", 7)
 def test_texts_take_the_cells_that_they_are_given(text: str, room: int) -> None:
     assert cells(fit(text, room)) == room
     assert cells(cut(text, room, "...")) <= room
@@ -450,7 +451,7 @@ def test_a_hundred_thousand_pieces_of_text_cost_little(tmp_path: Path) -> None:
     """
     _, out, code = on_a_terminal(tmp_path, script)
     assert code == 0
-    assert float(out) < 1.0
+    assert float(out) < 4.0  # a display that painted for each piece would take minutes
 
 
 # --- The live display: what is seen ------------------------------------------------------------------------

@@ -310,3 +310,8 @@ def test_without_a_pattern_the_rest_is_still_there(tmp_path: Path, pattern: Any)
 @pytest.mark.parametrize("agents", [..., [], 5, {}, {"no name!": {"prompt": "x"}}])
 def test_without_agents_the_rest_is_still_there(tmp_path: Path, agents: Any) -> None:
     assert isinstance(left_of(tmp_path, agents=agents).pattern, Chain)
+
+
+def test_an_input_may_be_called_provider(tmp_path: Path) -> None:
+    issues = refused(tmp_path, TEXT + "inputs: {optional: {provider: openai}}\n")
+    assert [issue.pointer for issue in issues] == ["/inputs/optional/provider"]

@@ -75,8 +75,9 @@ def tail(text: str, room: int) -> str:
     from wcwidth import clip
 
     shown = clip(text, taken - room, taken)
-    word = text.find(" ", len(text) - len(shown) - 1, len(text) - len(shown) + room // 3)
-    return (shown if word < 0 else text[word + 1 :]).lstrip()
+    if shown and text[-len(shown) - 1 : -len(shown)] == " ":
+        return shown.lstrip()
+    return shown[shown.find(" ", 0, room // 3) + 1 :].lstrip()
 
 
 def wrapped(text: str, room: int) -> list[str]:

@@ -76,10 +76,11 @@ def _looked_into(problem: Problem, value: dict[str, Any], schema: Validator) -> 
     knows our own providers; others are those of installed packages.
     """
     group, name = problem.path[:-1], problem.path[-1] if problem.path else ""
-    if name == "provider" and problem.keyword == "enum":
+    is_model = group == ("runtime",) or (len(group) == 2 and group[0] == "agents")
+    if is_model and name == "provider" and problem.keyword == "enum":
         from strands_cli.providers.choice import PROVIDERS
 
-        place = value["runtime"] if group == ("runtime",) else value["agents"][group[-1]]
+        place = value["runtime"] if group == ("runtime",) else value["agents"][group[1]]
         if isinstance(place["provider"], str) and place["provider"] in PROVIDERS:
             return
     inputs = value["inputs"][group[1]] if group in _DECLARATIONS and problem.keyword == "enum" else {}
