@@ -121,6 +121,33 @@ def test_a_dry_run_checks_and_shows_the_plan_and_asks_no_model(flow: Project, ol
     assert not (flow.root / "last.txt").exists()
 
 
+LOUD = """
+print("loaded")
+TOOL_SPEC = {"name": "loud", "description": "Loud.", "inputSchema": {"json": {"type": "object"}}}
+def loud(tool, **kwargs):
+    return "x"
+"""
+
+
+def test_a_dry_run_imports_no_tool(flow: Project, ollama: OllamaStandin) -> None:
+    flow.write("tools/loud.py", LOUD)
+    flow.write("flow.yaml", (flow.root / "flow.yaml").read_text().replace("echo", "loud"))
+    outcome = run(flow, ollama, "--dry-run")
+    assert (outcome.exit_code, "loaded" in outcome.out + outcome.err) == (0, False)
+
+
+def test_what_a_tool_prints_when_it_is_imported_is_not_the_runs_answer(
+    flow: Project, ollama: OllamaStandin
+) -> None:
+    flow.write("tools/loud.py", LOUD)
+    flow.write("flow.yaml", (flow.root / "flow.yaml").read_text().replace("echo", "loud"))
+    ollama.enqueue("one")
+    ollama.enqueue("two")
+    outcome = run(flow, ollama, "--json")
+    assert outcome.json["last_response"] == "two"
+    assert "loaded" in outcome.err
+
+
 def test_another_provider_takes_neither_model_nor_host_of_the_file(project: Project) -> None:
     text = (FLOW % QUICK).replace(
         "provider: ollama", "provider: ollama, model_id: llama3.2:3b, host: 'http://127.0.0.1:1'"

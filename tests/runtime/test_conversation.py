@@ -58,6 +58,7 @@ class Room:
         get_registry().refresh()
         self.spec = Flow(project.root).spec("chain", {"steps": steps("hi")}, **document)
         self.around = RunResources(self.spec, inputs={}, directory=Path())
+        self.around.load_tools()
         self.told: Callable[[Event], None] = lambda event: None
         self.conversation = self.opened()
 

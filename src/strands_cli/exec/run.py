@@ -97,6 +97,7 @@ async def run_prepared(prepared: Prepared) -> RunResult:
 
 async def run_pattern(prepared: Prepared) -> RunResult:
     """The run itself, without artifacts. A StrandsError that ends it has what is finished as `kept`."""
+    prepared.resources.load_tools()
     run = Run(prepared.resources, prepared.options)
     pattern, budgets = run.spec.pattern, run.spec.runtime.budgets
     run.emit(RunStarted(run.spec.name, pattern.kind))

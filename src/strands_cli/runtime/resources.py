@@ -26,7 +26,7 @@ _SHORTEST_KEY = 12
 
 
 class RunResources:
-    """Models, tools, inputs, secrets and the workspace; nothing below reads a file or the registry again."""
+    """Models, tools, inputs, secrets and the workspace: nothing below resolves or reads one of them again."""
 
     def __init__(
         self,
@@ -48,9 +48,14 @@ class RunResources:
         self.tools = ToolSet(spec) if tools is None else tools
         self.settings = _settings(spec, self.tools.registry.settings)
         self.workspace = _workspace(spec, self.settings)
-        self.tools.load({**inputs, "inputs": inputs, "secrets": self.secrets}, self.redactor, directory)
+        self._directory = directory
         self._choices: dict[str, ModelChoice] = {}
         self._models: dict[ModelChoice, Model] = {}
+
+    def load_tools(self) -> None:
+        """Runs the first code of the workflow's tools; ToolError for one that cannot be loaded."""
+        scope = {**self.inputs, "inputs": self.inputs, "secrets": self.secrets}
+        self.tools.load(scope, self.redactor, self._directory)
 
     def choice(self, agent: str) -> ModelChoice:
         if agent not in self._choices:

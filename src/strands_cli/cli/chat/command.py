@@ -123,6 +123,7 @@ def _session(partner: Partner, screen: "Screen", *, yes: bool) -> "ChatSession":
     from strands_cli.runtime.resources import RunResources
 
     resources = RunResources(partner.spec, inputs=partner.inputs, directory=Path())
+    resources.load_tools()
     resources.model(partner.agent)  # what is missing is reported now, not after the first question
     questions = ChatQuestions(screen, lambda: resources.cancel) if can_ask() else None
     conversation = Conversation(
