@@ -65,13 +65,13 @@ def _print_paragraph(text: str) -> None:
 
 
 def _agents(spec: Spec, outline: Outline) -> Iterator[str]:
-    used = dict.fromkeys(box.agent for box in outline.work if box.agent)
-    for agent in used:
+    used = {box.agent: box.tools for box in outline.work if box.agent}
+    for agent, references in used.items():
         model = resolved_model(spec, agent)
         if model is None:
             yield f"{first_line(agent)} is not declared in the file."
             continue
-        tools = [tool_name(tool) for tool in ToolSet(spec).references_for(spec.agents[agent])]
+        tools = [tool_name(tool) for tool in references]
         may = f"may call {in_words(tools)}" if tools else "has no tools"
         yield f"{agent} asks {model} and {may}. Its prompt begins: {first_line(spec.agents[agent].prompt)!r}."
     unused = [agent for agent in spec.agents if agent not in used]

@@ -146,7 +146,9 @@ def _from_file(spec: Spec, secret: Secret) -> str:
         remedy = "Create it; a relative path is relative to the workflow's directory."
         raise Refusal(f"There is no file {name!r}.", remedy) from None
     except TooLarge:
-        reason = f"The file {name!r} has more than {MOST_SECRET_BYTES} bytes, which is no secret's size."
+        reason = (
+            f"The file {name!r} has more than {MOST_SECRET_BYTES} bytes, which is too large for a secret."
+        )
         raise Refusal(reason, "Name the file with the secret alone.") from None
     except UnicodeDecodeError:
         reason = f"The file {name!r} is not UTF-8 text."

@@ -80,7 +80,7 @@ def value_problem(value: Value, setting: Setting) -> str:
     if is_number or not isinstance(value, _KINDS[setting.type]):
         return f"is not {_ARTICLES[setting.type]}"
     if setting.enum and value not in setting.enum:
-        return f"is none of {', '.join(_as_text(option) for option in setting.enum)}"
+        return f"is not one of {', '.join(_as_text(option) for option in setting.enum)}"
     return ""
 
 
