@@ -16,8 +16,7 @@ from typing import Any
 import msgspec
 
 from strands_cli.documents.files import Draft, locate
-from strands_cli.documents.problems import shorten
-from strands_cli.documents.refusal import Refusal
+from strands_cli.documents.problems import Refusal, shorten
 from strands_cli.errors import ArtifactError
 from strands_cli.events import ArtifactWritten, Listener
 from strands_cli.loader.spec import Spec

@@ -1,11 +1,13 @@
-"""Validator errors turned into what a person or a model can act on: pointer, expected, got, hint."""
+"""What is wrong, as a person or a model can act on it: refusals, and validator errors with pointer and hint.
+
+Also the ways through a JSON Schema, behind its local references and into what it is composed of.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from strands_cli.documents.subschemas import schemas_at
 from strands_cli.errors import closest
 
 if TYPE_CHECKING:
@@ -13,7 +15,18 @@ if TYPE_CHECKING:
 
 JsonPath = tuple[str | int, ...]
 
+OPENING_KEYWORDS = ("additionalProperties", "unevaluatedProperties", "patternProperties")
+"""Where a schema speaks of properties that it does not name."""
+
 _SHOWN_CHARACTERS = 60
+
+
+class Refusal(Exception):
+    """A reason and a remedy, both for people. Whoever catches it knows what they are about, and where."""
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.remedy = reason, remedy
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +85,7 @@ def shorten(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
 
 
 def explain(errors: Iterable["ValidationError"], schema: dict[str, Any]) -> list[Problem]:
-    """Every problem that the validator saw, one for each thing to mend."""
+    """Every problem that the validator saw, one for each thing to correct."""
     return [problem for error in errors for problem in _problems(error, schema)]
 
 
@@ -93,7 +106,7 @@ def _problems(error: "ValidationError", schema: dict[str, Any]) -> Iterator[Prob
         yield Problem(
             path=path,
             keyword=keyword,
-            expected=_expected(keyword, facts, error.message),
+            expected=_PHRASES[keyword](facts) if keyword in _PHRASES else error.message,
             got=describe(error.instance),
             hint=_hint(keyword, facts, error.instance),
             facts=facts,
@@ -122,7 +135,7 @@ def _alternatives(
     error: "ValidationError", path: JsonPath, facts: dict[str, Any], schema: dict[str, Any]
 ) -> Iterator[Problem]:
     """anyOf and oneOf: the alternative that came closest, or all types that would have done."""
-    branches = [list(explain(branch, schema)) for branch in facts["context"]]
+    branches = [explain(branch, schema) for branch in facts["context"]]
     if not all(branches):
         yield Problem(
             path=path,
@@ -131,7 +144,8 @@ def _alternatives(
             got="several that do",
         )
         return
-    near = [branch for branch in branches if not any(_is_wrong_type(problem, path) for problem in branch)]
+    wrong_type = (path, "type")
+    near = [branch for branch in branches if wrong_type not in ((one.path, one.keyword) for one in branch)]
     if near:
         yield from min(near, key=len)
         return
@@ -146,10 +160,6 @@ def _alternatives(
         hint=_hint("type", {"types": types}, error.instance),
         facts={"types": types},
     )
-
-
-def _is_wrong_type(problem: Problem, path: JsonPath) -> bool:
-    return problem.path == path and problem.keyword == "type"
 
 
 # What each keyword asks for. A keyword that is missing here is told in the validator's own words.
@@ -176,11 +186,6 @@ _PHRASES: dict[str, Callable[[dict[str, Any]], str]] = {
 }
 
 
-def _expected(keyword: str, facts: dict[str, Any], message: str) -> str:
-    phrase = _PHRASES.get(keyword)
-    return phrase(facts) if phrase else message
-
-
 def _hint(keyword: str, facts: dict[str, Any], value: object) -> str:
     if keyword == "enum" and isinstance(value, str):
         match = closest(value, [option for option in facts["options"] if isinstance(option, str)])
@@ -203,3 +208,68 @@ def _either(phrases: Iterable[str]) -> str:
 
 def _count(value: Sequence[Any] | dict[str, Any], noun: str) -> str:
     return f"{len(value)} {noun}" if len(value) == 1 else f"{len(value)} {noun}s"
+
+
+# --- Ways through a schema --------------------------------------------------------------------------------
+
+
+def local_target(reference: object, root: dict[str, Any]) -> Any:
+    """What a `$ref` into the schema itself points at; None where it points elsewhere, or at nothing."""
+    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+        return None
+    target: Any = root
+    for part in reference.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(target, list):
+            target = target[int(name)] if name.isdecimal() and int(name) < len(target) else None
+        else:
+            target = target.get(name) if isinstance(target, dict) else None
+    return target
+
+
+def composed_of(schema: Any, root: dict[str, Any]) -> list[dict[str, Any]]:
+    """A schema and those it is composed of, behind a local `$ref` and in allOf, anyOf, oneOf, then, else."""
+    found: list[dict[str, Any]] = []
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop(0)
+        if not isinstance(part, dict) or any(part is seen for seen in found):
+            continue
+        found.append(part)
+        waiting += [local_target(part.get("$ref"), root), part.get("then"), part.get("else")]
+        for keyword in ("allOf", "anyOf", "oneOf"):
+            waiting += part.get(keyword, [])
+    return found
+
+
+def schemas_at(schema: dict[str, Any], *path: str | int) -> list[dict[str, Any]]:
+    """What a schema says of a place in its instances, as far as it says so plainly; alternatives included."""
+    parts = composed_of(schema, schema)
+    for step in path:
+        parts = members(parts, step, schema)
+    return parts
+
+
+def members(parts: list[dict[str, Any]], step: str | int, root: dict[str, Any]) -> list[dict[str, Any]]:
+    """What schemas of one place say of a member of it."""
+    inner: list[Any] = []
+    for part in parts:
+        named = part.get("properties", {})
+        if isinstance(step, int):
+            inner.append(part.get("items"))
+        else:
+            inner.append(named[step] if step in named else part.get("additionalProperties"))
+    return [found for schema in inner for found in composed_of(schema, root)]
+
+
+def relocated(schema: Any, place: str) -> Any:
+    """A schema as it reads at another place of a larger one: its references to itself point there."""
+    if isinstance(schema, list):
+        return [relocated(part, place) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    moved = {key: relocated(part, place) for key, part in schema.items()}
+    reference = moved.get("$ref")
+    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
+        moved["$ref"] = f"#{place}{reference[1:]}"
+    return moved

@@ -14,8 +14,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 import msgspec
 
 from strands_cli.documents.files import NotRegular, TooLarge, read_regular
-from strands_cli.documents.problems import JsonPath, Problem, pointer
-from strands_cli.documents.refusal import Refusal
+from strands_cli.documents.problems import JsonPath, Problem, Refusal, pointer
 from strands_cli.errors import Issue
 
 MOST_BYTES = 2_000_000
@@ -157,7 +156,7 @@ class _Event(NamedTuple):
 
 
 class _Unreadable(Refusal):
-    """The text cannot be read any further; where that is."""
+    """The text cannot be read beyond a place."""
 
     def __init__(self, reason: str, remedy: str, line: int = 1, column: int = 1) -> None:
         super().__init__(reason, remedy)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from strands_cli.documents.refusal import Refusal
+from strands_cli.documents.problems import Refusal
 from strands_cli.errors import Issue, SpecError, ToolFailed
 from strands_cli.secrets import NOTHING_SECRET, Redactor
 from strands_cli.templates import render

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 import httpx  # noqa: TID253 - only the bodies of tools import this module
 import msgspec
 
-from strands_cli.documents.refusal import Refusal
+from strands_cli.documents.problems import Refusal
 from strands_cli.errors import ToolFailed
 from strands_cli.http_tools.http_failures import request_failed
 

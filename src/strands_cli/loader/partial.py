@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.documents.problems import JsonPath, Problem
-from strands_cli.documents.subschemas import members, schemas_at
+from strands_cli.documents.problems import JsonPath, Problem, members, schemas_at
 from strands_cli.loader.spec import Spec, spec_of
 
 # What is asked of a value beyond its type is asked by the schema alone: the types take it as it is.

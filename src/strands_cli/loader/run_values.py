@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from strands_cli.documents.files import NotRegular, TooLarge, read_regular
-from strands_cli.documents.problems import describe
-from strands_cli.documents.refusal import Refusal
+from strands_cli.documents.problems import Refusal, describe
 from strands_cli.errors import Issue, SpecError, did_you_mean
 from strands_cli.loader.spec import Spec
 from strands_cli.types.sections import Input, Secret

@@ -9,10 +9,8 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.documents.problems import JsonPath, Problem
+from strands_cli.documents.problems import JsonPath, Problem, Refusal, schemas_at
 from strands_cli.documents.reader import Document, read_file, with_whole_numbers
-from strands_cli.documents.refusal import Refusal
-from strands_cli.documents.subschemas import schemas_at
 from strands_cli.errors import Issue, ToolError, UsageError, did_you_mean
 from strands_cli.plugins.approvals import Approval, approval_of, is_disabled, read_state
 from strands_cli.plugins.configuration import value_problem

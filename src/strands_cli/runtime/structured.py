@@ -16,7 +16,7 @@ from strands import Agent
 from strands.hooks import AfterToolsEvent
 from strands.types.content import Message
 
-from strands_cli.documents.subschemas import relocated
+from strands_cli.documents.problems import relocated
 from strands_cli.errors import AnswerError, SpecError, ToolError, ToolFailed
 from strands_cli.runtime.model_output import text_of
 from strands_cli.toolkit.arguments import parse_object

@@ -9,8 +9,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from strands_cli.documents.problems import JsonPath, Problem, describe, shorten
-from strands_cli.documents.subschemas import local_target
+from strands_cli.documents.problems import JsonPath, Problem, describe, local_target, shorten
 from strands_cli.errors import ToolFailed
 from strands_cli.schema.validator import Validator
 from strands_cli.toolkit.results import sendable

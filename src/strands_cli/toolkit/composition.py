@@ -12,8 +12,7 @@ from math import ceil
 from typing import Any, TypedDict, Unpack
 from zlib import crc32
 
-from strands_cli.documents.problems import JsonPath, describe, pointer
-from strands_cli.documents.subschemas import relocated
+from strands_cli.documents.problems import JsonPath, describe, pointer, relocated
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit import schedule
 from strands_cli.toolkit.call import call_tool, deeper

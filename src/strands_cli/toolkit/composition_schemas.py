@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.documents.problems import pointer
-from strands_cli.documents.subschemas import OPENING_KEYWORDS, composed_of, local_target, relocated
+from strands_cli.documents.problems import OPENING_KEYWORDS, composed_of, local_target, pointer, relocated
 from strands_cli.errors import ToolError
 from strands_cli.toolkit.contract import Tool
 

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import msgspec
 
-from strands_cli.documents.subschemas import OPENING_KEYWORDS
+from strands_cli.documents.problems import OPENING_KEYWORDS
 from strands_cli.errors import Issue, ToolError, did_you_mean
 from strands_cli.schema.validator import SchemaInvalid, Validator
 from strands_cli.toolkit.arguments import Shape, shape_of

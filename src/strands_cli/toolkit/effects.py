@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from strands_cli.documents.problems import describe
-from strands_cli.documents.subschemas import OPENING_KEYWORDS, composed_of
+from strands_cli.documents.problems import OPENING_KEYWORDS, composed_of, describe
 from strands_cli.errors import ToolError, did_you_mean
 from strands_cli.toolkit.info import bare_schema
 from strands_cli.toolkit.workspace import Workspace, current_directory

@@ -6,7 +6,7 @@ Only what is advertised changes, and it may say less than the tool's own schema,
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from strands_cli.documents.subschemas import local_target
+from strands_cli.documents.problems import local_target
 
 Schema = dict[str, Any]
 

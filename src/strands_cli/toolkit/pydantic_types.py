@@ -11,8 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import ErrorDetails, to_json
 from typing_extensions import TypedDict
 
-from strands_cli.documents.problems import Problem, describe
-from strands_cli.documents.refusal import Refusal
+from strands_cli.documents.problems import Problem, Refusal, describe
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.conversion import NOT_JSON, Arguments, follow, refused
 from strands_cli.toolkit.type_schemas import DATE_TIME, DECIMAL_TEXT, DURATION, TIME, Schema

@@ -28,7 +28,7 @@ from typing import (
 
 import msgspec
 
-from strands_cli.documents.refusal import Refusal
+from strands_cli.documents.problems import Refusal
 from strands_cli.errors import Issue, ToolError
 from strands_cli.toolkit.conversion import (
     NOT_JSON,

@@ -28,7 +28,7 @@ from uuid import UUID
 
 import msgspec
 
-from strands_cli.documents.refusal import Refusal
+from strands_cli.documents.problems import Refusal
 from strands_cli.toolkit.conversion import NOT_JSON, default_as_json
 from strands_cli.toolkit.docstring import Docstring, read_docstring
 

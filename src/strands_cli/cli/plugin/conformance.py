@@ -18,7 +18,7 @@ from strands_cli.cli.options import json_option
 from strands_cli.cli.output import count, print_columns, print_json, print_note, tool_output_aside
 from strands_cli.cli.plugin.fetch import plugin_directory
 from strands_cli.cli.text import cut, duration, one_line
-from strands_cli.documents.subschemas import local_target
+from strands_cli.documents.problems import local_target
 from strands_cli.errors import SpecError, ToolError, ToolFailed
 from strands_cli.plugins.executable_output import OWN_CODES, parsed
 from strands_cli.plugins.manifest import CliTool

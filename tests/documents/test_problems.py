@@ -1,6 +1,6 @@
 """Ways through a schema."""
 
-from strands_cli.documents.subschemas import local_target, relocated, schemas_at
+from strands_cli.documents.problems import local_target, relocated, schemas_at
 
 SCHEMA = {
     "anyOf": [{"type": "null"}, {"$ref": "#/$defs/a~1b"}],
