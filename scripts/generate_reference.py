@@ -100,7 +100,7 @@ MODULES = {
     "strands_cli.tools.registry": ("ToolRegistry",),
     "strands_cli.toolkit.info": ("ToolFields", "ToolInfo", "ToolCategory"),
     "strands_cli.tools.base": ("NativeTool",),
-    "strands_cli.toolkit.foreign": ("as_tool", "tools_in"),
+    "strands_cli.toolkit.decorator": ("as_tool", "tools_in"),
     "strands_cli.toolkit.contract": ("Tool",),
     "strands_cli.toolkit.results": ("ToolUse", "ToolResult", "error_of"),
     "strands_cli.toolkit.workspace": ("Workspace",),

@@ -53,8 +53,7 @@ if TYPE_CHECKING:
     from strands_cli.toolkit.composition import each, fallback, fan_out, pipe
     from strands_cli.toolkit.context import CallContext, ToolContext
     from strands_cli.toolkit.contract import Tool
-    from strands_cli.toolkit.decorator import tool
-    from strands_cli.toolkit.foreign import as_tool
+    from strands_cli.toolkit.decorator import as_tool, tool
     from strands_cli.toolkit.info import ToolCategory, ToolInfo, ToolSpec
     from strands_cli.toolkit.results import ToolResult, error_of
     from strands_cli.toolkit.schedule import call_tools
@@ -112,8 +111,7 @@ _HOMES = {
     "strands_cli.toolkit.composition": ("each", "fallback", "fan_out", "pipe"),
     "strands_cli.toolkit.context": ("CallContext", "ToolContext"),
     "strands_cli.toolkit.contract": ("Tool",),
-    "strands_cli.toolkit.decorator": ("tool",),
-    "strands_cli.toolkit.foreign": ("as_tool",),
+    "strands_cli.toolkit.decorator": ("as_tool", "tool"),
     "strands_cli.toolkit.info": ("ToolCategory", "ToolInfo", "ToolSpec"),
     "strands_cli.toolkit.results": ("ToolResult", "error_of"),
     "strands_cli.toolkit.schedule": ("call_tools",),

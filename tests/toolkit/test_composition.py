@@ -13,8 +13,7 @@ from strands_cli.events import Event, ToolFinished, ToolStarted
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.composition import each, fallback, fan_out, pipe
 from strands_cli.toolkit.context import InterruptRequested
-from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.effects import Effects, parse_effects
+from strands_cli.toolkit.contract import Effects, Tool, parse_effects
 from strands_cli.toolkit.results import ToolResult, error_of
 from strands_cli.toolkit.values import value_of_result
 

@@ -15,7 +15,7 @@ from strands_cli import call_tool, tool
 from strands_cli.errors import ToolError
 from strands_cli.schema.validator import Validator
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.foreign import as_tool, tools_in
+from strands_cli.toolkit.decorator import as_tool, tools_in
 from strands_cli.toolkit.results import error_of
 from strands_cli.tools.base import NativeTool
 

@@ -16,10 +16,9 @@ from strands_cli import CallContext, ToolContext, ToolFailed, tool
 from strands_cli.errors import ToolError
 from strands_cli.events import Event, ToolStarted
 from strands_cli.toolkit.context import InterruptRequested
-from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.effects import Effects, parse_effects, resources
+from strands_cli.toolkit.contract import Effects, Tool, parse_effects
 from strands_cli.toolkit.results import ToolResult, error_of
-from strands_cli.toolkit.schedule import Turn, call_tools
+from strands_cli.toolkit.schedule import Turn, call_tools, resources_of
 from strands_cli.toolkit.workspace import Workspace
 from tests.exploring import examples
 
@@ -133,7 +132,7 @@ def test_effects_are_read_from_templates_over_properties_however_the_schema_is_c
 
 
 def text_resources(template: str, arguments: dict[str, Any]) -> set[str]:
-    return {resource[0] for resource in resources(Effects(writes=(template,)), arguments).writes}
+    return {resource[0] for resource in resources_of(Effects(writes=(template,)), arguments).writes}
 
 
 def test_a_template_stands_for_each_item_of_a_list_and_for_nothing_where_a_value_is_missing() -> None:
@@ -149,7 +148,9 @@ def test_a_template_stands_for_each_item_of_a_list_and_for_nothing_where_a_value
 
 
 def touched(path: str, directory: Path) -> frozenset[tuple[str, ...]]:
-    return resources(Effects(reads=("file:{path}",)), {"path": path}, in_directory(directory).workspace).reads
+    return resources_of(
+        Effects(reads=("file:{path}",)), {"path": path}, in_directory(directory).workspace
+    ).reads
 
 
 def test_files_are_compared_as_the_file_system_has_them(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ import msgspec
 from strands_cli.documents.problems import pointer
 from strands_cli.errors import Issue, ToolError, did_you_mean
 from strands_cli.loader.spec import Spec
-from strands_cli.toolkit.info import Requires, ToolInfo
-from strands_cli.toolkit.requirements import missing_requirements
+from strands_cli.toolkit.info import Requires, ToolInfo, missing_requirements
 from strands_cli.tools.toolset import DeclaredTool, ToolSet
 
 MANY_TOOLS = 64

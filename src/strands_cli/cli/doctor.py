@@ -15,7 +15,7 @@ from strands_cli.cli.options import json_option
 from strands_cli.cli.output import count, print_columns, print_json
 from strands_cli.errors import SpecError
 from strands_cli.settings import cache_directory
-from strands_cli.toolkit.requirements import missing_requirements
+from strands_cli.toolkit.info import missing_requirements
 from strands_cli.tools import get_registry
 
 _MARKS = {"ok": "ok", "note": "--", "problem": "!!"}

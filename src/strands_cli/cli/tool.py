@@ -30,8 +30,7 @@ from strands_cli.cli.output import (
     tool_output_aside,
 )
 from strands_cli.errors import Issue, SpecError, ToolError, UsageError
-from strands_cli.toolkit.info import DEFAULTS, FIELDS, ToolCategory, ToolInfo
-from strands_cli.toolkit.requirements import missing_requirements
+from strands_cli.toolkit.info import DEFAULTS, FIELDS, ToolCategory, ToolInfo, missing_requirements
 from strands_cli.tools import get_registry
 
 if TYPE_CHECKING:

@@ -82,7 +82,7 @@ class CliTool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needs(self) -> dict[str, Any] | None:
-        """What it requires of the machine, as `toolkit.requirements` takes it."""
+        """What it requires of the machine, as `toolkit.info` takes it."""
         needs = {
             "packages": self.requires.packages,
             "binaries": list(self.requires.binaries),

@@ -10,7 +10,8 @@ from strands.types.tools import AgentTool
 from strands_cli.errors import ToolError, did_you_mean
 from strands_cli.toolkit.bridge import ToolBridge, bridge_of
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.foreign import tool_from_sdk, tools_in
+from strands_cli.toolkit.decorator import tools_in
+from strands_cli.toolkit.functions import tool_from_sdk
 from strands_cli.tools import get_registry
 from strands_cli.tools.registry import LISTING_HINT, ToolRegistry
 

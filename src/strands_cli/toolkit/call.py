@@ -23,11 +23,18 @@ from strands_cli.toolkit.context import (
     tool_of,
 )
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.outcome import run_inline, value_of
-from strands_cli.toolkit.requirements import missing_requirements
+from strands_cli.toolkit.info import missing_requirements
 from strands_cli.toolkit.results import ToolResult, ToolUse, code_row, error_of, failure
-from strands_cli.toolkit.spill import capped
-from strands_cli.toolkit.values import encoded_size, normalise, plain_answer, unusable_output, value_of_result
+from strands_cli.toolkit.values import (
+    capped,
+    encoded_size,
+    normalise,
+    plain_answer,
+    run_inline,
+    unusable_output,
+    value_of,
+    value_of_result,
+)
 
 DEEPEST_CALL = 16
 _FIRST_PAUSE_SECONDS = 0.1

@@ -7,27 +7,28 @@ that the composition asks for no consent where its steps do. Its effects are tho
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from inspect import isawaitable
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import ceil
 from typing import Any, TypedDict, Unpack
 from zlib import crc32
 
-from strands_cli.documents.problems import JsonPath, describe, pointer, relocated
-from strands_cli.errors import ToolFailed
+import msgspec
+
+from strands_cli.documents.problems import (
+    OPENING_KEYWORDS,
+    JsonPath,
+    composed_of,
+    describe,
+    local_target,
+    pointer,
+    relocated,
+)
+from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.toolkit import schedule
 from strands_cli.toolkit.call import call_tool, deeper
-from strands_cli.toolkit.composition_schemas import (
-    only_property,
-    output_at,
-    refusal,
-    refuse_misfit,
-    shared_input,
-    taken_arguments,
-)
 from strands_cli.toolkit.context import ToolContext
-from strands_cli.toolkit.contract import Tool, closed_schema
+from strands_cli.toolkit.contract import PLACEHOLDER, Effects, Tool, closed_schema
 from strands_cli.toolkit.decorator import FunctionTool
-from strands_cli.toolkit.effects import PLACEHOLDER, Effects
 from strands_cli.toolkit.results import ToolResult, ToolUse, error_of
 from strands_cli.toolkit.values import failed_as, value_of_result
 
@@ -59,10 +60,10 @@ def pipe(first: Tool, *others: Step, **identity: Unpack[Identity]) -> FunctionTo
     last = steps[-1]
     tools = _tools([step for step in steps if isinstance(step, Tool) or not callable(step)])
     if not isinstance(first, Tool):
-        raise refusal("a pipe begins with a function, so that its input is unknown", "Begin with a tool.")
+        raise _refusal("a pipe begins with a function, so that its input is unknown", "Begin with a tool.")
     for earlier, later in pairwise(steps):
         if isinstance(earlier, Tool) and isinstance(later, Tool):
-            refuse_misfit(earlier, later)
+            _refuse_misfit(earlier, later)
 
     async def body(arguments: dict[str, Any], context: ToolContext) -> Any:
         value: Any = arguments
@@ -105,11 +106,11 @@ def fan_out(
     members = {tool.id: tool for tool in tools} | named
     inner = list(members.values())
     if len(inner) < len(tools) + len(named):
-        raise refusal("two of its tools have the same name", "Name them: fan_out(one=…, two=…).")
+        raise _refusal("two of its tools have the same name", "Name them: fan_out(one=…, two=…).")
 
     async def body(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
         calls = [
-            (tool, _use(tool, taken_arguments(arguments, tool), context, key))
+            (tool, _use(tool, _taken_arguments(arguments, tool), context, key))
             for key, tool in members.items()
         ]
         results = dict(zip(members, await schedule.call_tools(calls, deeper(context)), strict=True))
@@ -117,12 +118,12 @@ def fan_out(
             _raise_first({(key,): result for key, result in results.items()})
         return {key: _value_or_error(result, members[key]) for key, result in results.items()}
 
-    outputs = {key: output_at(("properties", key), tool, partial) for key, tool in members.items()}
+    outputs = {key: _output_at(("properties", key), tool, partial) for key, tool in members.items()}
     parts = {
         "name": name or _joined("and", members),
         "description": description or _described("Calls all of these tools with the same input:", inner),
         "version": version,
-        "input_schema": shared_input(inner),
+        "input_schema": _shared_input(inner),
         "output_schema": {"type": "object", "properties": outputs, "required": list(outputs)},
         "timeout": timeout or max(map(_longest, inner)) + _BETWEEN_STEPS_SECONDS,
         "effects": _united(inner),
@@ -140,7 +141,7 @@ def fallback(*tools: Tool, **identity: Unpack[Identity]) -> FunctionTool:
     async def body(arguments: dict[str, Any], context: ToolContext) -> Any:
         details: list[dict[str, Any]] = []
         for index, tool in enumerate(inner):
-            result = await _call(tool, taken_arguments(arguments, tool), context, str(index))
+            result = await _call(tool, _taken_arguments(arguments, tool), context, str(index))
             error = error_of(result)
             if error is None:
                 return _answer_of(result, tool)
@@ -149,11 +150,11 @@ def fallback(*tools: Tool, **identity: Unpack[Identity]) -> FunctionTool:
                 raise failed_as({**error, "details": details})
         raise AssertionError("the last tool answers or fails")
 
-    outputs = [output_at(("anyOf", index), tool) for index, tool in enumerate(inner)]
+    outputs = [_output_at(("anyOf", index), tool) for index, tool in enumerate(inner)]
     parts = {
         "name": _joined("or", (tool.id for tool in inner)),
         "description": _described("Calls the first of these tools that does not fail:", inner),
-        "input_schema": shared_input(inner),
+        "input_schema": _shared_input(inner),
         "output_schema": {"anyOf": outputs} if all(tool.output_schema for tool in inner) else None,
         "timeout": sum(map(_longest, inner)) + _BETWEEN_STEPS_SECONDS,
         "effects": _united(inner),
@@ -193,7 +194,7 @@ def each(
         "name": _joined("of", ("each", tool.id)),
         "description": _described("Calls this tool once for each of the items:", inner),
         "input_schema": {"type": "object", "properties": properties, "required": ["items"]},
-        "output_schema": {"type": "array", "items": output_at(("items",), tool, partial)},
+        "output_schema": {"type": "array", "items": _output_at(("items",), tool, partial)},
         "timeout": _longest(tool) * ceil(max_items / max_parallel) + _BETWEEN_STEPS_SECONDS,
         "effects": _effects_of_each(tool),
     }
@@ -212,7 +213,7 @@ def _use(tool: Tool, arguments: dict[str, Any], context: ToolContext, key: str) 
 def _arguments_from(value: Any, tool: Tool) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
-    name = only_property(tool)
+    name = _only_property(tool)
     if name is None:
         raise ToolFailed(f"{tool.id} takes several arguments, and the step before it gave {describe(value)}")
     return {name: value}
@@ -277,9 +278,9 @@ def _effects_of_each(tool: Tool) -> Effects | None:
 def _tools(items: Sequence[object]) -> list[Tool]:
     for item in items:
         if not isinstance(item, Tool):
-            raise refusal(f"{item!r} is not a tool", "Make one of it with @tool.")
+            raise _refusal(f"{item!r} is not a tool", "Make one of it with @tool.")
     if not items:
-        raise refusal("it is made of no tools")
+        raise _refusal("it is made of no tools")
     return [item for item in items if isinstance(item, Tool)]
 
 
@@ -324,3 +325,117 @@ def _as_detail(error: Mapping[str, Any], **place: str) -> dict[str, Any]:
     """An error as one of the details of another."""
     detail = {"pointer": "", "expected": "success", "got": error["message"], "hint": error.get("hint", "")}
     return {**detail, "code": error["code"], **place}
+
+
+# --- the schemas: what fits together, what it takes, what it gives ----------------------------------------
+
+Schema = dict[str, Any]
+
+_PLAIN = {"type", "properties", "required", "title", "description", "additionalProperties", "$schema"}
+"""The keywords of input schemas that can be merged property by property."""
+_ADAPT = "Put a function between the two, from the value of the first to the arguments of the second."
+
+
+def _refusal(reason: str, hint: str = "") -> ToolError:
+    return ToolError(f"The composition is refused: {reason}", code="unavailable", hint=hint)
+
+
+def _properties(schema: Schema) -> dict[str, list[Any]]:
+    """All that a schema says of each property, wherever it says so."""
+    found: dict[str, list[Any]] = {}
+    for branch in composed_of(schema, schema):
+        for name, part in branch.get("properties", {}).items():
+            found.setdefault(name, []).append(part)
+    return found
+
+
+def _takes(tool: Tool) -> frozenset[str] | None:
+    """The names of a tool's arguments; None if it takes any."""
+    branches = composed_of(tool.input_schema, tool.input_schema)
+    takes_others = any(branch.get(keyword) for branch in branches for keyword in OPENING_KEYWORDS)
+    names_some = any("properties" in branch for branch in branches)
+    return frozenset(_properties(tool.input_schema)) if names_some and not takes_others else None
+
+
+def _taken_arguments(arguments: dict[str, Any], tool: Tool) -> dict[str, Any]:
+    names = _takes(tool)
+    return arguments if names is None else {name: value for name, value in arguments.items() if name in names}
+
+
+def _only_property(tool: Tool) -> str | None:
+    """Where a value goes that is not an object: to the only required property, or to the only one."""
+    for names in (tool.input_schema.get("required", []), list(_properties(tool.input_schema))):
+        if len(names) == 1:
+            return str(names[0])
+    return None
+
+
+def _refuse_misfit(first: Tool, second: Tool) -> None:
+    """Refuses two steps of which the second can never take what the first gives."""
+    output, taken = first.output_schema or {}, _properties(second.input_schema)
+    types = _types(output, output) or {"object"}
+    matched = {name: parts for name, parts in _properties(output).items() if name in taken}
+    if "object" not in types:
+        name = _only_property(second)
+        if name is None:
+            raise _refusal(
+                f"{first.id} does not give an object, and {second.id} takes several arguments", _ADAPT
+            )
+        matched = {name: [output]}
+    for name, parts in matched.items():
+        if _disjoint(parts, output, taken.get(name, []), second.input_schema):
+            raise _refusal(f"what {first.id} gives is of another type than {name!r} of {second.id}", _ADAPT)
+
+
+def _disjoint(some: list[Any], root: Schema, others: list[Any], other_root: Schema) -> bool:
+    types, other_types = _types({"anyOf": some}, root), _types({"anyOf": others}, other_root)
+    return types is not None and other_types is not None and not types & other_types
+
+
+def _types(schema: Any, root: Schema, depth: int = 8) -> set[str] | None:
+    """The JSON types that a schema allows; None if it does not plainly say."""
+    if not isinstance(schema, dict) or depth == 0:
+        return None
+    named = schema.get("type")
+    if named:
+        types = {named} if isinstance(named, str) else set(named)
+        return types | {"integer"} if "number" in types else types
+    if "$ref" in schema:
+        return _types(local_target(schema["$ref"], root), root, depth - 1)
+    options = [_types(option, root, depth - 1) for option in schema.get("anyOf") or schema.get("oneOf") or ()]
+    known = [types for types in options if types is not None]
+    return set().union(*known) if options and len(known) == len(options) else None
+
+
+def _shared_input(tools: Sequence[Tool]) -> Schema:
+    """What the tools take together. If two ask for different types under one name, no input fits."""
+    schemas = [tool.input_schema for tool in tools]
+    for tool, other in combinations(tools, 2):
+        parts, others = _properties(tool.input_schema), _properties(other.input_schema)
+        for name in parts.keys() & others.keys():
+            if _disjoint(parts[name], tool.input_schema, others[name], other.input_schema):
+                raise _refusal(f"{tool.id} and {other.id} take different types of {name!r}")
+    is_open = any(_takes(tool) is None for tool in tools)
+    if all(schema.keys() <= _PLAIN and b'"$ref"' not in msgspec.json.encode(schema) for schema in schemas):
+        return _merged(schemas) | ({"additionalProperties": True} if is_open else {})
+    members = [
+        {key: part for key, part in relocated(schema, f"/allOf/{index}").items() if part is not False}
+        for index, schema in enumerate(schemas)
+    ]
+    return {"type": "object", "allOf": members, "unevaluatedProperties": is_open}
+
+
+def _merged(schemas: Sequence[Schema]) -> Schema:
+    properties: dict[str, Any] = {}
+    for schema in schemas:
+        for name, part in schema.get("properties", {}).items():
+            known = properties.setdefault(name, part)
+            properties[name] = part if known == part else {"allOf": [known, part]}
+    required = dict.fromkeys(name for schema in schemas for name in schema.get("required", []))
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def _output_at(path: tuple[str | int, ...], tool: Tool, partial: bool = False) -> Schema:
+    """What a tool gives, at a place of the composition's output schema."""
+    schema: Schema = relocated(tool.output_schema or {}, pointer((*path, "anyOf", 0) if partial else path))
+    return {"anyOf": [schema, {"type": "object", "required": ["error"]}]} if partial else schema

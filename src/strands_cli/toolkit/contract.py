@@ -1,17 +1,17 @@
 """Tool: the one form that every kind of tool takes before it can be called."""
 
+import re
 from collections.abc import Callable, Collection
 from copy import copy
 from typing import Any, Self
 
 import msgspec
 
-from strands_cli.documents.problems import OPENING_KEYWORDS
+from strands_cli.documents.problems import OPENING_KEYWORDS, composed_of, describe
 from strands_cli.errors import Issue, ToolError, did_you_mean
 from strands_cli.schema.validator import SchemaInvalid, Validator
 from strands_cli.toolkit.arguments import Shape, shape_of
 from strands_cli.toolkit.context import ToolContext
-from strands_cli.toolkit.effects import Effects, parse_effects
 from strands_cli.toolkit.info import DEFAULTS, FIELDS, ToolCategory, ToolFields, bare_schema
 
 Invoke = Callable[[dict[str, Any], ToolContext], Any]
@@ -25,6 +25,19 @@ JSON_KINDS: dict[str, tuple[type, ...]] = {
     "array": (list, tuple),
     "object": (dict,),
 }
+
+
+class Effects(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool touches, as templates over its validated input.
+
+    `{path}` is an argument and `{options.path}` a part of one; a list stands for each of its items. Where the
+    argument is missing or null the template drops out, so one that means something when it is left out needs
+    a `default` in the schema. Text without a placeholder is a resource too.
+    """
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    exclusive: bool = False
 
 
 class Tool(ToolFields, kw_only=True, dict=True, eq=False):
@@ -132,3 +145,60 @@ def closed_schema(schema: dict[str, Any]) -> dict[str, Any]:
         return schema
     keyword = "unevaluatedProperties" if _COMPOSES & schema.keys() else "additionalProperties"
     return {**schema, keyword: False}
+
+
+# --- effects ----------------------------------------------------------------------------------------------
+
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+
+def parse_effects(value: object, schema: dict[str, Any]) -> Effects:
+    """What a tool declares, checked against its input schema; ToolError says what is wrong with it."""
+    if isinstance(value, Effects):
+        value = "exclusive" if value.exclusive else {"reads": value.reads, "writes": value.writes}
+    if value == "exclusive":
+        return Effects(exclusive=True)
+    if not isinstance(value, dict):
+        raise _effects_refusal(
+            f"they are {describe(value)}", 'Write {"reads": ["file:{path}"]}, or "exclusive".'
+        )
+    for key in value:
+        if key not in ("reads", "writes"):
+            hint = did_you_mean(str(key), ("reads", "writes")) or "The keys are reads and writes."
+            raise _effects_refusal(f"they have the unknown key {key!r}", hint)
+    root = bare_schema(schema)
+    return Effects(
+        reads=_templates("reads", value.get("reads", ()), root),
+        writes=_templates("writes", value.get("writes", ()), root),
+    )
+
+
+def _templates(side: str, value: object, root: dict[str, Any]) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) and item for item in value):
+        raise _effects_refusal(
+            f"{side} is {describe(value)}, not a list of strings", "Write a list of templates."
+        )
+    for template in value:
+        for name in PLACEHOLDER.findall(template):
+            _check_placeholder(f"{side}: {template!r}", name, root)
+        if set("{}") & set(PLACEHOLDER.sub("", template)):
+            raise _effects_refusal(f"{side}: {template!r} has a brace that belongs to no placeholder", "")
+    return tuple(value)
+
+
+def _check_placeholder(where: str, name: str, root: dict[str, Any]) -> None:
+    parts: list[Any] = [root]
+    for word in name.split("."):
+        branches = [branch for part in parts for branch in composed_of(part, root)]
+        lists = [branch["items"] for branch in branches if isinstance(branch.get("items"), dict)]
+        branches += [branch for part in lists for branch in composed_of(part, root)]
+        known = {key: value for branch in branches for key, value in branch.get("properties", {}).items()}
+        takes_others = any(branch.get(keyword) for branch in branches for keyword in OPENING_KEYWORDS)
+        if word not in known and (known or not word) and not takes_others:
+            hint = did_you_mean(word, known) or f"The properties are {', '.join(known)}."
+            raise _effects_refusal(f"{where} names {word!r}, which the input schema does not have", hint)
+        parts = [branch["properties"][word] for branch in branches if word in branch.get("properties", {})]
+
+
+def _effects_refusal(reason: str, hint: str) -> ToolError:
+    return ToolError(f"The tool's effects are refused: {reason}", code="unavailable", hint=hint)

@@ -1,9 +1,10 @@
-"""`@tool`: from a function to a Tool that can also be called directly."""
+"""`@tool`: from a function to a Tool that can also be called directly; `as_tool`: from any form of tool."""
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import copy
 from functools import update_wrapper
+from types import ModuleType
 from typing import Any, Literal, overload
 
 from strands_cli.errors import Issue, ToolError, ToolFailed, did_you_mean
@@ -14,16 +15,20 @@ from strands_cli.toolkit.functions import (
     Function,
     context_name,
     is_method,
+    is_native,
+    is_sdk_tool,
     keyword_invoke,
     refuse_mismatch,
     runs_async,
     spec_parts,
     takes_tool_use,
+    tool_from_class,
+    tool_from_sdk,
     tool_use_invoke,
 )
-from strands_cli.toolkit.info import OPTIONS, Requires, ToolCategory
-from strands_cli.toolkit.outcome import run_inline, value_of
+from strands_cli.toolkit.info import OPTIONS, Requires, ToolCategory, ToolInfo, declared_fields
 from strands_cli.toolkit.results import ToolResult, ToolUse, failure
+from strands_cli.toolkit.values import run_inline, value_of
 
 
 class FunctionTool(Tool, kw_only=True, eq=False):
@@ -212,3 +217,63 @@ def _unbound(_arguments: dict[str, Any], _context: ToolContext) -> Any:
     raise ToolFailed(
         "The tool is a method: it can be called on an object of its class only", code="unavailable"
     )
+
+
+# --- every form of tool -----------------------------------------------------------------------------------
+
+
+def as_tool(value: Any, spec: dict[str, Any] | None = None, **options: Any) -> Tool:
+    """Any callable or object that is a tool somewhere, as a Tool.
+
+    `spec` is the TOOL_SPEC beside it; `options` are fields of Tool that count over its own.
+    """
+    if isinstance(value, Tool):
+        return value.with_fields(**options) if options else value
+    if is_sdk_tool(value):
+        return tool_from_sdk(value, **options)
+    if spec is not None and is_native(value):
+        return tool_from_class(value, spec, **options)
+    if spec is not None:
+        return tool_from_function(value, spec, **options)
+    if callable(value):
+        return tool(value).with_fields(**options)
+    raise ToolError(
+        f"{value!r} is not a tool", code="unavailable", hint="A tool is a function, or has a TOOL_SPEC."
+    )
+
+
+def tool_in(module: ModuleType, info: ToolInfo) -> Tool:
+    """The tool that a listing shows of a loaded module.
+
+    What its ToolSpec declares counts over the function's own; what it leaves at its default does not. A file
+    that could only be read in part shows defaults where it says more: the loaded tool wins there.
+    """
+    attribute = getattr(module, info.callable_name)
+    spec = getattr(module, "TOOL_SPEC", None)
+    if spec is not None:
+        spec = {**spec, "name": info.id}
+    elif info.input_schema is not None and not info.inferred:
+        spec = {"name": info.id, "description": info.description, "inputSchema": info.input_schema}
+    fields = declared_fields(info)
+    for name in ("description", "input_schema"):
+        fields.pop(name, None)  # which the tool brings along
+    own = attribute if isinstance(attribute, Tool) else None
+    if own and own.output_schema is not None:
+        fields.pop("output_schema", None)
+    fields |= {"id": info.id, "origin": info.origin, "family": (own and own.family) or info.family}
+    return as_tool(attribute, spec, **fields)
+
+
+def tools_in(module: ModuleType) -> list[Tool]:
+    """Every tool of a loaded module: its TOOL_SPEC, else the tools in its `__all__` or public names."""
+    spec = getattr(module, "TOOL_SPEC", None)
+    if spec is not None:
+        name = spec.get("name", "") if isinstance(spec, dict) else ""
+        if not hasattr(module, name):
+            raise ToolError(
+                f"{module.__name__} has a TOOL_SPEC for {name!r} but nothing of that name", code="unavailable"
+            )
+        return [as_tool(getattr(module, name), spec)]
+    names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
+    found = [getattr(module, name) for name in names]
+    return [as_tool(value) for value in found if isinstance(value, Tool) or is_sdk_tool(value)]

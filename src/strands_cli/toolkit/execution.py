@@ -12,7 +12,7 @@ from typing import Any
 from strands_cli.errors import ToolFailed
 from strands_cli.settings import DEFAULT_THREADS
 from strands_cli.toolkit.context import ToolContext, abandon, call_context_of, time_limit, tool_of
-from strands_cli.toolkit.outcome import Raised, run_inline, value_of
+from strands_cli.toolkit.values import Raised, run_inline, value_of
 
 MOST_ABANDONED = 100
 

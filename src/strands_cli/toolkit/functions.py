@@ -2,20 +2,21 @@
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from functools import partial
 from typing import Any
 
-from strands_cli.errors import ToolError
-from strands_cli.toolkit.context import ToolContext
-from strands_cli.toolkit.contract import Invoke
-from strands_cli.toolkit.info import bare_schema, name_problem
-from strands_cli.toolkit.outcome import drain, drain_async
+from strands_cli.errors import ToolError, ToolFailed
+from strands_cli.toolkit.context import InterruptRequested, ToolContext, engine_state_of
+from strands_cli.toolkit.contract import Invoke, Tool
+from strands_cli.toolkit.info import bare_schema, spec_problem
+from strands_cli.toolkit.values import is_result
 
 Function = Callable[..., Any]
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
 
-SPEC_KEYS = ("name", "description", "inputSchema", "outputSchema")
+_NOTHING = object()
+_ITEMS_AT_ONCE = 16
 _CONTEXT = re.compile(r"\bToolContext\b")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -31,20 +32,6 @@ def spec_parts(spec: object) -> dict[str, Any]:
         "input_schema": spec["inputSchema"],
     }
     return parts | ({"output_schema": spec["outputSchema"]} if spec.get("outputSchema") else {})
-
-
-def spec_problem(spec: object) -> str:
-    """Why a TOOL_SPEC is refused, or nothing."""
-    if not isinstance(spec, dict):
-        return "it is not a dictionary"
-    if name_problem(spec.get("name")):
-        return name_problem(spec.get("name"))
-    if not isinstance(spec.get("inputSchema"), dict):
-        return "it has no inputSchema"
-    if not isinstance(spec.get("description", ""), str):
-        return "its description is not a string"
-    unknown = [key for key in spec if key not in SPEC_KEYS]
-    return f"it has the unknown key {unknown[0]!r}; the keys are {', '.join(SPEC_KEYS)}" if unknown else ""
 
 
 def is_method(function: Function) -> bool:
@@ -172,3 +159,114 @@ def _parameters(function: Function) -> list[inspect.Parameter]:
     """A function's parameters, without the `self` or `cls` of a method."""
     parameters = list(inspect.signature(function).parameters.values())
     return parameters[1:] if is_method(function) else parameters
+
+
+# --- bodies that yield: what comes before the last is progress, the last is the result --------------------
+
+
+def drain(generator: Generator[Any, Any, Any], context: ToolContext) -> Any:
+    """A sync generator's return value, else its last yield. It ends when the call is cancelled."""
+    last = _NOTHING
+    while True:
+        try:
+            item = next(generator)
+        except StopIteration as end:
+            if end.value is None:
+                return None if last is _NOTHING else last
+            if last is not _NOTHING:
+                context.progress(last)
+            return end.value
+        if context.cancelled:
+            generator.close()
+            raise ToolFailed("The call was cancelled: nobody waits for its answer", code="cancelled")
+        if last is not _NOTHING:
+            context.progress(last)
+        last = item
+
+
+async def drain_async(generator: AsyncGenerator[Any, Any], context: ToolContext) -> Any:
+    """An async generator's last yield."""
+    from asyncio import sleep
+
+    last, count = _NOTHING, 0
+    async for item in generator:
+        if last is not _NOTHING:
+            context.progress(last)
+        last = item
+        count += 1
+        if count % _ITEMS_AT_ONCE == 0:
+            # A body that never waits for anything would keep the loop, and its deadline, to itself.
+            await sleep(0)
+    return None if last is _NOTHING else last
+
+
+# --- tools of other kinds; nothing here imports the SDK ---------------------------------------------------
+
+
+def is_sdk_tool(value: Any) -> bool:
+    """Whether a value looks like the SDK's AgentTool; asking its class would import the SDK."""
+    return not isinstance(value, type) and all(
+        hasattr(value, name) for name in ("tool_spec", "tool_name", "stream")
+    )
+
+
+def tool_from_sdk(sdk: Any, **options: Any) -> Tool:
+    """An SDK tool under our contract: its input is checked first, and it is held to a deadline."""
+    spec = sdk.tool_spec
+    parts = {
+        key: spec[key] for key in ("name", "description", "inputSchema", "outputSchema") if spec.get(key)
+    }
+
+    async def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
+        use = {**context.tool_use, "name": sdk.tool_name, "input": arguments}
+        return await _last(sdk.stream(use, engine_state_of(context)), context)
+
+    return Tool(
+        **(spec_parts(parts) | {"origin": f"{type(sdk).__module__}.{type(sdk).__name__}"} | options),
+        invoke=invoke,
+        is_async=True,
+    )
+
+
+async def _last(events: AsyncIterator[Any], context: ToolContext) -> Any:
+    """The result in a stream of SDK events, or the last thing that an AgentTool of one's own yields."""
+    last: Any = None
+    async for event in events:
+        for interrupt in getattr(event, "interrupts", None) or ():
+            raise InterruptRequested(interrupt.name, interrupt.reason, pending=interrupt)
+        result = getattr(event, "tool_result", None)
+        if result is not None:
+            return result
+        if isinstance(event, dict) and "tool_stream_event" in event:
+            last = event["tool_stream_event"].get("data")
+        else:
+            last = event
+        if not (isinstance(last, dict) and is_result(last)):
+            context.progress(last)
+    return last
+
+
+def is_native(value: Any) -> bool:
+    """Whether a value is a class, or an object, in the manner of `strands_cli.tools.base.NativeTool`."""
+    return callable(getattr(value, "execute", None)) and callable(getattr(value, "validate_inputs", None))
+
+
+def tool_from_class(value: Any, spec: dict[str, Any], **options: Any) -> Tool:
+    """A class with `validate_inputs` and `execute`, or an object of one, as a Tool."""
+    instance = value() if isinstance(value, type) else value
+
+    def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
+        fits, reason = instance.validate_inputs(arguments)
+        if not fits:
+            raise ToolFailed(f"The input does not fit: {reason}", code="input_invalid")
+        use = {**context.tool_use, "toolUseId": context.tool_use.get("toolUseId", ""), "input": arguments}
+        return instance.execute(use, **context.invocation_state)
+
+    async def invoke_async(arguments: dict[str, Any], context: ToolContext) -> Any:
+        value = invoke(arguments, context)
+        return await value if inspect.isawaitable(value) else value
+
+    is_async = inspect.iscoroutinefunction(instance.execute)
+    return Tool(
+        **(spec_parts(spec) | options), invoke=invoke_async if is_async else invoke, is_async=is_async
+    )

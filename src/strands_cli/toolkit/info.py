@@ -6,15 +6,16 @@ and `tool show` follow from it.
 """
 
 import math
+import os
 import re
-from collections.abc import Callable, Collection, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from strands_cli.errors import did_you_mean
-from strands_cli.toolkit.requirements import requirements_problem
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _SEMVER = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
@@ -22,10 +23,11 @@ _SEMVER = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.
 DEFAULT_TIMEOUT_SECONDS = 30.0
 DEFAULT_MAX_OUTPUT_BYTES = 100_000
 
+_SECTIONS = ("packages", "binaries", "env", "platforms")
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 Requires = dict[str, Any]
-"""`{"package": ">=1.0"}`, and the keys `packages`, `binaries`, `env`, `platforms` (see requirements.py)."""
+"""`{"package": ">=1.0"}`, and the keys `packages`, `binaries`, `env`, `platforms`."""
 
 
 class ToolCategory(StrEnum):
@@ -121,6 +123,37 @@ def _input_schema_problem(value: object) -> str:
         return _schema_problem(value)
     takes_object = bare_schema(value).get("type", "object") == "object"
     return "" if takes_object else "{key} is not of type object"
+
+
+def requirements_problem(requires: object) -> str:
+    """Why a `requires` is refused at registration, or nothing."""
+    if requires is None:
+        return ""
+    if not isinstance(requires, dict):
+        return "requires must be a dictionary, such as {'httpx': '>=0.27'}"
+    packages = requires.get("packages", {})
+    if not isinstance(packages, dict):
+        return "requires['packages'] must map package names to version ranges"
+    for section in _SECTIONS[1:]:
+        names = requires.get(section, [])
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            return f"requires[{section!r}] must be a list of names"
+    for name, versions in {**requires, **packages}.items():
+        if name not in _SECTIONS and not _is_version_range(versions):
+            return f"requires[{name!r}] must be a version range such as '>=1.0', or '*'"
+    return ""
+
+
+def _is_version_range(versions: object) -> bool:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    if not isinstance(versions, str):
+        return False
+    try:
+        SpecifierSet(versions.replace("*", "") if versions == "*" else versions)
+    except InvalidSpecifier:
+        return False
+    return True
 
 
 # --- the table --------------------------------------------------------------------------------------------
@@ -303,3 +336,74 @@ def free_name(taken: Collection[str], *names: str) -> str:
     """The first of the names that no tool of an agent has yet, else the last one with a number."""
     numbered = (f"{names[-1]}_{number}" for number in range(2, len(taken) + 3))
     return next(name for name in (*names, *numbered) if name not in taken)
+
+
+SPEC_KEYS = ("name", "description", "inputSchema", "outputSchema")
+
+
+def spec_problem(spec: object) -> str:
+    """Why a TOOL_SPEC is refused, or nothing."""
+    if not isinstance(spec, dict):
+        return "it is not a dictionary"
+    if name_problem(spec.get("name")):
+        return name_problem(spec.get("name"))
+    if not isinstance(spec.get("inputSchema"), dict):
+        return "it has no inputSchema"
+    if not isinstance(spec.get("description", ""), str):
+        return "its description is not a string"
+    unknown = [key for key in spec if key not in SPEC_KEYS]
+    return f"it has the unknown key {unknown[0]!r}; the keys are {', '.join(SPEC_KEYS)}" if unknown else ""
+
+
+# --- what a tool needs of the machine ---------------------------------------------------------------------
+
+
+def missing_requirements(requires: Mapping[str, Any] | None) -> list[str]:
+    """One sentence for each thing that is not there; empty if the tool can run."""
+    if not requires:
+        return []
+    packages = {name: versions for name, versions in requires.items() if name not in _SECTIONS}
+    return [
+        *_missing_packages({**packages, **requires.get("packages", {})}),
+        *_missing_binaries(requires.get("binaries", ())),
+        *_missing_variables(requires.get("env", ())),
+        *_wrong_platform(requires.get("platforms", ())),
+    ]
+
+
+def _missing_packages(packages: Mapping[str, str]) -> Iterator[str]:
+    if not packages:
+        return
+    from importlib.metadata import PackageNotFoundError, version
+
+    from packaging.specifiers import SpecifierSet
+
+    for name, versions in packages.items():
+        try:
+            installed = version(name)
+        except PackageNotFoundError:
+            yield f"the Python package {name} is not installed (pip install '{name}{versions.strip('*')}')"
+            continue
+        if versions not in ("", "*") and not SpecifierSet(versions).contains(installed, prereleases=True):
+            yield f"the Python package {name} is {installed}, and it needs {versions}"
+
+
+def _missing_binaries(names: list[str]) -> Iterator[str]:
+    if not names:
+        return
+    from shutil import which
+
+    for name in names:
+        if which(name) is None:
+            yield f"the program {name} is not on the PATH"
+
+
+def _missing_variables(names: list[str]) -> Iterator[str]:
+    for name in names:
+        if not os.environ.get(name):
+            yield f"the environment variable {name} is not set"
+
+
+def _wrong_platform(names: list[str]) -> Iterator[str]:
+    if names and not any(sys.platform.startswith(name) for name in names):
+        yield f"it runs on {', '.join(names)} only, and this is {sys.platform}"

@@ -20,7 +20,7 @@ import msgspec
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.sandbox.tree import end_marked_tree
 from strands_cli.toolkit.context import ToolContext, tool_of
-from strands_cli.toolkit.outcome import Raised
+from strands_cli.toolkit.values import Raised
 
 _LENGTH_BYTES = 4
 _NUMBERS = count(1)

@@ -18,8 +18,7 @@ from strands_cli.sandbox import tree
 from strands_cli.toolkit.context import CallContext, ToolContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.isolation import MARK, FunctionPlace, IsolatedCall, frame_of
-from strands_cli.toolkit.outcome import run_inline, value_of
-from strands_cli.toolkit.values import is_result, normalise, plain_json
+from strands_cli.toolkit.values import is_result, normalise, plain_json, run_inline, value_of
 from strands_cli.toolkit.workspace import Workspace
 
 

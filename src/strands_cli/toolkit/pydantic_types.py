@@ -13,8 +13,17 @@ from typing_extensions import TypedDict
 
 from strands_cli.documents.problems import Problem, Refusal, describe
 from strands_cli.errors import ToolFailed
-from strands_cli.toolkit.conversion import NOT_JSON, Arguments, follow, refused
-from strands_cli.toolkit.type_schemas import DATE_TIME, DECIMAL_TEXT, DURATION, TIME, Schema
+from strands_cli.toolkit.type_schemas import (
+    DATE_TIME,
+    DECIMAL_TEXT,
+    DURATION,
+    NOT_JSON,
+    TIME,
+    Arguments,
+    Schema,
+    follow,
+    refused,
+)
 
 _ORDINARY_TYPES = "Use JSON types, enums, dataclasses, TypedDicts or pydantic models."
 _REMEDIES = {"typed-dict-version": "Import TypedDict from typing_extensions."}

@@ -1,27 +1,95 @@
 """Many calls of one turn: who waits for whom, and `call_tools`.
 
-A tool declares what it touches (`effects.py`), or that it must run alone. Calls that touch the same thing,
-one of them writing, keep the order in which they were asked for; all others run at the same time. A tool that
-declares nothing is independent of all but the exclusive ones.
+A tool declares what it touches (`contract.Effects`), or that it must run alone. Calls that touch the same
+thing, one of them writing, keep the order in which they were asked for; all others run at the same time. A
+tool that declares nothing is independent of all but the exclusive ones.
 """
 
+import stat
+import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.call import call_tool, prepare
 from strands_cli.toolkit.context import NO_CONTEXT, CallContext, InterruptRequested
-from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.effects import Resource, Touched, resources
+from strands_cli.toolkit.contract import PLACEHOLDER, Effects, Tool
 from strands_cli.toolkit.results import ToolResult, ToolUse, failure
-from strands_cli.toolkit.workspace import Workspace
+from strands_cli.toolkit.workspace import Workspace, current_directory
 
 if TYPE_CHECKING:
     from asyncio import Future  # imported where it is used: a listing reads effects and runs nothing
+
+
+Resource = tuple[str, ...]
+"""What can be in conflict: equal ones, and one that begins with another, as a file's path does with its
+directory's."""
+
+_FOLDS_CASE = sys.platform in ("darwin", "win32")
+
+
+class Resources(NamedTuple):
+    reads: frozenset[Resource] = frozenset()
+    writes: frozenset[Resource] = frozenset()
+    exclusive: bool = False
+
+
+def resources_of(
+    effects: Effects, arguments: dict[str, Any], workspace: Workspace | None = None
+) -> Resources:
+    """What a call with these arguments touches; relative paths are relative to the workspace's base."""
+    base = workspace.base if workspace else current_directory()
+    reads, writes = (
+        frozenset(key for item in side for text in _filled(item, arguments) for key in _keys(text, base))
+        for side in (effects.reads, effects.writes)
+    )
+    return Resources(reads, writes, effects.exclusive)
+
+
+def _filled(template: str, arguments: dict[str, Any]) -> Iterator[str]:
+    names = PLACEHOLDER.findall(template)
+    for chosen in product(*(list(_texts(arguments, name.split("."))) for name in names)):
+        values = iter(chosen)
+        yield PLACEHOLDER.sub(lambda _: next(values), template)  # noqa: B023 - used up before it changes
+
+
+def _texts(value: Any, path: list[str]) -> Iterator[str]:
+    """The values at a path, as text; each item of a list on the way counts."""
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item, path)
+    elif path:
+        if isinstance(value, dict) and path[0] in value:
+            yield from _texts(value[path[0]], path[1:])
+    elif value is not None:
+        yield value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
+
+
+def _keys(text: str, base: Path) -> Iterator[Resource]:
+    if not text.startswith("file:"):
+        yield (text,)
+        return
+    try:
+        file = (base / text.removeprefix("file:")).resolve()
+    except (OSError, RuntimeError, ValueError):
+        yield (text,)  # no usable path: the call will say so itself
+        return
+    yield ("file:", *(part.casefold() if _FOLDS_CASE else part for part in file.parts))
+    try:
+        known = file.stat()
+    except (OSError, ValueError):
+        return
+    if not stat.S_ISDIR(known.st_mode):  # one file by another name: a hard link, or another case of it
+        yield ("inode:", f"{known.st_dev}:{known.st_ino}")
+
+
+# --- who waits for whom -----------------------------------------------------------------------------------
 
 
 class _Order:
@@ -36,7 +104,7 @@ class _Order:
         self._since_exclusive: list[int] = []
         self._exclusive: set[int] = set()
 
-    def before(self, index: int, touched: Touched) -> set[int]:
+    def before(self, index: int, touched: Resources) -> set[int]:
         found = set(self._exclusive)
         if touched.exclusive:
             found.update(self._since_exclusive)
@@ -104,7 +172,7 @@ class Turn:
             before: set[int] = set()
             if tool is not None and arguments is not None:
                 effects = tool.effects
-                touched = resources(effects, arguments, workspace) if effects else Touched()
+                touched = resources_of(effects, arguments, workspace) if effects else Resources()
                 before = order.before(index, touched)
             same = self._indexes.setdefault(call_id, [])
             before.update(same[-1:])

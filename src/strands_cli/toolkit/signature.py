@@ -30,25 +30,23 @@ import msgspec
 
 from strands_cli.documents.problems import Refusal
 from strands_cli.errors import Issue, ToolError
-from strands_cli.toolkit.conversion import (
-    NOT_JSON,
-    Arguments,
-    Convert,
-    converter,
-    default_as_json,
-    msgspec_takes,
-)
 from strands_cli.toolkit.docstring import read_docstring
 from strands_cli.toolkit.functions import innermost
 from strands_cli.toolkit.type_schemas import (
     MAPPINGS,
+    NOT_JSON,
     UNRESOLVED,
+    Arguments,
+    Convert,
     NeedsPydantic,
     Schema,
     SchemaReader,
     Unknown,
     annotated,
+    converter,
+    default_as_json,
     is_typed_dict,
+    msgspec_takes,
     unresolved,
 )
 

@@ -1,21 +1,69 @@
-"""From what a body returned to the blocks of a result, and back for those who call other tools."""
+"""From what a body did to the result that its caller gets, and back for those who call other tools."""
 
 import json
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
 
 import msgspec
 
 from strands_cli.documents.problems import Problem, pointer
 from strands_cli.errors import ToolFailed
+from strands_cli.schema.validator import Validator
+from strands_cli.settings import answers_directory
+from strands_cli.toolkit.context import InterruptRequested, ToolContext
+from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import ToolResult, error_of, sendable, success
 
-if TYPE_CHECKING:
-    from strands_cli.schema.validator import Validator
-    from strands_cli.toolkit.contract import Tool
+# --- the outcome of a body --------------------------------------------------------------------------------
+#
+# It crosses threads and tasks as a value, never as an exception: a StopIteration would hang the future that
+# carries it, a SystemExit would end the loop.
 
-BINARY_KINDS = ("image", "document", "video")
+_LONGEST_MESSAGE = 2000
+
+
+class Raised(msgspec.Struct, frozen=True):
+    error: BaseException
+
+
+def run_inline(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> Any:
+    """The body's outcome, in this thread."""
+    try:
+        return tool.invoke(arguments, context)
+    except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its outcome, not ours
+        return Raised(error)
+
+
+def value_of(outcome: Any, tool: Tool) -> Any:
+    """The value of an outcome; ToolFailed if the body raised, unless it asks for a human."""
+    if not isinstance(outcome, Raised):
+        return outcome
+    error = outcome.error
+    if isinstance(error, ToolFailed | InterruptRequested):
+        raise error
+    import logging
+
+    # The traceback is for the tool's author, in the log, and never for the model.
+    logging.getLogger("strands_cli.tools").info("tool %s crashed", tool.id, exc_info=error)
+    raise ToolFailed(f"Execution failed: {type(error).__name__}: {_capped(error)}", code="crashed") from error
+
+
+def _capped(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except BaseException:  # noqa: BLE001 - an exception whose own text fails is still a crash to report
+        text = "(its message cannot be shown)"
+    return text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "…"
+
+
+# --- from a value to a result -----------------------------------------------------------------------------
+
+_BINARY_KINDS = ("image", "document", "video")
 _IMAGE_SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "png"),
     (b"\xff\xd8\xff", "jpeg"),
@@ -116,7 +164,7 @@ def _own_block(index: int, block: object) -> dict[str, Any]:
     if isinstance(block.get("image"), bytes):
         return _image_block(block["image"])
     kind, part = next(iter(block.items()))
-    if kind not in BINARY_KINDS or not isinstance(part, dict):
+    if kind not in _BINARY_KINDS or not isinstance(part, dict):
         raise unusable_output(f"content block {index} is not text, JSON, an image, a document or a video")
     return {kind: part}
 
@@ -154,12 +202,103 @@ def _block_size(block: dict[str, Any]) -> int:
     return len(msgspec.json.encode(block, enc_hook=str))
 
 
+# --- answers that are too long for a model ----------------------------------------------------------------
+
+_KEPT_SECONDS = 7 * 24 * 3600
+_PREVIEW_SHARE = 0.5
+"""How much of the limit the preview may take, so that path and size fit beside it."""
+
+
+def capped(tool_id: str, result: ToolResult, most: int) -> ToolResult:
+    """The result itself where it is short enough, else previews that name the files with the whole.
+
+    Images and documents are not counted: models take them by other measures.
+    """
+    content = result["content"]
+    # The common case without encoding anything: one short text, of at most four bytes a character.
+    if not most or (len(content) == 1 and "text" in content[0] and len(content[0]["text"]) * 4 <= most):
+        return result
+    blocks = [block for block in content if not any(kind in block for kind in _BINARY_KINDS)]
+    if encoded_size({**result, "content": blocks}) <= most:
+        return result
+    share = most // len(blocks)
+    return {**result, "content": [_preview(tool_id, block, share) for block in content]}
+
+
+def _preview(tool_id: str, block: dict[str, Any], most: int) -> dict[str, Any]:
+    if "text" in block:
+        data, suffix, how = block["text"].encode(), ".txt", "file_read opens it"
+    elif "json" in block:
+        data, suffix, how = _json(block["json"]), ".json", "parse_json opens it, with a query for a part"
+    else:
+        return block
+    if len(data) <= most:
+        return block
+    path = None
+    try:
+        path = _write(tool_id, data, suffix)
+        whole = f"All of it is in {path}; {how}."
+    except OSError as error:
+        whole = f"The rest is lost: it could not be written to a file ({error.strerror})."
+    note = f"The answer has {len(data)} bytes. {whole}"
+    room = int(most * _PREVIEW_SHARE)
+    if "text" in block:
+        return {"text": f"{data[:room].decode(errors='ignore')}\n… {note}"}
+    preview = _pruned(block["json"], room)
+    return {"json": {"truncated": True, "size": len(data), "path": path, "note": note, "preview": preview}}
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, default=_unprintable).encode()
+
+
+def _unprintable(value: object) -> str:
+    return f"({type(value).__name__} of {len(value)} bytes)" if isinstance(value, bytes) else str(value)
+
+
+def _pruned(value: Any, room: int) -> Any:
+    """As much of a JSON value as fits into about `room` characters, still valid JSON."""
+    if isinstance(value, str):
+        data = value.encode()
+        return value if len(data) <= room else data[: max(room, 0)].decode(errors="ignore") + "…"
+    if isinstance(value, dict):
+        return dict(_first(value.items(), room))
+    if isinstance(value, list):
+        return [inner for _, inner in _first((("", inner) for inner in value), room)]
+    return _unprintable(value) if isinstance(value, bytes) else value
+
+
+def _first(pairs: Iterable[tuple[str, Any]], room: int) -> Iterator[tuple[str, Any]]:
+    """The first members of an object or an array, as many as there is room for."""
+    for key, inner in pairs:
+        room -= len(key) + 6  # quotes, colon, comma and spaces
+        if room <= 0:
+            return
+        shown = _pruned(inner, room)
+        yield key, shown
+        room -= len(_json(shown))
+
+
+def _write(tool_id: str, data: bytes, suffix: str) -> str:
+    """The path of a new file; those of last week make room for it."""
+    directory = answers_directory()
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for file in directory.iterdir():
+        with suppress(OSError):  # another process was faster
+            if file.stat().st_mtime < time.time() - _KEPT_SECONDS:
+                file.unlink()
+    descriptor, name = tempfile.mkstemp(suffix=suffix, prefix=f"{tool_id}-", dir=directory)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+    return name
+
+
 # --- from a result back to a value ------------------------------------------------------------------------
 
 _WORDS = {"None": None, "True": True, "False": False}
 
 
-def value_of_result(result: ToolResult, tool: "Tool | None" = None) -> Any:
+def value_of_result(result: ToolResult, tool: Tool | None = None) -> Any:
     """The JSON or the text of a result, a list where there are several blocks; ToolFailed for an error.
 
     In a result every scalar is text. If `tool` has an output schema, the value is the one it describes: text
@@ -185,7 +324,7 @@ def failed_as(error: Mapping[str, Any]) -> ToolFailed:
     )
 
 
-def _typed(value: Any, accepted: "Validator") -> Any:
+def _typed(value: Any, accepted: Validator) -> Any:
     if not isinstance(value, str) or accepted.accepts(value):
         return value
     try:

@@ -24,7 +24,7 @@ from strands_cli.plugins.plugin import (
     undeclared_executables,
 )
 from strands_cli.settings import load_settings
-from strands_cli.toolkit.requirements import missing_requirements
+from strands_cli.toolkit.info import missing_requirements
 
 
 class PluginName(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases only

@@ -28,7 +28,7 @@ from strands_cli.settings import Settings, load_settings
 from strands_cli.toolkit.call import call_tool, prepare
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.requirements import missing_requirements
+from strands_cli.toolkit.info import missing_requirements
 from strands_cli.toolkit.results import ToolResult, error_of
 from strands_cli.toolkit.workspace import Workspace
 

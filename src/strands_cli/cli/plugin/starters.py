@@ -17,8 +17,7 @@ from strands_cli.plugins.directories import MANIFEST_NAME, digests, plugin_roots
 from strands_cli.plugins.plugin import read_plugin
 from strands_cli.schema.validator import published_schema
 from strands_cli.settings import load_settings
-from strands_cli.toolkit.info import name_problem
-from strands_cli.toolkit.requirements import missing_requirements
+from strands_cli.toolkit.info import missing_requirements, name_problem
 
 _TOOL = "greet"
 

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from strands_cli.errors import Issue, closest, did_you_mean
-from strands_cli.toolkit.functions import SPEC_KEYS, spec_problem
-from strands_cli.toolkit.info import FIELDS, OPTIONS, ToolInfo
+from strands_cli.toolkit.info import FIELDS, OPTIONS, SPEC_KEYS, ToolInfo, spec_problem
 from strands_cli.tools._discovery.parameters import schema_of, summary_of
 from strands_cli.tools._discovery.static import SourceFile, SpecCall, Unread, describe, first_unread
 from strands_cli.tools._discovery.syntax import Function

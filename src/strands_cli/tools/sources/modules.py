@@ -54,7 +54,7 @@ class Source:
         """Imports the tool's module and makes the tool; ToolError names the file, the line and the reason."""
         try:
             module = self.import_module(info)
-            from strands_cli.toolkit.foreign import tool_in
+            from strands_cli.toolkit.decorator import tool_in
 
             return tool_in(module, info)
         except ToolError as error:
