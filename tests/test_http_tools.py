@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strands_cli.errors import SpecError, ToolFailed
-from strands_cli.http_tools import http_tools
+from strands_cli.http_tools.executors import http_tools
 from strands_cli.http_tools.targets import parse_target
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.chain import Chain

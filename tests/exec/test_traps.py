@@ -10,7 +10,7 @@ from strands_cli.errors import BudgetExceeded, UnsupportedError
 from strands_cli.events import ToolFinished
 from strands_cli.exec.run import run_sync
 from strands_cli.exec.steps import RunOptions
-from strands_cli.http_tools.addresses import known_addresses, special_kind
+from strands_cli.http_tools.transport import known_addresses, special_kind
 from tests.exec.flows import Flow, steps
 from tests.fakes import ScriptedModel, call
 from tests.projects import Project

@@ -21,9 +21,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strands_cli.errors import ToolFailed
-from strands_cli.http_tools.addresses import literal_address, parse_allowed, special_kind
-from strands_cli.http_tools.http_failures import EXPECTED, explain
-from strands_cli.http_tools.transport import GuardedTransport, look_up
+from strands_cli.http_tools.transport import (
+    EXPECTED,
+    GuardedTransport,
+    explain,
+    literal_address,
+    look_up,
+    parse_allowed,
+    special_kind,
+)
 from strands_cli.settings import HttpSettings, Settings
 from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.context import CallContext

@@ -9,13 +9,20 @@ import re
 import zlib
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
-import httpx  # noqa: TID253 - only the bodies of tools import this module
+import httpx
 
 from strands_cli.errors import ToolFailed
-from strands_cli.http_tools.http_failures import EXPECTED, GO_DIRECTLY, explain, request_failed
-from strands_cli.http_tools.transport import GuardedTransport
+from strands_cli.http_tools.transport import (
+    EXPECTED,
+    GO_DIRECTLY,
+    GuardedTransport,
+    explain,
+    request_failed,
+)
 
 MOST_REDIRECTS = 10
 
@@ -257,7 +264,7 @@ Send = Callable[[], Awaitable[dict[str, Any]]]
 async def send_repeatedly(send: Send, retries: int) -> dict[str, Any]:
     """The first answer that is final, or what the last attempt comes to."""
     for attempt in range(retries):
-        pause: float | None = min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_OWN_PAUSE_SECONDS)
+        pause = min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_OWN_PAUSE_SECONDS)
         try:
             result = await send()
         except ToolFailed as failed:
@@ -266,32 +273,23 @@ async def send_repeatedly(send: Send, retries: int) -> dict[str, Any]:
         else:
             if result["status_code"] != 429 and result["status_code"] < 500:
                 return result
-            pause = _asked_pause(result["headers"].get("retry-after", ""), pause)
-            if pause is None:
+            asked = _asked_pause(result["headers"].get("retry-after", ""), pause)
+            if asked is None:
                 return result
-        await asyncio.sleep(pause or 0.0)
+            pause = asked
+        await asyncio.sleep(pause)
     return await send()
 
 
-def _asked_pause(retry_after: str, own: float | None) -> float | None:
+def _asked_pause(retry_after: str, own: float) -> float | None:
     """What the server asks for, in seconds or as a date; else our own. None where it is too long."""
     try:
         asked = float(retry_after)
     except ValueError:
-        asked_until = _seconds_until(retry_after)
-        if asked_until is None:
+        try:
+            moment = parsedate_to_datetime(retry_after)
+        except (ValueError, TypeError):
             return own
-        asked = asked_until
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        asked = (aware - datetime.now(UTC)).total_seconds()
     return max(asked, 0.0) if asked <= LONGEST_PAUSE_SECONDS else None
-
-
-def _seconds_until(date: str) -> float | None:
-    from datetime import UTC, datetime
-    from email.utils import parsedate_to_datetime
-
-    try:
-        moment = parsedate_to_datetime(date)
-    except (ValueError, TypeError):
-        return None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (aware - datetime.now(UTC)).total_seconds()

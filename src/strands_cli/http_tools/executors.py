@@ -2,13 +2,24 @@
 
 import json
 from collections.abc import Awaitable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import httpx
 import msgspec
 
-from strands_cli.documents.problems import Refusal
+from strands_cli.documents.problems import JsonPath, Refusal, pointer
 from strands_cli.errors import Issue, SpecError, ToolFailed
+from strands_cli.http_tools.exchange import (
+    DEFAULT_HEADERS,
+    LONGEST_PAUSE_SECONDS,
+    REPEATABLE,
+    check_header,
+    exchange,
+    header_problem,
+    send_repeatedly,
+)
+from strands_cli.http_tools.targets import Target, parse_target
+from strands_cli.http_tools.transport import GuardedTransport, allowed_host, request_failed
 from strands_cli.secrets import NOTHING_SECRET, Redactor
 from strands_cli.templates import render
 from strands_cli.toolkit.context import ToolContext, settings_of
@@ -16,11 +27,6 @@ from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import ToolCategory
 from strands_cli.types import BaseSpec
 from strands_cli.types.sections import HttpExecutor
-
-if TYPE_CHECKING:
-    import httpx
-
-    from strands_cli.http_tools.targets import Target
 
 _SCALAR = {"type": ["string", "number", "boolean", "null"]}
 INPUT_SCHEMA: dict[str, Any] = {
@@ -86,16 +92,6 @@ _LATE = "Ask for less at once. The workflow's author can raise the executor's ti
 _MARGIN_SECONDS = 5.0
 
 
-class Executor(msgspec.Struct, frozen=True, kw_only=True):
-    """An executor that is ready to send: its headers are rendered."""
-
-    target: "Target"
-    headers: dict[str, str]
-    timeout: float
-    retries: int
-    redactor: Redactor
-
-
 def http_tools(spec: BaseSpec, scope: Mapping[str, Any], redactor: Redactor = NOTHING_SECRET) -> list[Tool]:
     """A tool for each HTTP executor of a workflow.
 
@@ -105,11 +101,15 @@ def http_tools(spec: BaseSpec, scope: Mapping[str, Any], redactor: Redactor = NO
     made: list[Tool] = []
     issues: list[Issue] = []
     for index, declared in enumerate(spec.tools.http_executors):
-        at = f"/tools/http_executors/{index}"
+        at = ("tools", "http_executors", index)
         found = len(issues)
-        target = _target(spec, f"{at}/base_url", declared.base_url, issues)
-        headers = _headers(spec, f"{at}/headers", declared.headers, scope, issues)
-        if target is not None and len(issues) == found:
+        try:
+            target = parse_target(declared.base_url)
+        except Refusal as error:
+            place = pointer((*at, "base_url"))
+            issues.append(spec.issue(place, f"The base_url {error.reason}.", error.remedy))
+        headers = _headers(spec, (*at, "headers"), declared.headers, scope, issues)
+        if len(issues) == found:
             made.append(_tool(spec, declared, target, headers, redactor))
     if issues:
         shown = [redactor.value(issue) for issue in issues]
@@ -117,24 +117,12 @@ def http_tools(spec: BaseSpec, scope: Mapping[str, Any], redactor: Redactor = NO
     return made
 
 
-def _target(spec: BaseSpec, at: str, base_url: str, issues: list[Issue]) -> "Target | None":
-    from strands_cli.http_tools.targets import parse_target
-
-    try:
-        return parse_target(base_url)
-    except Refusal as error:
-        issues.append(spec.issue(at, f"The base_url {error.reason}.", error.remedy))
-    return None
-
-
 def _headers(
-    spec: BaseSpec, at: str, headers: Mapping[str, str], scope: Mapping[str, Any], issues: list[Issue]
+    spec: BaseSpec, at: JsonPath, headers: Mapping[str, str], scope: Mapping[str, Any], issues: list[Issue]
 ) -> dict[str, str]:
-    from strands_cli.http_tools.exchange import header_problem
-
     rendered: dict[str, str] = {}
     for name, template in headers.items():
-        place = f"{at}/{name.replace('~', '~0').replace('/', '~1')}"
+        place = pointer((*at, name))
         try:
             value = render(template, scope, pointer=place, position=spec.position(place)).strip()
         except SpecError as error:
@@ -148,72 +136,57 @@ def _headers(
 
 
 def _tool(
-    spec: BaseSpec, declared: HttpExecutor, target: "Target", headers: dict[str, str], redactor: Redactor
+    spec: BaseSpec, declared: HttpExecutor, target: Target, headers: dict[str, str], redactor: Redactor
 ) -> Tool:
-    from strands_cli.http_tools.exchange import LONGEST_PAUSE_SECONDS
+    async def invoke(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        max_bytes = settings_of(context).http.max_bytes
 
-    executor = Executor(
-        target=target, headers=headers, timeout=declared.timeout, retries=declared.retries, redactor=redactor
-    )
+        def send() -> Awaitable[dict[str, Any]]:
+            # The author has named the host, so it may be reached wherever it is; no other can be.
+            transport = GuardedTransport((allowed_host(target.host, target.port),))
+            return exchange(
+                request, transport, target.check, seconds=declared.timeout, max_bytes=max_bytes, late=_LATE
+            )
+
+        try:
+            request = _request(target, headers, arguments)
+            result = await send_repeatedly(send, declared.retries if request.method in REPEATABLE else 0)
+        except ToolFailed as failed:
+            message, hint = redactor.text(failed.message), redactor.text(failed.hint)
+            # The cause may quote what was sent.
+            raise ToolFailed(message, code=failed.code, hint=hint) from None
+        if result.get("truncated"):  # perhaps within a secret, whose beginning would be left
+            for name in result.keys() & {"body", "body_base64"}:
+                result[name] = redactor.stream().feed(result[name])
+        shown: dict[str, Any] = redactor.value(result)
+        return shown
+
     about = f"Sends an HTTP request to {target.shown} and answers with its status_code, headers and body."
+    pauses = declared.retries * LONGEST_PAUSE_SECONDS
     return Tool(
         id=declared.id,
         description=f"{declared.description.strip()} {about}".strip(),
         input_schema=INPUT_SCHEMA,
         output_schema=OUTPUT_SCHEMA,
-        invoke=partial(_invoke, executor),
+        invoke=invoke,
         is_async=True,
         family="http_executors",
         category=ToolCategory.HTTP,
         origin=str(spec.file),
         annotations={"openWorldHint": True},
         # Above what the attempts may take, so that it is the tool itself that tells of a late server.
-        timeout=(declared.retries + 1) * declared.timeout
-        + declared.retries * LONGEST_PAUSE_SECONDS
-        + _MARGIN_SECONDS,
+        timeout=(declared.retries + 1) * declared.timeout + pauses + _MARGIN_SECONDS,
     )
 
 
-async def _invoke(executor: Executor, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-    from strands_cli.http_tools.addresses import allowed_host
-    from strands_cli.http_tools.exchange import REPEATABLE, exchange, send_repeatedly
-    from strands_cli.http_tools.transport import GuardedTransport
+def _request(target: Target, own: dict[str, str], arguments: dict[str, Any]) -> httpx.Request:
 
-    target, redactor = executor.target, executor.redactor
-    max_bytes = settings_of(context).http.max_bytes
-
-    def send() -> Awaitable[dict[str, Any]]:
-        # The author has named the host, so it may be reached wherever it is; no other can be.
-        transport = GuardedTransport((allowed_host(target.host, target.port),))
-        return exchange(
-            request, transport, target.check, seconds=executor.timeout, max_bytes=max_bytes, late=_LATE
-        )
-
-    try:
-        request = _request(executor, arguments)
-        result = await send_repeatedly(send, executor.retries if request.method in REPEATABLE else 0)
-    except ToolFailed as failed:
-        message, hint = redactor.text(failed.message), redactor.text(failed.hint)
-        raise ToolFailed(message, code=failed.code, hint=hint) from None  # the cause may quote what was sent
-    if result.get("truncated"):  # perhaps within a secret, whose beginning would be left
-        for name in result.keys() & {"body", "body_base64"}:
-            result[name] = redactor.stream().feed(result[name])
-    shown: dict[str, Any] = redactor.value(result)
-    return shown
-
-
-def _request(executor: Executor, arguments: dict[str, Any]) -> "httpx.Request":
-    import httpx
-
-    from strands_cli.http_tools.exchange import DEFAULT_HEADERS, check_header
-    from strands_cli.http_tools.http_failures import request_failed
-
-    url = executor.target.url(arguments["path"], arguments.get("query") or {})
+    url = target.url(arguments["path"], arguments.get("query") or {})
     content, content_type = _content(arguments.get("body"))
     headers = httpx.Headers(DEFAULT_HEADERS)
     if content_type:
         headers["Content-Type"] = content_type
-    authors = {name.lower().replace("_", "-") for name in executor.headers}
+    authors = {name.lower().replace("_", "-") for name in own}
     for name, value in (arguments.get("headers") or {}).items():
         check_header(name, value)
         small = name.lower().replace("_", "-")  # many servers make no difference between the two
@@ -224,7 +197,7 @@ def _request(executor: Executor, arguments: dict[str, Any]) -> "httpx.Request":
                 hint="Leave it out: what the API needs is sent anyway.",
             )
         headers[name] = value.strip()
-    headers.update(executor.headers)
+    headers.update(own)
     return httpx.Request(arguments["method"], url, headers=headers, content=content)
 
 

@@ -10,12 +10,12 @@ from typing import Any
 from unicodedata import category, normalize
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
-import httpx  # noqa: TID253 - only the bodies of tools import this module
+import httpx
 import msgspec
 
 from strands_cli.documents.problems import Refusal
 from strands_cli.errors import ToolFailed
-from strands_cli.http_tools.http_failures import request_failed
+from strands_cli.http_tools.transport import request_failed
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -123,7 +123,13 @@ def _path_problem(path: str) -> ToolFailed | None:
     if any(category(letter) in ("Cc", "Cs", "Zl", "Zp") for text in readings for letter in text):
         return _invalid("it has control characters", "Leave them out.")
     reason = next((found for text in readings if (found := _leaving(text))), "")
-    return _forbidden(reason) if reason else None
+    if not reason:
+        return None
+    return request_failed(
+        f"the path leads out of what this tool may reach: {reason}",
+        code="forbidden",
+        hint="Give a path below the base URL, such as /items/7, without a host.",
+    )
 
 
 def _readings(path: str) -> Iterator[str]:
@@ -151,11 +157,3 @@ def _leaving(text: str) -> str:
 
 def _invalid(reason: str, hint: str) -> ToolFailed:
     return request_failed(f"the path cannot be used: {reason}", code="input_invalid", hint=hint)
-
-
-def _forbidden(reason: str) -> ToolFailed:
-    return request_failed(
-        f"the path leads out of what this tool may reach: {reason}",
-        code="forbidden",
-        hint="Give a path below the base URL, such as /items/7, without a host.",
-    )

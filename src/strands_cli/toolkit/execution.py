@@ -75,7 +75,9 @@ async def _guarded(arguments: dict[str, Any], context: ToolContext, settle: Sett
 
 def _in_thread(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
     variables = copy_context()
-    return _submit(lambda: variables.run(run_inline, tool_of(context), arguments, context), context, settle)
+    return _submit_for(
+        context, lambda: variables.run(run_inline, tool_of(context), arguments, context), settle
+    )
 
 
 def _in_process(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
@@ -83,7 +85,7 @@ def _in_process(arguments: dict[str, Any], context: ToolContext, settle: Settle)
     from strands_cli.toolkit.isolation import IsolatedBody
 
     body = IsolatedBody(arguments, context)
-    leave_thread = _submit(body.outcome, context, settle)
+    leave_thread = _submit_for(context, body.outcome, settle)
 
     def leave() -> None:
         body.kill()
@@ -92,9 +94,15 @@ def _in_process(arguments: dict[str, Any], context: ToolContext, settle: Settle)
     return leave
 
 
-def _submit(body: Callable[[], Any], context: ToolContext, settle: Settle) -> Leave:
-    loop = asyncio.get_running_loop()
+def _submit_for(context: ToolContext, body: Callable[[], Any], settle: Settle) -> Leave:
     outer = call_context_of(context)
+    threads = outer.settings.threads if outer.settings else DEFAULT_THREADS
+    return submit(body, settle, threads=threads, extra=outer.depth > 0)
+
+
+def submit(body: Callable[[], Any], settle: Settle, *, threads: int, extra: bool = False) -> Leave:
+    """Runs `body` in one of so many daemon threads, and `settle` with its outcome in the running loop."""
+    loop = asyncio.get_running_loop()
 
     def deliver(outcome: Any) -> None:
         try:
@@ -102,9 +110,8 @@ def _submit(body: Callable[[], Any], context: ToolContext, settle: Settle) -> Le
         except RuntimeError:
             pass  # the loop is closed: the call was abandoned and its program has gone on
 
-    job = Job(body, deliver)
-    pool = daemon_pool(outer.settings.threads if outer.settings else DEFAULT_THREADS)
-    pool.submit(job, extra=outer.depth > 0)
+    job, pool = Job(body, deliver), daemon_pool(threads)
+    pool.submit(job, extra=extra)
     return partial(pool.abandon, job)
 
 

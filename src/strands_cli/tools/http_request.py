@@ -11,7 +11,7 @@ from strands_cli.toolkit.decorator import tool
 if TYPE_CHECKING:
     import httpx
 
-    from strands_cli.http_tools.addresses import Allowed
+    from strands_cli.http_tools.transport import Allowed
 
 TOOL_SPEC = {
     "name": "http_request",
@@ -93,9 +93,8 @@ async def http_request(
 
 async def send(request: "httpx.Request", settings: HttpSettings, seconds: float) -> dict[str, Any]:
     """To any host, at addresses that are public or permitted."""
-    from strands_cli.http_tools.addresses import parse_allowed
     from strands_cli.http_tools.exchange import exchange
-    from strands_cli.http_tools.transport import GuardedTransport
+    from strands_cli.http_tools.transport import GuardedTransport, parse_allowed
 
     transport = GuardedTransport(parse_allowed(settings.allow))
     return await exchange(
@@ -117,9 +116,8 @@ def build_request(
 
     import httpx
 
-    from strands_cli.http_tools.addresses import parse_allowed
     from strands_cli.http_tools.exchange import DEFAULT_HEADERS, check_header, without_userinfo
-    from strands_cli.http_tools.http_failures import request_failed
+    from strands_cli.http_tools.transport import parse_allowed, request_failed
 
     try:
         parsed = httpx.URL(url)
@@ -144,8 +142,7 @@ def build_request(
 
 def _check_url(url: "httpx.URL") -> None:
     """Refuses what is not an http address of a host. Where the host is, the transport judges."""
-    from strands_cli.http_tools.addresses import literal_address
-    from strands_cli.http_tools.http_failures import request_failed
+    from strands_cli.http_tools.transport import literal_address, request_failed
 
     if url.scheme not in ("http", "https"):
         raise request_failed(
@@ -166,8 +163,7 @@ def _unusable(text: str, reason: str, allowed: "tuple[Allowed, ...]") -> ToolFai
     """Some spellings of addresses the URL parser refuses already; for the caller they are forbidden too."""
     from urllib.parse import urlsplit
 
-    from strands_cli.http_tools.addresses import literal_address, permitted
-    from strands_cli.http_tools.http_failures import request_failed
+    from strands_cli.http_tools.transport import literal_address, permitted, request_failed
 
     try:
         host = urlsplit(text).hostname or ""
