@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strands_cli.templates import Flaw, Name, TemplateError, names, render
+from strands_cli.types.sections import BaseSpec, Runtime
 
 SCOPE = {
     "topic": "tea",
@@ -17,6 +18,15 @@ SCOPE = {
     "none": None,
     "list": [1, {"a": "ü"}],
 }
+
+
+SPEC = BaseSpec(
+    version=0,
+    name="flow",
+    runtime=Runtime(provider="ollama"),
+    agents={},
+    positions={"/agents/a": ("flow.yaml", 4, 7)},
+)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +66,7 @@ def test_a_template_becomes(text: str, rendered: str) -> None:
 )
 def test_a_template_that_fails_says_where_and_why(text: str, reason: str, hint: str) -> None:
     with pytest.raises(TemplateError) as caught:
-        render(text, SCOPE, pointer="/agents/a/prompt", position=("flow.yaml", 4, 7))
+        render(text, SCOPE, spec=SPEC, pointer="/agents/a/prompt")
     (issue,) = caught.value.issues
     assert issue.reason.startswith(reason)
     assert issue.remediation.startswith(hint)

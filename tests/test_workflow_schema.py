@@ -245,7 +245,7 @@ def kind_of(schema: dict[str, Any]) -> str:
 
 
 def pattern_mismatches(schema: dict[str, Any]) -> Iterator[str]:
-    tags = {str(kind.__struct_config__.tag): kind for kind in PATTERNS.values()}
+    tags = {pattern.kind: pattern for pattern in PATTERNS.values()}
     if set(tags) != set(schema["properties"]["type"]["enum"]):
         yield f"{sorted(tags)} and {schema['properties']['type']['enum']}"
     for rule in schema["allOf"]:

@@ -103,7 +103,7 @@ def check_targets(
 
 def _rendered(spec: Spec, pointer: str, text: str, scope: Mapping[str, Any]) -> str:
     try:
-        return render(text, scope, pointer=pointer, position=spec.position(pointer))
+        return render(text, scope, spec=spec, pointer=pointer)
     except TemplateError as error:
         raise ArtifactError(error.message, hint=error.hint or "Correct the template.") from None
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from jinja2 import StrictUndefined, Template, nodes
     from jinja2.sandbox import SandboxedEnvironment
 
+    from strands_cli.types.sections import BaseSpec
+
 MOST_CHARACTERS = 10_000_000
 """The longest text that a template may become, or that one operation in it may make."""
 
@@ -60,10 +62,10 @@ def render(
     text: str,
     scope: Mapping[str, Any],
     *,
+    spec: "BaseSpec | None" = None,
     pointer: str = "",
-    position: tuple[str, int, int] = ("", 0, 0),
 ) -> str:
-    """The text with its names filled in. `pointer` and `position` say where it stands, for the error."""
+    """The text with its names filled in. An error says where the text stands, at `pointer` in `spec`."""
     if not any(mark in text for mark in _MARKS):
         return text
     import jinja2
@@ -90,8 +92,10 @@ def render(
         reason = f"The template fails: {_sentence(error)}"
         hint, line = "Correct the template, or what it is given.", _line(error)
     reason = f"{reason}{f' (line {line} of the text)' if line and text.strip().count(chr(10)) else ''}."
-    file, row, column = position
-    issue = Issue(reason=reason, remediation=hint, pointer=pointer, file=file, line=row, column=column)
+    if spec is not None:
+        issue = spec.issue(pointer, reason, hint)
+    else:
+        issue = Issue(reason=reason, remediation=hint, pointer=pointer)
     message = f"{issue.place}: {reason}" if issue.place else reason
     raise TemplateError(message, hint=hint, issues=[issue])
 

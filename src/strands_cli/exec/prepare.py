@@ -1,7 +1,6 @@
 """`prepare`: everything that is known before a run begins, read, resolved and checked once."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,7 +12,6 @@ from strands_cli.exec.steps import DEFAULTS, RunOptions
 from strands_cli.loader.run_values import read_secrets, resolve_inputs
 from strands_cli.loader.spec import Spec
 from strands_cli.runtime.resources import RunResources
-from strands_cli.toolkit.workspace import current_directory
 from strands_cli.tools.toolset import ToolSet
 from strands_cli.types.sections import Artifact
 
@@ -24,7 +22,6 @@ class Prepared(msgspec.Struct, frozen=True):
     spec: Spec
     resources: RunResources
     options: RunOptions
-    begun_in: Path
 
 
 def prepare(
@@ -44,11 +41,8 @@ def prepare(
     inputs = resolve_inputs(spec, variables)
     if with_artifacts:
         check_targets(spec, options.directory, force=options.force, scope={**inputs, "inputs": inputs})
-    begun_in = current_directory()
-    resources = RunResources(
-        spec, inputs=inputs, directory=begun_in / options.directory, secrets=secrets, tools=tools
-    )
-    return Prepared(spec, resources, options, begun_in)
+    resources = RunResources(spec, inputs=inputs, directory=options.directory, secrets=secrets, tools=tools)
+    return Prepared(spec, resources, options)
 
 
 def _checked_secrets(spec: Spec, tools: ToolSet) -> dict[str, str]:

@@ -92,7 +92,8 @@ async def run_prepared(prepared: Prepared) -> RunResult:
             error.kept = result
             raise
     finally:
-        await asyncio.to_thread(exporting.close)  # a collector may take its time
+        if exporting.listener is not None:
+            await asyncio.to_thread(exporting.close)  # a collector may take its time
 
 
 async def run_pattern(prepared: Prepared) -> RunResult:
@@ -158,7 +159,7 @@ def _explain(run: Run, error: StrandsError) -> None:
 
 
 def _write(prepared: Prepared, spec: Spec, result: RunResult, trace: "Trace | None") -> RunResult:
-    directory, begun_in = prepared.options.directory, prepared.begun_in
+    directory, begun_in = prepared.options.directory, prepared.resources.begun_in
     paths = write_artifacts(
         spec,
         _scope(result, trace),

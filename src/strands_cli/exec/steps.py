@@ -165,13 +165,17 @@ class Ledger:
 class _Meter:
     """Passes on what a step reports, and counts its tokens."""
 
-    def __init__(self, emit: Listener) -> None:
+    def __init__(self, emit: Listener, ledger: Ledger) -> None:
         self._emit = emit
+        self._ledger = ledger
         self.usage = Usage()
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, ModelFinished):
             self.usage += event.usage
+            self._ledger.usage += event.usage
+            if event.stop_reason not in _COMPLETE:
+                self._ledger.settle()
         self._emit(event)
 
 
@@ -193,18 +197,11 @@ class Run:
         """What people call the steps that have begun, by their keys."""
         self.ledger = Ledger(self.spec.runtime.budgets, self.stop)
         self._rounds: dict[str, int] = {}
-        self._emitter = Emitter(options.listeners, resources.redactor)
+        self.emit = Emitter(options.listeners, resources.redactor)
         self._slots = asyncio.Semaphore(self.spec.runtime.max_parallel)
         self._started = perf_counter()
         if options.cancel is not None:
             options.cancel.add_callback(self.interrupt)
-
-    def emit(self, event: Event) -> None:
-        if isinstance(event, ModelFinished):
-            self.ledger.usage += event.usage
-            if event.stop_reason not in _COMPLETE:
-                self.ledger.settle()
-        self._emitter(event)
 
     def notice(self, text: str, step: str = "") -> None:
         self.emit(RunNoticed(text, step))
@@ -224,6 +221,10 @@ class Run:
         """A cancellation that outlives the run does not hold on to it."""
         if self.options.cancel is not None:
             self.options.cancel.remove_callback(self.interrupt)
+
+    def _may_ask_model(self) -> bool:
+        self.ledger.settle()
+        return self.stopped_by is None
 
     def check(self) -> None:
         if self.stopped_by is not None:
@@ -258,8 +259,7 @@ class Run:
         return {**self.inputs, "inputs": self.inputs, **names}
 
     def render(self, text: str, names: Mapping[str, Any], pointer: str) -> str:
-        position = self.spec.position(pointer)
-        return render(text, self.scope(names), pointer=pointer, position=position)
+        return render(text, self.scope(names), spec=self.spec, pointer=pointer)
 
     def holds(self, condition: str, names: Mapping[str, Any], *, pointer: str, step: str) -> bool:
         from strands_cli.conditions import ConditionError, holds, parse_condition
@@ -282,14 +282,14 @@ class Run:
         turn: int = 0,
         input: str | None = None,
         input_at: str = "",
-        otherwise: str = "",
+        default_input: str = "",
         schema: dict[str, Any] | None = None,
         instructions: str = "",
     ) -> StepResult:
         """Waits for its turn, renders, asks the agent, records. See `StepRunner.step`."""
         self.check()
         self.ledger.begin_step()
-        meter = _Meter(self.emit)
+        meter = _Meter(self.emit, self.ledger)
 
         async def ask() -> AgentAnswer:
             own = self.spec.agents[step.agent]
@@ -304,10 +304,10 @@ class Run:
                 emit=meter,
                 schema=schema or own.output_schema,
                 ask_consent=self._ask_consent if self.options.ask_consent else None,
-                before_request=self.ledger.settle,
+                may_ask_model=self._may_ask_model,
             )
             agent = StepAgent(self.resources, request)
-            question = text or otherwise or names.get("last_response") or _NOTHING_TO_DO
+            question = text or default_input or names.get("last_response") or _NOTHING_TO_DO
             return await asyncio.ensure_future(agent.ask(question))  # each step is a task of its own
 
         async with self._slots:
@@ -368,7 +368,9 @@ class Run:
         self.check()
         question = self.render(step.prompt, names, f"/pattern/config/{key}/human/prompt")
         started = StepStarted(key, title, "human")
-        return await self._perform(started, self._human_answer(step, question), _Meter(self.emit), step.id)
+        return await self._perform(
+            started, self._human_answer(step, question), _Meter(self.emit, self.ledger), step.id
+        )
 
     async def _human_answer(self, step: HumanStep, question: str) -> AgentAnswer:
         if self.options.ask_human is None:

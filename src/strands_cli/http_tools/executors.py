@@ -124,7 +124,7 @@ def _headers(
     for name, template in headers.items():
         place = pointer((*at, name))
         try:
-            value = render(template, scope, pointer=place, position=spec.position(place)).strip()
+            value = render(template, scope, spec=spec, pointer=place).strip()
         except SpecError as error:
             issues += error.issues
             continue

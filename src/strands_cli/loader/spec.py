@@ -33,4 +33,4 @@ def spec_of(document: dict[str, Any]) -> Spec:
 
 def _pattern(kind: type, document: dict[str, Any]) -> Pattern:
     pattern = PATTERNS[document["type"]]
-    return msgspec.convert({"type": document["type"], **pattern.shape(document["config"])}, pattern)
+    return msgspec.convert(pattern.shape(document["config"]), pattern)

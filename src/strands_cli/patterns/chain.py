@@ -25,7 +25,8 @@ from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
 
-class Chain(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="chain", tag_field="type"):
+class Chain(msgspec.Struct, Pattern, frozen=True, kw_only=True):
+    kind = "chain"
     title = "chain"
     names = ("steps",)
 

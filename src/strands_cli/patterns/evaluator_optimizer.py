@@ -53,13 +53,12 @@ def check_evaluator_schema(pattern: "EvaluatorOptimizer", spec: BaseSpec) -> Ite
                 f"Every evaluation has a {part} of its own form: what the schema says of it has no effect."
             )
             yield spec.issue(
-                pointer((*at, "properties", part)), reason, "Take it out, or call it otherwise.", "warning"
+                pointer((*at, "properties", part)), reason, "Take it out, or give it another name.", "warning"
             )
 
 
-class EvaluatorOptimizer(
-    msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="evaluator_optimizer", tag_field="type"
-):
+class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
+    kind = "evaluator_optimizer"
     title = "evaluator and optimizer"
     names = ("draft", "evaluation")
     checks = {check_evaluator_schema: ("/pattern*",)}

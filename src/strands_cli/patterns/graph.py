@@ -165,7 +165,8 @@ def _are_complete(edges: list[tuple[int, Edge]]) -> bool:
 # --- The pattern ------------------------------------------------------------------------------------------
 
 
-class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="graph", tag_field="type"):
+class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
+    kind = "graph"
     title = "graph"
     names = ("nodes",)
     checks = {

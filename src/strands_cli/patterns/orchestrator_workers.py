@@ -33,9 +33,8 @@ def check_orchestrator_schema(pattern: "OrchestratorWorkers", spec: BaseSpec) ->
     return replaced_schema(spec, pattern.orchestrator.agent, "orchestrator", "the tasks that it makes")
 
 
-class OrchestratorWorkers(
-    msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="orchestrator_workers", tag_field="type"
-):
+class OrchestratorWorkers(msgspec.Struct, Pattern, frozen=True, kw_only=True):
+    kind = "orchestrator_workers"
     title = "orchestrator and workers"
     names = ("task", "tasks")
     checks = {check_orchestrator_schema: ("/pattern*",)}
@@ -120,7 +119,7 @@ class OrchestratorWorkers(
                     title=f"task {index + 1}{in_round}",
                     names={"task": task},
                     turn=turn,
-                    otherwise=task,
+                    default_input=task,
                 )
                 for index, task in enumerate(planned.output["tasks"])
             ]
@@ -134,7 +133,7 @@ class OrchestratorWorkers(
             title="reduce",
             names={"tasks": done},
             turn=self.max_rounds + 1,
-            otherwise=answers,
+            default_input=answers,
         )
 
     def _instructions(self, done: Sequence[StepResult], turn: int) -> str:

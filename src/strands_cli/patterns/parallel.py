@@ -35,7 +35,8 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
     steps: Steps
 
 
-class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="parallel", tag_field="type"):
+class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True):
+    kind = "parallel"
     title = "parallel branches"
     names = ("steps", "branches")
 
@@ -109,5 +110,5 @@ class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="parallel
         branches = {end.id: end for end in ends}
         names = {"branches": branches}
         return await run.step(
-            "reduce", self.reduce, title="reduce", names=names, otherwise=all_answers(branches)
+            "reduce", self.reduce, title="reduce", names=names, default_input=all_answers(branches)
         )

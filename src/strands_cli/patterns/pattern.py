@@ -67,14 +67,14 @@ class StepRunner(Protocol):
         turn: int = 0,
         input: str | None = None,
         input_at: str = "",
-        otherwise: str = "",
+        default_input: str = "",
         schema: dict[str, Any] | None = None,
         instructions: str = "",
     ) -> StepResult:
         """Asks one agent. `key` is where the step stands in the pattern, with `#2` for its second time.
 
         `turn` is the round of a pattern that has rounds. `input` is a template in place of the step's own,
-        which stands at `input_at`; `otherwise` is the input of an agent that has none, by default
+        which stands at `input_at`; `default_input` is the input of an agent that has none, by default
         the last answer. `schema` and `instructions` say what form the answer has.
         """
 
@@ -113,6 +113,8 @@ class Pattern:
 
     __slots__ = ()
 
+    kind: ClassVar[str]
+    """Its `type` in the file."""
     title: ClassVar[str]
     """What people call it."""
     names: ClassVar[tuple[str, ...]]
@@ -155,11 +157,6 @@ class Pattern:
     def is_single(self) -> bool:
         """Whether there is one step only, so that nobody has to be told which one."""
         return False
-
-    @property
-    def kind(self) -> str:
-        """Its `type` in the file."""
-        return str(self.__struct_config__.tag)  # type: ignore[attr-defined]
 
 
 # --- What several patterns have in common -----------------------------------------------------------------

@@ -45,7 +45,8 @@ def check_default(pattern: "Routing", spec: BaseSpec) -> Iterator[Issue]:
         yield spec.issue(f"{CONFIG}/default", f"There is no route {pattern.default!r}.", hint)
 
 
-class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="routing", tag_field="type"):
+class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
+    kind = "routing"
     title = "routing"
     names = ("steps", "route")
     checks = {check_router_schema: ("/pattern*",), check_default: ()}

@@ -59,7 +59,8 @@ def _cycles(pattern: "Workflow", spec: BaseSpec) -> Iterator[Issue]:
         )
 
 
-class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="workflow", tag_field="type"):
+class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True):
+    kind = "workflow"
     title = "workflow"
     names = ("tasks",)
     checks = {check_needs: (f"{CONFIG}/tasks",)}
@@ -129,9 +130,9 @@ class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True, tag="workflow
             names: dict[str, Any] = {"tasks": {name: done[name] for name in needs if name in seen}}
             if len(needed) == 1:
                 names["last_response"] = needed[task.needs[0]].response
-            otherwise = all_answers(needed) if len(needed) > 1 else ""
+            default_input = all_answers(needed) if len(needed) > 1 else ""
             done[task.id] = await run.step(
-                f"tasks/{index}", task, title=task.id, names=names, otherwise=otherwise
+                f"tasks/{index}", task, title=task.id, names=names, default_input=default_input
             )
             run.names["tasks"] = {name: done[name] for name in needs if name in done}
             return done[task.id]

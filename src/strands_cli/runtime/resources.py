@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,12 +44,14 @@ class RunResources:
         self.inputs = dict(inputs)
         self.cancel = Cancellation()
         self.secrets = read_secrets(spec) if secrets is None else dict(secrets)
-        self.redactor = Redactor([*self.secrets.values(), *_provider_keys(spec)])
+        choices = {agent: model_of(spec, agent) for agent in spec.agents}
+        self._choices = {agent: with_default(choice) for agent, choice in choices.items() if choice}
+        self.redactor = Redactor([*self.secrets.values(), *_provider_keys(self._choices.values())])
         self.tools = ToolSet(spec) if tools is None else tools
         self.settings = _settings(spec, self.tools.registry.settings)
-        self.workspace = _workspace(spec, self.settings)
-        self._directory = directory
-        self._choices: dict[str, ModelChoice] = {}
+        self.begun_in = current_directory()
+        self.workspace = _workspace(spec, self.settings, self.begun_in)
+        self._directory = self.begun_in / directory
         self._models: dict[ModelChoice, Model] = {}
 
     def load_tools(self) -> None:
@@ -58,10 +60,6 @@ class RunResources:
         self.tools.load(scope, self.redactor, self._directory)
 
     def choice(self, agent: str) -> ModelChoice:
-        if agent not in self._choices:
-            choice = model_of(self.spec, agent)
-            assert choice is not None, "that the agents of steps exist is checked before a run"
-            self._choices[agent] = with_default(choice)
         return self._choices[agent]
 
     def model(self, agent: str) -> "Model":
@@ -72,10 +70,9 @@ class RunResources:
         return self._models[choice]
 
 
-def _provider_keys(spec: Spec) -> Iterator[str]:
+def _provider_keys(choices: Iterable[ModelChoice]) -> Iterator[str]:
     """The keys of the providers that a workflow asks, which some of them repeat when they refuse one."""
-    choices = (model_of(spec, agent) for agent in spec.agents)
-    names = {name for choice in choices if choice for name in PROVIDERS[choice.provider].credentials}
+    names = {name for choice in choices for name in PROVIDERS[choice.provider].credentials}
     values = (os.environ.get(name, "") for name in sorted(names))
     return (value for value in values if len(value) >= _SHORTEST_KEY)
 
@@ -87,9 +84,8 @@ def _settings(spec: Spec, settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, http=http)
 
 
-def _workspace(spec: Spec, settings: Settings) -> Workspace:
+def _workspace(spec: Spec, settings: Settings, base: Path) -> Workspace:
     """The directories of the workflow's own `security.workspace`, from its file on, else the settings'."""
-    base = current_directory()
     if spec.security.workspace is None:
         return Workspace(settings.workspace, base)
     roots = tuple((spec.file.parent / root).resolve() for root in spec.security.workspace)

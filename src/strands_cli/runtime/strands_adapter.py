@@ -26,7 +26,6 @@ from strands_cli.runtime.model_output import text_of
 from strands_cli.runtime.model_requests import Reporting, Retrying, invoke_in_slices, stopped_answer
 from strands_cli.runtime.resources import RunResources
 from strands_cli.runtime.tools import agent_tools
-from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.types.sections import Compaction
@@ -54,8 +53,8 @@ class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The schema of the answer, if it is data."""
     ask_consent: AskConsent | None = None
     ask_human: Callable[[str, Any], Any] | None = None
-    before_request: Callable[[], object] | None = None
-    """Called before each request to the model; it may cancel the run, and the request is not made."""
+    may_ask_model: Callable[[], bool] | None = None
+    """Asked before each request to the model, which is not made in a run that is over."""
 
 
 class AgentAnswer(msgspec.Struct, frozen=True):
@@ -179,18 +178,17 @@ def add_stages(
     choice = resources.choice(request.agent)
     retrying = Retrying(resources.spec.runtime.failure_policy, emit, request.step, resources.cancel, choice)
     agent.add_middleware(InvokeModelStage, retrying.retry)
-    if request.before_request is not None:
-        agent.add_middleware(InvokeModelStage, _unless_stopped(resources.cancel, request.before_request))
+    if request.may_ask_model is not None:
+        agent.add_middleware(InvokeModelStage, _unless_over(request.may_ask_model))
     between()
     agent.add_middleware(InvokeModelStage, Reporting(emit, request.step, str(choice)).report)
 
 
-def _unless_stopped(cancel: Cancellation, before_request: Callable[[], object]) -> Any:
+def _unless_over(may_ask_model: Callable[[], bool]) -> Any:
     async def ask(
         context: InvokeModelContext, next_fn: "MiddlewareNext[InvokeModelContext, TypedEvent]"
     ) -> AsyncGenerator[TypedEvent, None]:
-        before_request()
-        if cancel.is_set():
+        if not may_ask_model():
             yield stopped_answer()
             return
         async for event in next_fn(context):

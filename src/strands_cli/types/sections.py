@@ -1,5 +1,6 @@
 """A workflow file as a value, all but its pattern."""
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -52,12 +53,12 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     enum: tuple[Any, ...] = ()
 
 
-class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+class Inputs(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     required: dict[str, Input] = {}
     optional: dict[str, Input] = {}
     values: dict[str, Any] = {}
 
-    @property
+    @cached_property
     def declared(self) -> dict[str, Input]:
         return {**self.required, **self.optional}
 

@@ -128,14 +128,9 @@ def _with_tools(spec: Spec, agent: str, added: Sequence[str]) -> Spec:
 
 
 def _rendered(spec: Spec, agent: str, inputs: dict[str, Any]) -> str:
-    pointer = f"/agents/{agent}/prompt"
+    prompt, scope = spec.agents[agent].prompt, {**inputs, "inputs": inputs}
     try:
-        return render(
-            spec.agents[agent].prompt,
-            {**inputs, "inputs": inputs},
-            pointer=pointer,
-            position=spec.position(pointer),
-        )
+        return render(prompt, scope, spec=spec, pointer=f"/agents/{agent}/prompt")
     except TemplateError as error:
         hint = "In a chat there are inputs, and no steps before it: give the prompt with --system."
         raise UsageError(error.message, hint=f"{error.hint} {hint}".strip()) from None
