@@ -97,7 +97,9 @@ def test_a_stop_ends_running_calls_and_leaves_a_history_that_takes_a_new_prompt(
     assert len(setting.model.requests) == 1
     messages = setting.agent.messages
     assert history_problems(messages) == []
-    assert codes([block["toolResult"] for block in messages[2]["content"]]) == ["cancelled", None]
+    slow, quick = codes([block["toolResult"] for block in messages[2]["content"]])
+    assert slow == "cancelled"
+    assert quick in (None, "cancelled"), "it may not have begun yet"
     if how != "agent":
         assert messages[-1] == {**messages[-1], "role": "assistant", "content": [{"text": STOPPED_TEXT}]}
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from functools import partial
 from threading import RLock
 from typing import Any, cast
@@ -70,7 +70,7 @@ class ModelTurn:
     def __init__(self, number: int, message: Message) -> None:
         self.number = number
         self.order = call_ids(message)
-        self.schedule = Turn([])
+        self.schedule: Turn
         self.granted: dict[str, bool] = {}
         """The user's decisions about the calls that need consent, by call id."""
         self.answered: set[str] = set()
@@ -203,35 +203,19 @@ class AgentHooks:
 
     @property
     def is_stopped(self) -> bool:
-        return self._cancel.is_set() or self._is_run_over
-
-    @property
-    def _is_run_over(self) -> bool:
-        return self.context.cancel is not None and self.context.cancel.is_set()
+        return self._cancel.is_set()
 
     def renew(self) -> None:
         """Lets the agent go on with a new invocation after a stop, unless the whole run is to end."""
-        if not self._is_run_over:
+        if self.context.cancel is None or not self.context.cancel.is_set():
             self._cancel = Cancellation()
-
-    # A run lives longer than its agents: it knows an agent only while that has something to do.
-
-    def _follow(self) -> None:
-        if self.context.cancel is not None:
-            self.context.cancel.add_callback(self.stop)
-
-    def _unfollow(self) -> None:
-        if self.context.cancel is not None:
-            self.context.cancel.remove_callback(self.stop)
 
     @asynccontextmanager
     async def _following(self) -> AsyncIterator[None]:
-        """For one call: a program may make one without an invocation."""
-        self._follow()
-        try:
+        """For a call that a program makes without an invocation."""
+        cancel = None if self._is_running else self.context.cancel
+        with cancel.on_set(self.stop) if cancel is not None else nullcontext():
             yield
-        finally:
-            self._unfollow()
 
     # --- the model's side -------------------------------------------------------------------------------
 
@@ -261,9 +245,11 @@ class AgentHooks:
 
     def begin_invocation(self, event: BeforeInvocationEvent) -> None:
         """Remembers what the caller passed under names that the SDK is going to use itself."""
-        self._unfollow()  # an earlier invocation that could not begin never reported its end
-        self._follow()
+        # A run lives longer than its agents: it knows an agent only while that has something to do.
+        is_known = self._is_running  # from an earlier invocation that could not begin, and never ended
         self._is_running = True
+        if self.context.cancel is not None and not is_known:
+            self.context.cancel.add_callback(self.stop)
         state = event.invocation_state
         if _ALREADY_RUN not in state:
             self._passed = {name: value for name, value in state.items() if is_engine_key(name)}
@@ -271,7 +257,8 @@ class AgentHooks:
     def end_invocation(self, event: AfterInvocationEvent) -> None:
         with self._lock:
             self._is_running = False
-        self._unfollow()
+        if self.context.cancel is not None:
+            self.context.cancel.remove_callback(self.stop)
 
     async def begin_turn(self, event: BeforeToolsEvent) -> None:
         """Before any body starts: who waits for whom, and what needs consent."""
@@ -281,8 +268,7 @@ class AgentHooks:
             turn = self._turn = ModelTurn(self._turns, event.message)
         calls = pending_calls(self.agent, event.message)
         turn.begin(calls, self.context.workspace)
-        is_ending = self.is_stopped or self.agent.cancel_signal.is_set()
-        if self._ask_consent is not None and not is_ending:
+        if self._ask_consent and not self.is_stopped and not self.agent.cancel_signal.is_set():
             await turn.ask(calls, self._ask_consent)
 
     def end_turn(self, event: AfterToolsEvent) -> None:

@@ -69,7 +69,7 @@ async def until_stopped(
             while (event := await queue.get()) is not _END:
                 is_answered = is_answered or isinstance(event, ModelStopReason)
                 yield event
-        if cancel.is_set() and not is_answered:
+        if not is_answered and cancel.is_set():
             yield stopped_answer()
         elif pump.done():
             pump.result()  # what the model raised is raised here

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, nullcontext
+from functools import cached_property
 from threading import Event as Signal
 from typing import Any, cast
 
@@ -51,15 +52,24 @@ class ToolBridge(AgentTool):
     def __init__(self, tool: Tool) -> None:
         super().__init__()
         self.tool = tool
-        self._spec = _spec_of(tool)
 
     @property
     def tool_name(self) -> str:
         return self.tool.id
 
-    @property
-    def tool_spec(self) -> ToolSpec:
-        return self._spec
+    @cached_property
+    def tool_spec(self) -> ToolSpec:  # the SDK asks for it again and again
+        tool = self.tool
+        spec: dict[str, Any] = {
+            "name": tool.id,
+            "description": tool.description or tool.id,
+            "inputSchema": {"json": provider_schema(tool.input_schema)},
+        }
+        if tool.output_schema is not None:
+            spec["outputSchema"] = {"json": tool.output_schema}
+        if tool.annotations:
+            spec["annotations"] = dict(tool.annotations)
+        return cast(ToolSpec, spec)
 
     @property
     def tool_type(self) -> str:
@@ -92,19 +102,6 @@ class ToolBridge(AgentTool):
                 relay.is_open = False
                 task.cancel()
         yield ToolResultEvent(cast(SdkToolResult, fit_for_providers(result)), exception=_failure_of(result))
-
-
-def _spec_of(tool: Tool) -> ToolSpec:
-    spec: dict[str, Any] = {
-        "name": tool.id,
-        "description": tool.description or tool.id,
-        "inputSchema": {"json": provider_schema(tool.input_schema)},
-    }
-    if tool.output_schema is not None:
-        spec["outputSchema"] = {"json": tool.output_schema}
-    if tool.annotations:
-        spec["annotations"] = dict(tool.annotations)
-    return cast(ToolSpec, spec)
 
 
 class CallFailed(Exception):
