@@ -36,7 +36,7 @@ BROAD_EXCEPTS: dict[str, str] = {
     "toolkit/execution.py:run_apart.run": "it is raised again where it was waited for",
     "toolkit/values.py:_capped": "an exception whose own text fails is still a crash to report",
     "toolkit/values.py:run_inline": "whatever a body raises is its outcome",
-    "toolkit/execution.py:_guarded": "whatever a body raises is its outcome",
+    "toolkit/execution.py:_in_task.run": "whatever a body raises is its outcome",
     "toolkit/values.py:normalise": "a value's own methods run here, and are the tool's code too",
     "tools/sources/modules.py:Source.load": "importing a module runs whatever its author wrote",
 }

@@ -122,7 +122,7 @@ def read_document(text: str, file: str, *, is_json: bool = False) -> Document:
     return document
 
 
-def strict_json(text: str) -> Any:
+def strict_json(text: str | bytes) -> Any:
     """The value of a JSON text, which has no NaN and no Infinity; ValueError or RecursionError otherwise."""
     return json.loads(text, parse_constant=_refuse_constant)
 

@@ -5,11 +5,12 @@ import re
 from copy import deepcopy
 from decimal import Decimal
 from math import isfinite
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 
 from strands_cli.documents.problems import JsonPath, Problem, describe, local_target, shorten
+from strands_cli.documents.reader import strict_json
 from strands_cli.errors import ToolFailed
 from strands_cli.schema.validator import Validator
 from strands_cli.toolkit.results import sendable
@@ -27,39 +28,44 @@ def parse_object(sent: object) -> dict[str, Any]:
     """The JSON object in a call's input. Text that is not JSON never becomes `{}`."""
     if isinstance(sent, dict):
         return sent
-    if not isinstance(sent, str | bytes):
-        raise _malformed(f"it is {describe(sent)}")
-    try:
-        value = json.loads(sent, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise _malformed(_parse_problem(sent, error)) from None
-    if not isinstance(value, dict):
-        raise _malformed(f"it is {describe(value)}")
-    problem = _unsendable(value)
-    if problem:
-        raise _malformed(problem)
-    return value
+    value = sent
+    reason = ""
+    if isinstance(sent, str | bytes):
+        try:
+            value = strict_json(sent)
+        except (ValueError, RecursionError) as error:
+            reason = _parse_problem(sent, error)
+    if not reason and isinstance(value, dict):
+        reason = _unsendable(value)
+        if not reason:
+            return value
+    reason = reason or f"it is {describe(value)}"
+    raise ToolFailed(
+        f"The input is not a JSON object: {reason}",
+        code="input_malformed",
+        hint='Send one JSON object, such as {"name": "value"}.',
+        details=[{"pointer": "", "expected": "a JSON object", "got": reason, "hint": ""}],
+    )
 
 
 def _unsendable(value: Any) -> str:
     """Why a parsed value could not be sent on as JSON, or nothing."""
     level = [value]
     for _ in range(_DEEPEST):
+        inner: list[Any] = []
         for item in level:
             if isinstance(item, float) and not isfinite(item):
                 return "it has a number that is too large"
             if isinstance(item, str) and not item.isascii() and sendable(item) != item:
                 return "it has half of a surrogate pair in a string"
-        level = [inner for item in level for inner in _members(item)]
-        if not level:
+            if isinstance(item, dict):
+                inner += [*item, *item.values()]
+            elif isinstance(item, list):
+                inner += item
+        if not inner:
             return ""
+        level = inner
     return "it is nested too deeply"
-
-
-def _members(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return [*value, *value.values()]
-    return value if isinstance(value, list) else []
 
 
 def copied(value: Any) -> Any:
@@ -69,10 +75,6 @@ def copied(value: Any) -> Any:
             key: copied(inner) if isinstance(inner, CONTAINERS) else inner for key, inner in value.items()
         }
     return [copied(inner) if isinstance(inner, CONTAINERS) else inner for inner in value]
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _parse_problem(sent: str | bytes, error: Exception) -> str:
@@ -85,15 +87,6 @@ def _parse_problem(sent: str | bytes, error: Exception) -> str:
         f"{place}, near {shorten(error.doc[error.pos : error.pos + 20])!r}"
         if error.pos < len(error.doc)
         else place
-    )
-
-
-def _malformed(reason: str) -> ToolFailed:
-    return ToolFailed(
-        f"The input is not a JSON object: {reason}",
-        code="input_malformed",
-        hint='Send one JSON object, such as {"name": "value"}.',
-        details=[{"pointer": "", "expected": "a JSON object", "got": reason, "hint": ""}],
     )
 
 
@@ -181,33 +174,29 @@ class Shape(msgspec.Struct, frozen=True):
 
 def shape_of(schema: dict[str, Any]) -> Shape | None:
     """The shape of a schema, or None if it adds nothing."""
-    return _shape(schema, schema, ())
+    return _shape(schema, schema, ("#",))
 
 
 def _shape(schema: Any, root: dict[str, Any], above: tuple[str, ...]) -> Shape | None:
-    schema, above = _follow(schema, root, above)
+    reference = schema.get("$ref") if isinstance(schema, dict) else None
+    if reference:
+        if reference in above:  # a recursive schema has no finite shape
+            return None
+        schema, above = local_target(reference, root), (*above, reference)
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
         return None
+
+    def is_integer(kind: object) -> bool:
+        return kind == "integer" or (isinstance(kind, list) and "integer" in kind and "number" not in kind)
+
     plain = {name: part for name, part in properties.items() if isinstance(part, dict)}
     nested = {name: _shape(part, root, above) for name, part in plain.items()}
     items = {name: _shape(part.get("items"), root, above) for name, part in plain.items()}
     shape = Shape(
         tuple((name, part["default"]) for name, part in plain.items() if "default" in part),
-        frozenset(name for name, part in plain.items() if _is_integer(part.get("type"))),
+        frozenset(name for name, part in plain.items() if is_integer(part.get("type"))),
         {name: inner for name, inner in nested.items() if inner},
         {name: inner for name, inner in items.items() if inner},
     )
     return shape if any((shape.defaults, shape.integers, shape.nested, shape.items)) else None
-
-
-def _is_integer(kind: object) -> bool:
-    return kind == "integer" or (isinstance(kind, list) and "integer" in kind and "number" not in kind)
-
-
-def _follow(schema: Any, root: dict[str, Any], above: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
-    """Follows a local `$ref`, once on each way down: a recursive schema has no finite shape."""
-    reference = schema.get("$ref") if isinstance(schema, dict) else None
-    if not isinstance(reference, str) or not reference.startswith("#/") or reference in above:
-        return ({}, above) if reference else (schema, above)
-    return local_target(reference, root), (*above, reference)

@@ -82,12 +82,14 @@ class ToolBridge(AgentTool):
         tool's question to a human.
         """
         call = cast(ToolUse, tool_use)
+        call_id = call.get("toolUseId", "")
         outer = context_for(call, invocation_state)
-        relay = _Relay(outer.emit, self.tool.id, call.get("toolUseId", ""))
+        relay = _Relay(outer.emit, self.tool.id, call_id)
         signal = getattr(invocation_state.get("agent"), "cancel_signal", None)
         with _cancellation_of(outer.cancel, signal) as cancel:
             if cancel.is_set():  # the run was stopped while the call waited for another
-                yield ToolResultEvent(cast(SdkToolResult, _cancelled(self.tool, call)))
+                failed = ToolFailed(f"The call of {self.tool.id} was cancelled", code="cancelled")
+                yield ToolResultEvent(cast(SdkToolResult, failure(call_id, failed)))
                 return
             context = msgspec.structs.replace(outer, emit=relay.emit, cancel=cancel)
             task = asyncio.create_task(call_tool(self.tool, call, context))
@@ -97,20 +99,18 @@ class ToolBridge(AgentTool):
                     yield data
                 result = await task
             except InterruptRequested as asked:
-                raise HumanAsked(_interrupt_of(asked, call)) from None
+                own = Interrupt(f"{CONTEXT_KEY}:{call_id}:{asked.name}", asked.name, asked.reason)
+                raise HumanAsked(asked.pending if isinstance(asked.pending, Interrupt) else own) from None
             finally:
                 relay.is_open = False
                 task.cancel()
-        yield ToolResultEvent(cast(SdkToolResult, fit_for_providers(result)), exception=_failure_of(result))
+        error = error_of(result)
+        failed_call = CallFailed(error["code"]) if error else None
+        yield ToolResultEvent(cast(SdkToolResult, _fit_for_providers(result)), exception=failed_call)
 
 
 class CallFailed(Exception):
     """Tells the SDK's spans and hooks that a call failed; only by its code, since messages quote inputs."""
-
-
-def _cancelled(tool: Tool, call: ToolUse) -> ToolResult:
-    failed = ToolFailed(f"The call of {tool.id} was cancelled", code="cancelled")
-    return failure(call.get("toolUseId", ""), failed)
 
 
 class HumanAsked(InterruptException):
@@ -120,25 +120,15 @@ class HumanAsked(InterruptException):
         return self.interrupt.name
 
 
-def _failure_of(result: ToolResult) -> CallFailed | None:
-    error = error_of(result)
-    return CallFailed(error["code"]) if error else None
-
-
-def fit_for_providers(result: ToolResult) -> ToolResult:
+def _fit_for_providers(result: ToolResult) -> ToolResult:
     """The result as every provider takes it: some refuse non-object JSON, blank text or no content."""
-    content = [_text_for(block) for block in result["content"] if not _is_blank(block)]
+    content: list[dict[str, Any]] = []
+    for block in result["content"]:
+        if "json" in block and not isinstance(block["json"], dict):
+            content.append({"text": json.dumps(block["json"], ensure_ascii=False)})
+        elif block.keys() != {"text"} or block["text"].strip():
+            content.append(block)
     return {**result, "content": content or [{"text": "(the tool returned nothing)"}]}
-
-
-def _is_blank(block: dict[str, Any]) -> bool:
-    return block.keys() == {"text"} and not block["text"].strip()
-
-
-def _text_for(block: dict[str, Any]) -> dict[str, Any]:
-    if "json" in block and not isinstance(block["json"], dict):
-        return {"text": json.dumps(block["json"], ensure_ascii=False)}
-    return block
 
 
 # --- What the SDK offers to a call ------------------------------------------------------------------------
@@ -150,17 +140,16 @@ def context_for(call: ToolUse, invocation_state: dict[str, Any]) -> CallContext:
     context = context if isinstance(context, CallContext) else NO_CONTEXT
     agent = invocation_state.get("agent")
     engine_state = {name: value for name, value in invocation_state.items() if name != CONTEXT_KEY}
-    state = context.invocation_state
+    state: Any = context.invocation_state
     if not state and not isinstance(state, CallerState):
         state = CallerState(invocation_state)
-    return msgspec.structs.replace(
-        context,
-        interrupt=context.interrupt or (asker(_sdk_context(call, agent, engine_state)) if agent else None),
-        resolve=context.resolve or (_resolver(agent) if agent else None),
-        agent=context.agent or (AgentFacts(agent.name, agent.state) if agent else None),
-        invocation_state=state,
-        engine_state=context.engine_state or engine_state,
-    )
+    changes = {"invocation_state": state, "engine_state": context.engine_state or engine_state}
+    if agent is not None:
+        sdk = SdkToolContext(tool_use=cast(SdkToolUse, call), agent=agent, invocation_state=engine_state)
+        changes["interrupt"] = context.interrupt or asker(sdk)
+        changes["resolve"] = context.resolve or _resolver(agent)
+        changes["agent"] = context.agent or AgentFacts(agent.name, agent.state)
+    return msgspec.structs.replace(context, **changes)
 
 
 class AgentFacts(msgspec.Struct, frozen=True):
@@ -210,10 +199,6 @@ def is_engine_key(name: str) -> bool:
     return name in ENGINE_KEYS or name.startswith(ENGINE_PREFIX)
 
 
-def _sdk_context(call: ToolUse, agent: Any, state: dict[str, Any]) -> SdkToolContext:
-    return SdkToolContext(tool_use=cast(SdkToolUse, call), agent=agent, invocation_state=state)
-
-
 def asker(source: Any) -> Callable[[str, Any], Any]:
     """How a body asks a human: through what the SDK gives a call, a ToolContext or a middleware's context."""
 
@@ -225,13 +210,6 @@ def asker(source: Any) -> Callable[[str, Any], Any]:
         return answer if isinstance(source, SdkToolContext) else answer.response
 
     return ask
-
-
-def _interrupt_of(asked: InterruptRequested, call: ToolUse) -> Interrupt:
-    if isinstance(asked.pending, Interrupt):
-        return asked.pending
-    call_id = call.get("toolUseId", "")
-    return Interrupt(id=f"{CONTEXT_KEY}:{call_id}:{asked.name}", name=asked.name, reason=asked.reason)
 
 
 def _resolver(agent: Any) -> Callable[[str], Tool]:

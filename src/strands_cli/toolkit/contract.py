@@ -78,7 +78,11 @@ class Tool(ToolFields, kw_only=True, dict=True, eq=False):
     def _take(self, names: Collection[str]) -> None:
         """Holds the named fields against their rules, and keeps what follows from them up to date."""
         for name in names:
-            self._check(name, getattr(self, name))
+            value = getattr(self, name)
+            if name in FIELDS and (value is not None or name not in _OPTIONAL):
+                problem = FIELDS[name].problem(value)
+                if problem:
+                    raise self._refusal(problem.replace("{key}", name), FIELDS[name].remedy_for(value))
         self.runs_inline = not (self.is_async or self.blocking or self.isolate)
         if self.retries and self.runs_inline:
             reason = "retries are for bodies that can fail in time: it is declared quick (blocking=False)"
@@ -92,13 +96,6 @@ class Tool(ToolFields, kw_only=True, dict=True, eq=False):
             self.accepted_output = self._compile(self.output_schema, "output")
         if self.effects is not None and "effects" in names:
             self.effects = parse_effects(self.effects, self.input_schema)
-
-    def _check(self, name: str, value: object) -> None:
-        if name not in FIELDS or (value is None and name in _OPTIONAL):
-            return
-        problem = FIELDS[name].problem(value)
-        if problem:
-            raise self._refusal(problem.replace("{key}", name), FIELDS[name].remedy_for(value))
 
     def _properties_problem(self) -> str:
         """A default that is plainly of another type, or a required name that no call may give.

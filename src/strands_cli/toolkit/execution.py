@@ -61,16 +61,15 @@ async def run_body(arguments: dict[str, Any], context: ToolContext) -> Any:
 
 
 def _in_task(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
-    return asyncio.get_running_loop().create_task(_guarded(arguments, context, settle)).cancel
+    async def run() -> None:
+        """Settles from inside the task: a callback on its end would cost a round of the loop more."""
+        try:
+            outcome = await tool_of(context).invoke(arguments, context)
+        except BaseException as error:  # noqa: BLE001 - as in run_inline; a cancellation here is the deadline's
+            outcome = Raised(error)
+        settle(outcome)
 
-
-async def _guarded(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> None:
-    """Settles from inside the task: a callback on its end would cost a round of the loop more."""
-    try:
-        outcome = await tool_of(context).invoke(arguments, context)
-    except BaseException as error:  # noqa: BLE001 - as in run_inline; a cancellation here is the deadline's
-        outcome = Raised(error)
-    settle(outcome)
+    return asyncio.get_running_loop().create_task(run()).cancel
 
 
 def _in_thread(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
@@ -217,32 +216,23 @@ class DaemonPool:
         self._threads += 1
 
     def _work(self) -> None:
-        serving = True
-        while serving:
+        is_abandoned = False
+        while not is_abandoned:  # once it is, another thread has taken the place of this one
             job = self._queue.get()
-            if not self._begin(job):
-                continue
+            with self._lock:
+                if job.state == "dropped":
+                    continue
+                job.state = "running"
             outcome = job.body()
-            serving = self._end(job)
+            with self._lock:
+                is_abandoned = job.state == "abandoned"
+                if is_abandoned:
+                    self._abandoned -= 1
+                else:
+                    job.state = "finished"
+                    self._under_way -= 1
+                    self._extra -= job.is_extra
             job.deliver(outcome)
-
-    def _begin(self, job: Job) -> bool:
-        with self._lock:
-            if job.state == "dropped":
-                return False
-            job.state = "running"
-            return True
-
-    def _end(self, job: Job) -> bool:
-        """Whether this thread goes on serving: one whose job was abandoned has been replaced."""
-        with self._lock:
-            if job.state == "abandoned":
-                self._abandoned -= 1
-                return False
-            job.state = "finished"
-            self._under_way -= 1
-            self._extra -= job.is_extra
-            return True
 
 
 @cache
