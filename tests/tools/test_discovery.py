@@ -21,7 +21,7 @@ from strands_cli.tools._discovery.checking import schema_issues
 from strands_cli.tools._discovery.scan import NO_CACHE, Cache, scan_directory
 from strands_cli.tools._discovery.static import SourceFile, SourceFiles, Unread
 from strands_cli.tools._discovery.tool_files import read_tools
-from strands_cli.tools.sources.native import NOT_TOOLS
+from strands_cli.tools.sources.modules import NOT_TOOLS
 
 NATIVE = Path(__file__).parents[2] / "src" / "strands_cli" / "tools"
 

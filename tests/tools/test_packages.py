@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strands_cli.tools._discovery import Discovered
-from strands_cli.tools._discovery.scan import NO_CACHE, Cache, EntryPoint
-from strands_cli.tools.sources.packages import locate_module, read_entry_points, scan_packages
+from strands_cli.tools._discovery.scan import NO_CACHE, Cache
+from strands_cli.tools.sources.packages import locate_module, scan_packages
 
 GREET = """
 open({trace!r}, "w").close()
@@ -46,9 +46,6 @@ class Site:
         )
         return self.write(f"{directory}/entry_points.txt", entry_points)
 
-    def points(self, cache: Cache = NO_CACHE) -> list[EntryPoint]:
-        return read_entry_points(path=[str(self.root)], cache=cache)
-
     def scan(self, cache: Cache = NO_CACHE) -> Discovered:
         return scan_packages(path=[str(self.root)], cache=cache)
 
@@ -61,8 +58,9 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def described(points: list[EntryPoint]) -> list[tuple[str, str, str]]:
-    return [(point.name, point.value, f"{point.distribution} {point.version}") for point in points]
+def described(found: Discovered) -> list[tuple[str, str, str]]:
+    """The entry points, whose modules need not be there to be listed."""
+    return [(info.id, f"{info.module_path}:{info.callable_name}", info.origin) for info in found.infos]
 
 
 def test_entry_points_are_read_as_installers_write_them(site: Site) -> None:
@@ -73,33 +71,25 @@ def test_entry_points_are_read_as_installers_write_them(site: Site) -> None:
     site.install("Acme-Tools", "1.2.0", text)
     site.install("unrelated", "1", "[console_scripts]\na = b:c\n")
     site.write("bare-1.0.dist-info/METADATA", "Name: bare\n")
-    assert described(site.points()) == [
-        ("greet", "acme.greet", "Acme-Tools 1.2.0"),
+    assert described(site.scan()) == [
+        ("greet", "acme.greet:greet", "Acme-Tools 1.2.0"),
         ("wave", "acme.more:wave", "Acme-Tools 1.2.0"),
     ]
-    assert {point.directory for point in site.points()} == {str(site.root)}
 
 
 def test_an_egg_info_counts_and_metadata_may_be_missing(site: Site) -> None:
     site.install("old", "0.1", "[strands_cli.tools]\na = b\n", suffix=".egg-info")
     site.write("bare_name-3.4.dist-info/entry_points.txt", "[strands_cli.tools]\nc = d\n")
     site.write("file.egg-info", "Name: nothing\n")
-    assert described(site.points()) == [("a", "b", "old 0.1"), ("c", "d", "bare_name 3.4")]
+    assert described(site.scan()) == [("a", "b:a", "old 0.1"), ("c", "d:c", "bare_name 3.4")]
 
 
 def test_the_first_of_two_installations_counts(site: Site, tmp_path: Path) -> None:
     later = Site(tmp_path / "later")
     site.install("acme-tools", "2.0", "[strands_cli.tools]\na = new\n")
     later.install("Acme_Tools", "1.0", "[strands_cli.tools]\na = old\n")
-    points = read_entry_points(
-        path=[str(site.root), str(later.root), str(tmp_path / "nowhere"), str(site.root)]
-    )
-    assert described(points) == [("a", "new", "acme-tools 2.0")]
-
-
-def test_another_group_is_another_list(site: Site) -> None:
-    site.install("acme", "1", "[strands_cli.tools]\na = b\n[other]\nc = d\n")
-    assert [point.name for point in read_entry_points("other", [str(site.root)])] == ["c"]
+    found = scan_packages([str(site.root), str(later.root), str(tmp_path / "nowhere"), str(site.root)])
+    assert described(found) == [("a", "new:a", "acme-tools 2.0")]
 
 
 def test_a_module_is_found_without_importing_the_packages_around_it(site: Site, tmp_path: Path) -> None:

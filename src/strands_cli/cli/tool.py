@@ -349,7 +349,7 @@ def check(path: Path | None, load: bool, as_json: bool) -> int:
     PATH is a tool's file or a directory of tools; without it, everything that this project sees is checked.
     """
     from strands_cli.tools._discovery.checking import schema_issues
-    from strands_cli.tools.sources.named_files import read_path
+    from strands_cli.tools.sources.modules import read_path
 
     if path is None:
         registry = get_registry()

@@ -66,7 +66,7 @@ def digests(directory: Path) -> dict[str, str]:
 def paths_of(directory: Path) -> list[str]:
     """Every file and directory that `digests` rests on, for whoever remembers what came of it."""
     files = [path for path, _ in _walk(str(directory))]
-    return [*sorted({os.path.dirname(path) for path in files} | {str(directory)}), *files]  # noqa: PTH120
+    return [*sorted({os.path.dirname(path) for path in files} | {str(directory)}), *files]
 
 
 def identity_of(status: os.stat_result) -> Identity:
@@ -97,7 +97,7 @@ def _walk(root: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
 
 def _digest(path: str, entry: os.DirEntry[str]) -> str:
     if entry.is_symlink():
-        return f"link:{os.readlink(path)}"  # noqa: PTH115 - a string, as everywhere here
+        return f"link:{os.readlink(path)}"
     if not entry.is_file():
         return "special"
     identity = identity_of(entry.stat())
@@ -113,5 +113,5 @@ def _digest(path: str, entry: os.DirEntry[str]) -> str:
 def _sha256(path: str) -> str:
     from hashlib import file_digest
 
-    with open(path, "rb") as stream:  # noqa: PTH123
+    with open(path, "rb") as stream:
         return f"sha256:{file_digest(stream, 'sha256').hexdigest()}"

@@ -100,7 +100,7 @@ def _profile(plugin: Plugin, tool: CliTool, configuration: Configuration, worksp
 def _paths(declared: tuple[str, ...], workspace: Workspace) -> tuple[str, ...]:
     """Declared paths are relative to the workspace, wherever the call comes from."""
     root = workspace.roots[0]
-    return tuple(os.path.realpath(root / os.path.expanduser(path)) for path in declared)  # noqa: PTH111
+    return tuple(os.path.realpath(root / os.path.expanduser(path)) for path in declared)
 
 
 # --- Started ahead ---------------------------------------------------------------------------------------

@@ -16,13 +16,9 @@ from strands_cli.toolkit.info import (
 )
 from strands_cli.tools._discovery import Discovered, join
 from strands_cli.tools._discovery.scan import NO_CACHE, Cache
-from strands_cli.tools.sources.callables import Callables
-from strands_cli.tools.sources.modules import Source
-from strands_cli.tools.sources.named_files import NamedFiles, is_path
-from strands_cli.tools.sources.native import Native
-from strands_cli.tools.sources.packages import Packages
+from strands_cli.tools.sources.modules import NamedFiles, Native, Project, Source, is_path
+from strands_cli.tools.sources.packages import Callables, Packages
 from strands_cli.tools.sources.plugins import Plugins
-from strands_cli.tools.sources.project import Project
 
 if TYPE_CHECKING:
     from strands_cli.toolkit.contract import Tool

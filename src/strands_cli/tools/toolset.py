@@ -77,7 +77,7 @@ class ToolSet:
 
     def resolve(self, reference: str) -> ToolInfo | None:
         """The tool that a reference in the workflow means; files are relative to the workflow."""
-        from strands_cli.tools.sources.named_files import is_path
+        from strands_cli.tools.sources.modules import is_path
 
         try:
             if is_path(reference) and not Path(reference).is_absolute():

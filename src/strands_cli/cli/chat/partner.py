@@ -66,7 +66,7 @@ def choose_partner(
 def _references(tools: Iterable[str]) -> tuple[str, ...]:
     """The tools of `--tools a,b --tools c`, each of which there is; files are those of this directory."""
     from strands_cli.tools import get_registry
-    from strands_cli.tools.sources.named_files import is_path
+    from strands_cli.tools.sources.modules import is_path
 
     parts = [part.strip() for text in tools for part in text.split(",")]
     found = tuple(dict.fromkeys(part for part in parts if part))

@@ -20,7 +20,7 @@ from strands_cli.tools._discovery import Discovered, is_module_name, join
 
 # `tool_files` is imported where something has to be read: on a second run that is nowhere, without `ast`.
 
-FORMAT = 2
+FORMAT = 3
 
 _CHECKSUM_BYTES = 4
 _MAX_FILES = 256
@@ -45,8 +45,6 @@ class EntryPoint(msgspec.Struct, frozen=True, array_like=True):
     attribute: str
     distribution: str
     version: str
-    directory: str
-    """The entry of the import path that the package was found in."""
     file: str
 
     @property
@@ -77,7 +75,7 @@ class _Stamps(dict[str, Stamp]):
 
     def __missing__(self, path: str) -> Stamp:
         try:
-            stamp = _stamp_of(os.stat(path))  # noqa: PTH116 - a Path per file would double the cost of a scan
+            stamp = _stamp_of(os.stat(path))
         except (OSError, ValueError):
             stamp = _MISSING
         self[path] = stamp
@@ -184,7 +182,7 @@ NO_CACHE = Cache()
 @functools.cache
 def _state_of_this_code() -> int:
     """When this code was last written: who works on it wants its answer, not that of the code before."""
-    here = os.path.dirname(__file__)  # noqa: PTH120 - as above
+    here = os.path.dirname(__file__)
     newest = 0
     try:
         for directory in (here, f"{here}/../sources"):
@@ -228,7 +226,7 @@ def scan_directory(
     `package` is the dotted name that the directory is loaded as; `skip` has names without suffix. Without an
     `origin`, each tool gets its own file, relative to the directory that holds this one.
     """
-    root = os.path.abspath(directory)  # noqa: PTH100 - the cheap one: nothing is asked of the file system
+    root = os.path.abspath(directory)  # the cheap one: nothing is asked of the file system
     known = cache.file(f"{root}|{package}|{source}|{origin}")
     try:
         candidates = _candidates(root, known)
@@ -274,7 +272,7 @@ def _candidates(root: str, known: CacheFile) -> list[tuple[str, bool, str]]:
 
 
 def is_family(directory: str) -> bool:
-    return os.path.isfile(f"{directory}{os.sep}__init__.py")  # noqa: PTH113 - a string, as everywhere here
+    return os.path.isfile(f"{directory}{os.sep}__init__.py")
 
 
 def _read(path: Path, module_path: str, is_module: bool, source: str, origin: str) -> Discovered:

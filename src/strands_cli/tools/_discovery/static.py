@@ -101,7 +101,7 @@ class SourceFiles:
         """The package or module file behind a path without a suffix, if there is one."""
         for candidate in (path / "__init__.py", path.with_name(f"{path.name}.py")) if path else ():
             self.seen[str(candidate)] = None
-            if os.path.isfile(candidate):  # noqa: PTH113 - Path.is_file raises where a name is too long
+            if os.path.isfile(candidate):  # Path.is_file raises where a name is too long
                 return candidate
         return None
 

@@ -1,5 +1,9 @@
-"""What every source can do, and how Python modules are loaded: the first place that runs a tool's code."""
+"""What every source can do, and the sources of Python modules: this package, the project, files by name.
 
+Loading a module is the first place that runs a tool's code.
+"""
+
+import os
 import sys
 import traceback
 from importlib import import_module
@@ -8,14 +12,19 @@ from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar
 from zlib import crc32
 
+import msgspec
+
 from strands_cli.errors import Issue, ToolError
 from strands_cli.settings import Settings
 from strands_cli.toolkit.info import ToolInfo
 from strands_cli.tools._discovery import Discovered
-from strands_cli.tools._discovery.scan import Cache
+from strands_cli.tools._discovery.scan import Cache, scan_directory
 
 if TYPE_CHECKING:
     from strands_cli.toolkit.contract import Tool
+
+_DIRECTORY = Path(os.path.dirname(os.path.dirname(__file__)))  # cheap: every listing pays it
+NOT_TOOLS = frozenset({"base", "registry", "sources", "toolset"})
 
 
 class Source:
@@ -105,3 +114,85 @@ def _line_in(file: str, error: BaseException) -> int:
         return error.lineno or 0
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return frames[-1].lineno or 0 if frames else 0
+
+
+class Native(Source):
+    """The tools of this package."""
+
+    name = "native"
+
+    def discover(self) -> Discovered:
+        return scan_directory(
+            _DIRECTORY,
+            package="strands_cli.tools",
+            source=self.name,
+            origin="strands-cli",
+            cache=self.cache,
+            skip=NOT_TOOLS,
+        )
+
+    def names(self, info: ToolInfo) -> list[str]:
+        """Also `native:…`, and the legacy names, which had `file_read.file_read` besides the family's."""
+        own, family = info.id, info.family
+        return [
+            *super().names(info),
+            *(f"native:{name}" for name in (own, f"{family}.{own}", f"{own}@{info.version}")),
+            *(f"strands_tools.{name}" for name in (own, f"{own}.{own}", f"{family}.{own}")),
+        ]
+
+
+class Project(Source):
+    """The tools of the project's `tools/` directory."""
+
+    name = "project"
+
+    def discover(self) -> Discovered:
+        directory = self.settings.tools_directory
+        return scan_directory(directory, package="tools", source=self.name, origin="", cache=self.cache)
+
+    def import_module(self, info: ToolInfo) -> ModuleType:
+        if not info.file:
+            return super().import_module(info)
+        return self.import_file(Path(info.file), self.settings.tools_directory)
+
+
+class NamedFiles(Source):
+    """Tools in files that somebody names: `./my_tool.py`, `./my_tool.py:greet`. There are none until then."""
+
+    name = "file"
+
+    def find(self, reference: str) -> ToolInfo | None:
+        """The tool that a reference means, or None."""
+        file, _, name = reference.rpartition(":") if ".py:" in reference else (reference, "", "")
+        if not Path(file).is_file():
+            return None
+        infos = read_path(Path(file)).infos
+        if not name:
+            return infos[0] if len(infos) == 1 else None
+        named = next((info for info in infos if name in (info.id, info.callable_name)), None)
+        return msgspec.structs.replace(named, origin=file) if named else None
+
+    def import_module(self, info: ToolInfo) -> ModuleType:
+        file = Path(info.file)
+        tools = self.settings.tools_directory
+        return self.import_file(file, tools if file.is_relative_to(tools) else file.parent)
+
+
+def is_path(reference: str) -> bool:
+    """Whether a reference names a file."""
+    file = reference.rpartition(":")[0] if ".py:" in reference else reference
+    return file.endswith(".py")
+
+
+def read_path(path: Path) -> Discovered:
+    """What a file, or a directory of tools, declares."""
+    is_family = path.is_dir()
+    if is_family and not (path / "__init__.py").is_file():
+        return scan_directory(path, package=path.name, source=NamedFiles.name, origin="")
+    from strands_cli.tools._discovery.tool_files import read_tools
+
+    place = path.resolve()
+    module = place.name if is_family else place.stem
+    return read_tools(
+        place, module_path=module, source=NamedFiles.name, origin=str(path), is_family=is_family
+    )

@@ -7,6 +7,7 @@ the packages around a dotted name.
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from os.path import abspath, isdir, isfile
 from pathlib import Path
 from typing import Literal
 
@@ -28,25 +29,44 @@ class Packages(Source):
         return scan_packages(cache=self.cache)
 
 
-def read_entry_points(
-    group: str = GROUP, path: Sequence[str] | None = None, cache: Cache = NO_CACHE
-) -> list[EntryPoint]:
-    """The entry points of a group in the packages along an import path, by default that of this process."""
-    directories = _directories(path)
-    known = _cache_file(cache, group, directories)
-    points = _entry_points(known, group, directories)
-    known.close()
-    return points
+class Callables(Source):
+    """Dotted callables that the user allows: `package.module.function`."""
+
+    name = "callable"
+
+    def discover(self) -> Discovered:
+        return join(self._read(dotted) for dotted in self.settings.allow)
+
+    def _read(self, dotted: str) -> Discovered:
+        """What an allowed callable is, read without importing its package."""
+        from strands_cli.tools._discovery.tool_files import read_tools
+
+        module, _, name = dotted.rpartition(".")
+        file = locate_module(module, [str(self.settings.project), *sys.path]) if module else None
+        if file is None:
+            issue = Issue(
+                reason=f"The callable {dotted} is not found: no module {module or dotted} is on the path.",
+                remediation="Install its package, or take it off the list of allowed callables.",
+                file=str(self.settings.file or ""),
+            )
+            return Discovered(issues=(issue,))
+        found = read_tools(file, module_path=module, source=self.name, origin=dotted)
+        named = tuple(info for info in found.infos if name in (info.callable_name, info.id))
+        plain = ToolInfo(
+            id=name, module_path=module, source=self.name, origin=dotted, file=str(file), inferred=True
+        )
+        return Discovered(named or (plain,), files=found.files)
 
 
-def scan_packages(
-    *, group: str = GROUP, path: Sequence[str] | None = None, cache: Cache = NO_CACHE
-) -> Discovered:
-    """The tools that installed packages offer; the name of an entry is the id of a tool or of a family."""
+def scan_packages(path: Sequence[str] | None = None, cache: Cache = NO_CACHE) -> Discovered:
+    """The tools that the packages along an import path offer, by default that of this process.
+
+    The name of an entry is the id of a tool or of a family.
+    """
     directories = _directories(path)
-    known = _cache_file(cache, group, directories)
+    known = cache.file(f"packages|{os.pathsep.join(directories)}")
     parts: list[Discovered] = []
-    for point in _entry_points(known, group, directories):
+    for point in _entry_points(known, directories):
         file = locate_module(point.module, directories)
         if file is None:
             parts.append(_unlocated(point))
@@ -68,13 +88,13 @@ def locate_module(dotted: str, path: Sequence[str] | None = None) -> Path | None
         return None
     places = _directories(path)
     for name in parents:
-        packages = [place for place in (f"{place}{os.sep}{name}" for place in places) if _is_directory(place)]
-        regular = [place for place in packages if _is_file(f"{place}{os.sep}__init__.py")]
+        packages = [inner for place in places if isdir(inner := f"{place}{os.sep}{name}")]
+        regular = [place for place in packages if isfile(f"{place}{os.sep}__init__.py")]
         # A package with an __init__.py is the package; without one, all parts along the path are one.
         places = regular[:1] or packages
     for place in places:
         for candidate in (f"{place}{os.sep}{last}{os.sep}__init__.py", f"{place}{os.sep}{last}.py"):
-            if _is_file(candidate):
+            if isfile(candidate):
                 return Path(candidate)
     return None
 
@@ -83,28 +103,24 @@ def locate_module(dotted: str, path: Sequence[str] | None = None) -> Path | None
 
 
 def _directories(path: Sequence[str] | None) -> list[str]:
-    found = [os.path.abspath(place) for place in (sys.path if path is None else path)]  # noqa: PTH100 - cheap
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(map(abspath, sys.path if path is None else path)))
 
 
-def _cache_file(cache: Cache, group: str, directories: list[str]) -> CacheFile:
-    return cache.file(f"packages|{group}|{os.pathsep.join(directories)}")
-
-
-def _entry_points(known: CacheFile, group: str, directories: list[str]) -> list[EntryPoint]:
+def _entry_points(known: CacheFile, directories: list[str]) -> list[EntryPoint]:
     """Of a distribution that is there twice, the first along the path counts, as when it is imported."""
     points: dict[tuple[str, str], EntryPoint] = {}
     for directory in directories:
         found = known.find_entry_points(directory)
         if found is None:
-            files, found = _read_directory(directory, group)
+            files, found = _read_directory(directory)
             known.keep(directory, Discovered(files=files), found)
         for point in found:
-            points.setdefault((_normal(point.distribution), point.name), point)
+            distribution = point.distribution.lower().replace("-", "_").replace(".", "_")
+            points.setdefault((distribution, point.name), point)
     return sorted(points.values(), key=lambda point: (point.name, point.distribution))
 
 
-def _read_directory(directory: str, group: str) -> tuple[tuple[str, ...], tuple[EntryPoint, ...]]:
+def _read_directory(directory: str) -> tuple[tuple[str, ...], tuple[EntryPoint, ...]]:
     """The entry points of the packages in a directory, and the files that this rests on."""
     files, points = [directory], list[EntryPoint]()
     try:
@@ -116,7 +132,7 @@ def _read_directory(directory: str, group: str) -> tuple[tuple[str, ...], tuple[
         return tuple(files), ()
     for name in names:
         file = f"{directory}{os.sep}{name}{os.sep}entry_points.txt"
-        lines = list(_section(_text(file), group))
+        lines = list(_section(_text(file)))
         # An installer replaces a .dist-info, which shows in the directory's date; an .egg-info it rewrites.
         if lines or name.endswith(".egg-info"):
             files.append(file)
@@ -124,19 +140,19 @@ def _read_directory(directory: str, group: str) -> tuple[tuple[str, ...], tuple[
             distribution, version = _identity(directory, name)
             for entry, value in lines:
                 module, _, attribute = (part.strip() for part in value.partition(":"))
-                points.append(EntryPoint(entry, module, attribute, distribution, version, directory, file))
+                points.append(EntryPoint(entry, module, attribute, distribution, version, file))
     return tuple(files), tuple(points)
 
 
-def _section(text: str, group: str) -> Iterator[tuple[str, str]]:
-    """The `name = value` lines below `[group]`."""
-    if f"[{group}]" not in text:
+def _section(text: str) -> Iterator[tuple[str, str]]:
+    """The `name = value` lines of our group."""
+    if f"[{GROUP}]" not in text:
         return
     section = ""
     for line in map(str.strip, text.splitlines()):
         if line.startswith("["):
             section = line.strip("[]").strip()
-        elif section == group and "=" in line and line[0] not in "#;":
+        elif section == GROUP and "=" in line and line[0] not in "#;":
             name, _, value = line.partition("=")
             yield name.strip(), value.partition("[")[0].strip()
 
@@ -151,23 +167,11 @@ def _identity(directory: str, name: str) -> tuple[str, str]:
     return facts.get("Name", parts[0]).strip(), facts.get("Version", parts[1]).strip()
 
 
-def _normal(name: str) -> str:
-    return name.lower().replace("-", "_").replace(".", "_")
-
-
 def _text(file: str) -> str:
     try:
         return Path(file).read_text("utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def _is_file(path: str) -> bool:
-    return os.path.isfile(path)  # noqa: PTH113 - strings, since most of them are not there
-
-
-def _is_directory(path: str) -> bool:
-    return os.path.isdir(path)  # noqa: PTH112 - as above
 
 
 # --- the tools behind them --------------------------------------------------------------------------------

@@ -178,7 +178,7 @@ def _state_of_the_room() -> int:
     import strands_cli.plugins
 
     try:
-        with os.scandir(os.path.dirname(strands_cli.plugins.__file__)) as listing:  # noqa: PTH120
+        with os.scandir(os.path.dirname(strands_cli.plugins.__file__)) as listing:
             return max(entry.stat().st_mtime_ns for entry in listing if entry.name.endswith(".py"))
     except (OSError, ValueError):
         return 0
