@@ -11,7 +11,7 @@ from strands_cli.capability import CapabilityIssue, CapabilityReport, check_capa
 from strands_cli.errors import Issue
 from strands_cli.loader import load_spec
 from strands_cli.loader.spec import Spec
-from strands_cli.plugins.approvals import Approved, Lock, write_lock
+from strands_cli.plugins.directories import Approved, Lock, write_lock
 from strands_cli.tools import get_registry
 from tests.projects import Project
 

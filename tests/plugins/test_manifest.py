@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from strands_cli.plugins.approvals import (
+from strands_cli.plugins.directories import (
     Approved,
     Lock,
     State,
     changes_since,
+    digests,
     lock_files,
     lock_key,
     read_lock,
     write_lock,
     write_state,
 )
-from strands_cli.plugins.directories import digests
 from strands_cli.plugins.manifest import CliTool, Manifest, Setting, ToolFiles, ToolRequires
 from strands_cli.plugins.plugin import PluginReading, find_plugins, read_plugin, undeclared_executables
 from strands_cli.schema.validator import published_schema

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from strands_cli.events import ToolProgress
-from strands_cli.plugins.approvals import Approved, Lock, write_lock
-from strands_cli.plugins.directories import digests
+from strands_cli.plugins.directories import Approved, Lock, digests, write_lock
 from strands_cli.toolkit.cancellation import Cancellation
 from tests.plugins.makers import BASH, NODE, PYTHON, SH, Bench, error, json_of, need, text_of, until
 from tests.projects import Project
@@ -428,7 +427,7 @@ keyring.set_keyring(Kept())
 from pathlib import Path
 from tests.plugins.makers import Bench
 from strands_cli.plugins.plugin import read_plugin
-from strands_cli.plugins.configuration import configure
+from strands_cli.plugins.manifest import configure
 plugin = read_plugin(Path({str(bench.project / "plugins" / "p")!r})).plugin
 print(asyncio.run(configure(plugin.manifest, plugin.manifest.cli_tools[0], {{}})).environment["KEY"])
 """

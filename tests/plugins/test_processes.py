@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from strands_cli.plugins.configuration import Configuration
+from strands_cli.plugins.manifest import Configuration
 from strands_cli.plugins.processes import MOST_PARKED, Launch, Parking, launch_of, parking
 from strands_cli.secrets import NOTHING_SECRET
 from strands_cli.toolkit.workspace import Workspace

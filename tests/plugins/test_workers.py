@@ -5,9 +5,8 @@ import time
 from typing import Any
 
 from strands_cli.events import ToolProgress
-from strands_cli.plugins.configuration import Configuration
-from strands_cli.plugins.processes import launch_of
-from strands_cli.plugins.workers import Workers
+from strands_cli.plugins.manifest import Configuration
+from strands_cli.plugins.processes import Workers, launch_of
 from strands_cli.secrets import NOTHING_SECRET
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.contract import Tool

@@ -23,7 +23,7 @@ class Needs(msgspec.Struct, frozen=True):
 
 
 def plugin_needs(info: ToolInfo) -> Needs:
-    from strands_cli.plugins.configuration import setting_problems
+    from strands_cli.plugins.manifest import setting_problems
     from strands_cli.plugins.plugin import declaration_of
 
     declared = declaration_of(info)

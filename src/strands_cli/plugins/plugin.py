@@ -12,10 +12,17 @@ import msgspec
 from strands_cli.documents.problems import JsonPath, Problem, Refusal, schemas_at
 from strands_cli.documents.reader import Document, read_file, with_whole_numbers
 from strands_cli.errors import Issue, ToolError, UsageError, did_you_mean
-from strands_cli.plugins.approvals import Approval, approval_of, is_disabled, read_state
-from strands_cli.plugins.configuration import value_problem
-from strands_cli.plugins.directories import MANIFEST_NAME, located, plugin_roots, plugins_in
-from strands_cli.plugins.manifest import CliTool, Manifest, Setting, variable_of
+from strands_cli.plugins.directories import (
+    MANIFEST_NAME,
+    Approval,
+    approval_of,
+    is_disabled,
+    located,
+    plugin_roots,
+    plugins_in,
+    read_state,
+)
+from strands_cli.plugins.manifest import CliTool, Manifest, Setting, value_problem, variable_of
 from strands_cli.schema.validator import SchemaInvalid, Validator, published_schema
 from strands_cli.settings import Settings
 from strands_cli.toolkit.contract import Tool, closed_schema
@@ -359,32 +366,27 @@ def _variable_issues(
         owners[variable] = f"the setting {name!r} uses it too"
 
 
-def _tool_issues(manifest: Manifest, tool: CliTool, place: JsonPath, document: Document) -> Iterator[Issue]:
+def _tool_issues(manifest: Manifest, tool: CliTool, place: JsonPath, document: Document) -> list[Issue]:
     """What the contract would refuse, tried on a stand-in for the tool."""
     tool_id = manifest.tool_id(tool)
-    if problem := name_problem(tool_id):
-        reason = f"The tool would be called {tool_id}: {problem}."
-        yield document.issue((*place, "name"), reason, "Shorten the plugin's name or the tool's.")
-    broken = [*_schema_issues(tool, place, document)]
-    yield from broken
-    if problem or broken:
-        return
     try:
         Tool(**contract_of(manifest, tool), invoke=lambda _arguments, _context: None)
     except ToolError as error:
         reason = error.issue.reason if error.issue else error.message
-        yield document.issue(place, f"Tool {tool_id!r} is refused: {reason}.", error.hint or _FORMAT_HINT)
-
-
-def _schema_issues(tool: CliTool, place: JsonPath, document: Document) -> Iterator[Issue]:
-    for key, schema in (
-        ("parameters", closed_schema(tool.parameters)),
-        ("output_schema", tool.output_schema),
-    ):
+        refusal = document.issue(place, f"Tool {tool_id!r} is refused: {reason}.", error.hint or _FORMAT_HINT)
+    else:
+        return []
+    issues = []
+    if problem := name_problem(tool_id):
+        reason = f"The tool would be called {tool_id}: {problem}."
+        issues.append(document.issue((*place, "name"), reason, "Shorten the plugin's name or the tool's."))
+    schemas = {"parameters": closed_schema(tool.parameters), "output_schema": tool.output_schema}
+    for key, schema in schemas.items():
         try:
             if schema is not None:
                 Validator(schema)
         except SchemaInvalid as error:
             reason = f"{key!r} is not a JSON Schema: {error.reason}."
             remedy = "Correct it; it is JSON Schema 2020-12."
-            yield document.issue((*place, key, *error.path), reason, remedy)
+            issues.append(document.issue((*place, key, *error.path), reason, remedy))
+    return issues or [refusal]

@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from strands_cli.errors import Issue, ToolError, ToolFailed
-from strands_cli.plugins.approvals import refuse_unapproved
-from strands_cli.plugins.configuration import configure
+from strands_cli.plugins.directories import refuse_unapproved
 from strands_cli.plugins.executable_output import PROGRESS_MARK, is_whole_answer, parsed, value_of
-from strands_cli.plugins.manifest import CliTool
+from strands_cli.plugins.manifest import CliTool, configure
 from strands_cli.plugins.plugin import Plugin, contract_of, read_plugin
-from strands_cli.plugins.processes import Launch, input_of, launch_of, parking
-from strands_cli.plugins.workers import workers
+from strands_cli.plugins.processes import Launch, input_of, launch_of, parking, workers
 from strands_cli.sandbox.executables import GRACE_SECONDS, Finished, complete_confined
 from strands_cli.sandbox.spawner_handle import SpawnerLost
 from strands_cli.secrets import Redactor

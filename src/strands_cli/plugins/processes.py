@@ -1,28 +1,42 @@
-"""The processes of a plugin's tools: what each is started with, and those that are started ahead."""
+"""The processes of a plugin's tools: what each is started with, those that are started ahead, and workers.
+
+A worker stays, and answers many calls. One line of JSON per message, on both sides. To the worker:
+`{"id": "1", "key": "…", "input": {…}}`, and `{"cancel": "1"}` when nobody waits for the answer. From it:
+`{"id": "1", "progress": …}` any number of times, then `{"id": "1", "result": …}` or one with `error`.
+Answers may come in any order.
+"""
 
 import asyncio
+import itertools
 import json
+import logging
 import os
 import select
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from strands_cli.errors import ToolError
-from strands_cli.plugins.configuration import Configuration
+from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.plugins.directories import Identity, neighbourhood
-from strands_cli.plugins.manifest import CliTool
+from strands_cli.plugins.executable_output import code_of, ending_text, parsed, refuse_error, structured, tail
+from strands_cli.plugins.manifest import CliTool, Configuration
 from strands_cli.plugins.plugin import Plugin
 from strands_cli.sandbox.confined_executable import Confined
-from strands_cli.sandbox.executables import environment_for, start_confined
+from strands_cli.sandbox.executables import GRACE_SECONDS, environment_for, start_confined
 from strands_cli.sandbox.profile import EXECUTABLE_PROFILE, Profile
+from strands_cli.sandbox.pumps import Intake
 from strands_cli.sandbox.spawner_handle import SpawnerLost
+from strands_cli.secrets import Redactor
 from strands_cli.toolkit.workspace import Workspace
 
 LEAST_STREAM_BYTES = 1_000_000
 """What is read of a stream, unless `max_output` asks for more."""
+IDLE_SECONDS = 300.0
+"""How long a worker is kept without a call."""
 PARKED_SECONDS = 60.0
 MOST_PARKED = 8
 """Of one loop; the one that has waited longest goes first."""
@@ -32,7 +46,13 @@ _DELAY_SECONDS = 0.002
 _WORKER_CPU_SECONDS = 24 * 3600.0
 _COMPARED = tuple(name for name in Profile.__struct_fields__ if name != "environment")
 
+_STDERR_BYTES = 64_000
+_CHUNK = 65536
+
 Key = tuple[object, ...]
+OnProgress = Callable[[Any], object]
+
+_log = logging.getLogger(__name__)
 
 
 class Launch(msgspec.Struct, frozen=True):
@@ -163,7 +183,10 @@ class Parking:
             return
         parked = _Parked(confined, asyncio.get_running_loop().create_future())
         self._waiting[key] = parked
-        self._make_room()
+        while len(self._waiting) > MOST_PARKED:
+            oldest = next(iter(self._waiting))
+            self._waiting.pop(oldest).release(is_taken=False)
+            self._keepers.pop(oldest, None)
         try:
             await asyncio.wait([parked.released], timeout=self._idle_seconds)
         finally:
@@ -172,12 +195,6 @@ class Parking:
                 del self._keepers[key]
             if not parked.is_taken:
                 await _end(confined)
-
-    def _make_room(self) -> None:
-        while len(self._waiting) > MOST_PARKED:
-            oldest = next(iter(self._waiting))
-            self._waiting.pop(oldest).release(is_taken=False)
-            self._keepers.pop(oldest, None)
 
 
 async def _end(confined: Confined) -> None:
@@ -200,9 +217,277 @@ def _is_waiting(confined: Confined) -> bool:
     return not poll.poll(0)
 
 
-_of_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Parking]" = WeakKeyDictionary()
+_parking_of_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Parking]" = WeakKeyDictionary()
 
 
 def parking() -> Parking:
     """The one of the running loop."""
-    return _of_loops.setdefault(asyncio.get_running_loop(), Parking())
+    return _parking_of_loops.setdefault(asyncio.get_running_loop(), Parking())
+
+
+# --- Workers ----------------------------------------------------------------------------------------------
+
+
+class _Pending:
+    """One call that a worker has not answered yet."""
+
+    def __init__(self, on_progress: OnProgress) -> None:
+        self.on_progress = on_progress
+        self.answer: asyncio.Future[dict[str, Any] | ToolFailed] = asyncio.get_running_loop().create_future()
+        self.last_heard = time.monotonic()
+        self.is_abandoned = False
+
+    def settle(self, outcome: dict[str, Any] | ToolFailed) -> None:
+        if not self.answer.done():
+            self.answer.set_result(outcome)
+
+
+class Worker:
+    """One process, and the calls that wait for it."""
+
+    def __init__(self, tool_id: str, confined: Confined, redactor: Redactor, idle_seconds: float) -> None:
+        self._id = tool_id
+        self._confined = confined
+        self._redactor = redactor
+        self._idle_seconds = idle_seconds
+        self._pending: dict[str, _Pending] = {}
+        self._numbers = itertools.count(1)
+        self._last_used = time.monotonic()
+        self._refusal = ""
+        self.is_over = False
+        self._reader = _LineReader(
+            confined.stdout, confined.profile.output_bytes, self._receive, lambda: confined.kill("output")
+        )
+        self._writer = _LineWriter(confined.stdin)
+        self._stderr = Intake(confined.stderr, _STDERR_BYTES, keep_last=True, on_data=lambda _: None)
+        self._life = asyncio.get_running_loop().create_task(self._live())
+
+    async def ask(
+        self,
+        arguments: dict[str, Any],
+        *,
+        key: str,
+        seconds: float,
+        idle_seconds: float | None,
+        on_progress: OnProgress,
+    ) -> Any:
+        """The worker's answer to one call; ToolFailed where it has none, or says that it failed."""
+        number = str(next(self._numbers))
+        pending = self._pending[number] = _Pending(on_progress)
+        self._send({"id": number, "key": key, "input": arguments})
+        try:
+            await self._wait(pending, time.monotonic() + seconds, idle_seconds)
+        finally:
+            self._last_used = time.monotonic()
+            if not pending.answer.done():
+                self._give_up(number, pending)
+        answer = pending.answer.result()
+        if isinstance(answer, ToolFailed):
+            raise answer
+        if "error" in answer:
+            refuse_error(self._redactor.value({"success": False, "error": answer["error"]}))
+        return structured(answer["result"], self._redactor)
+
+    async def settled(self) -> None:
+        """Returns when it works on no call that nobody waits for: it gave that up, or was ended for it."""
+        late = [pending.answer for pending in self._pending.values() if pending.is_abandoned]
+        if late:
+            await asyncio.wait(late)
+
+    async def _wait(self, pending: _Pending, deadline: float, idle_seconds: float | None) -> None:
+        """Returns when there is an answer; ToolFailed (`timeout`) where there is none in time."""
+        while not pending.answer.done():
+            now = time.monotonic()
+            until = min(deadline, pending.last_heard + idle_seconds) if idle_seconds else deadline
+            if now >= until:
+                what = "did not answer in time" if until == deadline else "said nothing for too long"
+                raise ToolFailed(f"{self._id} {what}", code="timeout")
+            await asyncio.wait([pending.answer], timeout=until - now)
+
+    def _give_up(self, number: str, pending: _Pending) -> None:
+        """Cancels a call that nobody waits for; the worker is ended if it goes on all the same."""
+        pending.is_abandoned = True
+        self._send({"cancel": number})
+        asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end_unless_answered, number)
+
+    def _end_unless_answered(self, number: str) -> None:
+        if number in self._pending:
+            self._refusal = "was ended, since it went on with a call that was cancelled or too late"
+            self._confined.kill()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._writer.write(json.dumps(message).encode() + b"\n")
+
+    def _receive(self, line: bytes) -> None:
+        """One line of the worker's. What is not a message of the protocol is noise, and only logged."""
+        text = line.decode("utf-8", "replace")
+        try:
+            message = parsed(text)
+        except ValueError:
+            message = None
+        pending = self._pending.get(str(message.get("id"))) if isinstance(message, dict) else None
+        if pending is None or not isinstance(message, dict):
+            _log.debug("%s printed what answers no call: %.200s", self._id, self._redactor.text(text))
+        elif "result" in message or "error" in message:
+            del self._pending[str(message["id"])]
+            pending.settle(message)
+        elif "progress" in message and not pending.is_abandoned:
+            pending.last_heard = time.monotonic()
+            pending.on_progress(message["progress"])
+
+    async def _live(self) -> None:
+        """Until the process ends, has been idle for too long, or the loop ends."""
+        failed = ToolFailed(f"{self._id} was ended", code="cancelled")
+        exited = asyncio.ensure_future(self._confined.exited())
+        try:
+            while not exited.done() and (
+                self._pending or time.monotonic() < self._last_used + self._idle_seconds
+            ):
+                await asyncio.wait([exited], timeout=self._idle_seconds)
+            if exited.done():
+                self._reader.drain()
+                failed = await self._failure()
+        finally:
+            exited.cancel()
+            self._close(failed)
+
+    async def _failure(self) -> ToolFailed:
+        """How the calls that waited fail when their worker has ended."""
+        self._confined.kill("exited")
+        ending = await self._confined.wait()
+        self._stderr.drain()
+        how = self._refusal or ending_text(ending)
+        errors = tail(self._stderr.data, self._redactor)
+        code = "crashed" if ending.why == "exited" else code_of(ending)
+        _log.debug("the worker of %s %s", self._id, how)
+        return ToolFailed(f"The worker of {self._id} {how}{': ' if errors else ''}{errors}", code=code)
+
+    def _close(self, failed: ToolFailed) -> None:
+        self.is_over = True
+        self._reader.stop()
+        self._writer.stop()
+        self._stderr.stop()
+        self._confined.close()
+        for pending in self._pending.values():
+            pending.settle(failed)
+        self._pending.clear()
+
+
+class Workers:
+    """The workers of one event loop, with which they end."""
+
+    def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._idle_seconds = idle_seconds
+        self._running: dict[Key, Worker] = {}
+        self._lock = asyncio.Lock()
+
+    async def get(self, tool_id: str, launch: Launch, redactor: Redactor) -> Worker:
+        """The worker for a launch, started where none runs."""
+        async with self._lock:
+            self._running = {key: worker for key, worker in self._running.items() if not worker.is_over}
+            worker = self._running.get(launch.key)
+            if worker is not None:
+                await worker.settled()
+            if worker is None or worker.is_over:
+                confined = await _started(launch)
+                worker = self._running[launch.key] = Worker(tool_id, confined, redactor, self._idle_seconds)
+            return worker
+
+
+async def _started(launch: Launch) -> Confined:
+    for may_retry in (True, False):
+        try:
+            return await launch.start()
+        except SpawnerLost as lost:
+            if not may_retry:
+                raise ToolFailed(f"{launch.argv[0]} cannot be started: {lost}", code="unavailable") from lost
+    raise AssertionError("the second attempt answers")
+
+
+_workers_of_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Workers]" = WeakKeyDictionary()
+
+
+def workers() -> Workers:
+    """Those of the running loop."""
+    return _workers_of_loops.setdefault(asyncio.get_running_loop(), Workers())
+
+
+# --- Lines to and from a process. Nothing here waits for the other side. ---------------------------------
+
+
+class _LineReader:
+    """Calls `on_line` with each line of a pipe, and `on_flood` where one is longer than `most` bytes."""
+
+    def __init__(
+        self, descriptor: int, most: int, on_line: Callable[[bytes], object], on_flood: Callable[[], object]
+    ) -> None:
+        self._descriptor = descriptor
+        self._most = most
+        self._on_line = on_line
+        self._on_flood = on_flood
+        self._begun = bytearray()
+        self._loop = asyncio.get_running_loop()
+        os.set_blocking(descriptor, False)
+        self._loop.add_reader(descriptor, self._read)
+
+    def drain(self) -> None:
+        """Takes what is there now."""
+        while self._read():
+            pass
+
+    def stop(self) -> None:
+        self._loop.remove_reader(self._descriptor)
+
+    def _read(self) -> bool:
+        try:
+            data = os.read(self._descriptor, _CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self.stop()
+            return False
+        *lines, rest = (bytes(self._begun) + data).split(b"\n") if b"\n" in data else (data,)
+        if lines:
+            self._begun.clear()
+        for line in lines:
+            if line.strip():
+                self._on_line(line)
+        self._begun += rest
+        if len(self._begun) > self._most:
+            self._begun.clear()
+            self._on_line = lambda _: None  # until it is ended it may answer all the same, too late
+            self._on_flood()
+        return True
+
+
+class _LineWriter:
+    """Writes what it is given as fast as it is read on the other side."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._unsent = bytearray()
+        self._loop = asyncio.get_running_loop()
+        os.set_blocking(descriptor, False)
+
+    def write(self, data: bytes) -> None:
+        waits = bool(self._unsent)
+        self._unsent += data
+        if not waits:
+            self._send()
+
+    def stop(self) -> None:
+        self._loop.remove_writer(self._descriptor)
+        self._unsent.clear()
+
+    def _send(self) -> None:
+        try:
+            while self._unsent:
+                del self._unsent[: os.write(self._descriptor, self._unsent[:_CHUNK])]
+        except BlockingIOError:
+            self._loop.add_writer(self._descriptor, self._send)
+            return
+        except OSError:
+            pass  # it closed its input, or has ended, as will be seen
+        self.stop()

@@ -11,8 +11,7 @@ from strands_cli.cli.output import count, print_note
 from strands_cli.cli.terminal import discard_typed_input
 from strands_cli.cli.text import clean, one_line
 from strands_cli.errors import ToolError
-from strands_cli.plugins.approvals import Changes
-from strands_cli.plugins.directories import MANIFEST_NAME
+from strands_cli.plugins.directories import MANIFEST_NAME, Changes
 from strands_cli.plugins.manifest import CliTool, Manifest, variable_of
 from strands_cli.plugins.plugin import Plugin
 

@@ -12,8 +12,7 @@ from strands_cli.cli.plugin.access import access_document, accesses
 from strands_cli.cli.plugin.fetch import plugin_directory, unportable
 from strands_cli.cli.text import one_line
 from strands_cli.errors import SpecError, StrandsError
-from strands_cli.plugins.approvals import State, read_state, write_state
-from strands_cli.plugins.directories import plugin_roots
+from strands_cli.plugins.directories import State, plugin_roots, read_state, write_state
 from strands_cli.plugins.manifest import CliTool
 from strands_cli.plugins.plugin import (
     FoundPlugin,

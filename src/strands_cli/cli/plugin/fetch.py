@@ -19,8 +19,7 @@ import msgspec
 
 from strands_cli.cli.text import clean, one_line
 from strands_cli.errors import Issue, Severity, SpecError, ToolError, UnsupportedError, UsageError
-from strands_cli.plugins.approvals import Approved
-from strands_cli.plugins.directories import MANIFEST_NAME, digests
+from strands_cli.plugins.directories import MANIFEST_NAME, Approved, digests
 from strands_cli.plugins.plugin import Plugin, read_plugin
 
 _log = logging.getLogger("strands_cli.plugins.git")

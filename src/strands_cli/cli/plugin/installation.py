@@ -25,18 +25,19 @@ from strands_cli.cli.plugin.commands import PluginName, forget_switch
 from strands_cli.cli.plugin.fetch import Candidate, copy_plugin, fetched, source_from, source_in
 from strands_cli.cli.text import one_line
 from strands_cli.errors import SpecError, StrandsError, UsageError
-from strands_cli.plugins.approvals import (
+from strands_cli.plugins.directories import (
     Approval,
     Approved,
     Changes,
     Lock,
     changes_since,
+    digests,
     lock_files,
     lock_key,
+    plugin_roots,
     read_lock,
     write_lock,
 )
-from strands_cli.plugins.directories import digests, plugin_roots
 from strands_cli.plugins.plugin import FoundPlugin, find_plugin, find_plugins
 from strands_cli.settings import Settings, load_settings
 

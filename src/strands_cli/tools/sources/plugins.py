@@ -52,7 +52,7 @@ def scan_plugins(settings: Settings, cache: Cache = NO_CACHE) -> Discovered:
 
 def read_named_plugin(name: str, base: Path, settings: Settings) -> Discovered:
     """The tools of a plugin that a workflow names: by its name, or by its directory, relative to `base`."""
-    from strands_cli.plugins.approvals import is_disabled, read_state
+    from strands_cli.plugins.directories import is_disabled, read_state
 
     found = _find_named(name, base, settings)
     if found is None:
@@ -83,7 +83,7 @@ def _find_named(name: str, base: Path, settings: Settings) -> tuple[Path, Discov
 
 def disabled_plugins(settings: Settings) -> set[str]:
     """The plugins that are switched off, by their own names and by those of their directories."""
-    from strands_cli.plugins.approvals import is_disabled, read_state
+    from strands_cli.plugins.directories import is_disabled, read_state
     from strands_cli.plugins.plugin import read_plugin
 
     try:
@@ -101,7 +101,7 @@ def _refused(reason: str, remedy: str) -> Discovered:
 
 
 def _scan_root(root: Path, places: list[Path], settings: Settings, cache: Cache) -> Discovered:
-    from strands_cli.plugins.approvals import is_disabled, read_state
+    from strands_cli.plugins.directories import is_disabled, read_state
 
     try:
         state = read_state()
@@ -140,8 +140,7 @@ def _read(place: Path, settings: Settings) -> Discovered:
 
 def _approval(name: str, place: Path, settings: Settings) -> Discovered:
     """Whether a plugin is as it was approved. Its files are hashed only where a lock names it."""
-    from strands_cli.plugins.approvals import approvals, lock_files, unapproved, update_hint
-    from strands_cli.plugins.directories import paths_of
+    from strands_cli.plugins.directories import approvals, lock_files, paths_of, unapproved, update_hint
 
     locks = tuple(str(file) for file in lock_files(settings.project))
     try:
