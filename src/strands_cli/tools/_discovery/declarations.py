@@ -1,22 +1,76 @@
-"""What one place in a file says of a tool: a TOOL_SPEC, a `ToolSpec(…)` or a decorator.
+"""What one place in a file says of a tool: a TOOL_SPEC, a `ToolSpec(…)`, or a decorator with its function.
 
 Only the form is judged here; `tool_files` puts the places together and holds the values against the rules.
+Where the annotations of a function are not simple, its schema is left out until the tool is loaded.
 """
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from strands_cli.errors import Issue, closest, did_you_mean
+from strands_cli.toolkit.docstring import read_docstring
 from strands_cli.toolkit.info import FIELDS, OPTIONS, SPEC_KEYS, ToolInfo, spec_problem
-from strands_cli.tools._discovery.parameters import schema_of, summary_of
-from strands_cli.tools._discovery.static import SourceFile, SpecCall, Unread, describe, first_unread
-from strands_cli.tools._discovery.syntax import Function
+from strands_cli.tools._discovery.static import (
+    Function,
+    SourceFile,
+    SpecCall,
+    Unread,
+    describe,
+    dotted_name,
+)
+
+Schema = dict[str, Any]
 
 _TOOL = frozenset({"tool"})
+_LARGEST = 1e300
+"""Beyond it a number is infinite, or not a number, or an integer that nobody meant."""
+
+_FILLED_BY_THE_PLATFORM = frozenset({"self", "cls", "agent"})
+_PLAIN_TYPES = {
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "list": "array",
+    "List": "array",
+    "dict": "object",
+    "Dict": "object",
+}
 _FIELD_OF_KEY = {"description": "description", "inputSchema": "input_schema", "outputSchema": "output_schema"}
+
+
+def first_unread(value: object, key: str) -> tuple[str, Unread] | None:
+    """The first part of a value that could not be read, with the dotted path to it from `key`."""
+    if isinstance(value, Unread):
+        return key, value
+    parts: list[tuple[str, object]] = []
+    if isinstance(value, dict):
+        parts = [(f"{key}.{name}", part) for name, part in value.items()]
+    elif isinstance(value, list | tuple):
+        parts = [(key, part) for part in value]
+    return next(filter(None, (first_unread(part, name) for name, part in parts)), None)
+
+
+class NotJson(ValueError):
+    """A value that no JSON document can hold."""
+
+
+def as_json(value: object, path: str = "") -> Any:
+    """The value as JSON has it, tuples as lists; NotJson says what has no place there."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | float) and -_LARGEST < value < _LARGEST:
+        return value
+    if isinstance(value, list | tuple):
+        return [as_json(part, f"{path}/{index}") for index, part in enumerate(value)]
+    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        return {name: as_json(part, f"{path}/{name}") for name, part in value.items()}
+    kind = "dictionary whose keys are not all strings" if isinstance(value, dict) else type(value).__name__
+    raise NotJson(f"there is a {kind} at {path or '/'}, which JSON does not have")
 
 
 class FieldValue(msgspec.Struct, frozen=True):
@@ -154,15 +208,15 @@ def from_function(file: SourceFile, function: Function, decorator: ast.expr) -> 
 
 
 def _add_signature(file: SourceFile, function: Function, declared: ToolDeclaration, context: object) -> None:
-    line = function.lineno
+    line, documented = function.lineno, read_docstring(ast.get_docstring(function))
     if not declared.has_spec and "input_schema" not in declared.values:
         declared.inferred = True
-        schema = schema_of(file, function, context)
-        if schema is not None:
+        with suppress(_NotSimple):
+            schema = _schema(file, function, documented.parameters, context)
             declared.values["input_schema"] = FieldValue(schema, "signature", declared.file, line)
-    summary = summary_of(function)
-    if summary and "description" not in declared.values:
-        declared.values["description"] = FieldValue(summary, "docstring", declared.file, line)
+    if documented.description and "description" not in declared.values:
+        text = documented.description
+        declared.values["description"] = FieldValue(text, "docstring", declared.file, line)
 
 
 def _from_own_spec(
@@ -191,3 +245,111 @@ def from_assignments(file: SourceFile, known: set[str]) -> Iterator[ToolDeclarat
             line = bindings[-1].line
             unread = (name, file.unread(line, describe(call)))
             yield ToolDeclaration(id=name, file=str(file.path), line=line, callable_name=name, unread=unread)
+
+
+# --- A signature as a schema ------------------------------------------------------------------------------
+
+
+class _NotSimple(Exception):
+    """An annotation or a default that only loading the tool can settle."""
+
+
+def _schema(file: SourceFile, function: Function, documented: dict[str, str], context: object) -> Schema:
+    """What a model fills in; `context` is the decorator's argument of that name."""
+    arguments = function.args
+    if arguments.vararg or arguments.kwarg or arguments.posonlyargs:
+        raise _NotSimple
+    missing: list[ast.expr | None] = [None] * (len(arguments.args) - len(arguments.defaults))
+    defaults = [*missing, *arguments.defaults, *arguments.kw_defaults]
+    properties: dict[str, Schema] = {}
+    required: list[str] = []
+    for argument, default in zip([*arguments.args, *arguments.kwonlyargs], defaults, strict=True):
+        name, annotation = argument.arg, argument.annotation
+        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+            type_name = annotation.value.rpartition(".")[2].strip()
+        else:
+            type_name = _last_name(annotation) if annotation else ""
+        is_context = name == context or (context is True and name == "tool_context")
+        if is_context or name in _FILLED_BY_THE_PLATFORM or type_name == "ToolContext":
+            continue
+        properties[name] = _property(file, annotation, default, documented.get(name, ""))
+        if default is None:
+            required.append(name)
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _last_name(node: ast.expr) -> str:
+    return dotted_name(node).rpartition(".")[2]
+
+
+def _property(
+    file: SourceFile, annotation: ast.expr | None, default: ast.expr | None, description: str
+) -> Schema:
+    if annotation is None:
+        raise _NotSimple
+    schema = _type(annotation)
+    value = file.evaluate(default) if default is not None else ...
+    if value is None and "anyOf" not in schema:
+        schema = {"anyOf": [schema, {"type": "null"}]}
+    if description:
+        schema = {**schema, "description": description}
+    if default is None:
+        return schema
+    try:
+        return {**schema, "default": as_json(value)}
+    except NotJson:
+        raise _NotSimple from None
+
+
+def _type(node: ast.expr) -> Schema:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return _type(_parsed(node.value))
+    if isinstance(node, ast.Constant) and node.value is None:
+        return {"type": "null"}
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return _union([node.left, node.right])
+    if isinstance(node, ast.Subscript):
+        return _generic(_last_name(node.value), node.slice)
+    name = _last_name(node)
+    if name not in _PLAIN_TYPES:
+        raise _NotSimple
+    return {"type": _PLAIN_TYPES[name]}
+
+
+def _parsed(text: str) -> ast.expr:
+    """An annotation that is written as a string."""
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise _NotSimple from None
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        raise _NotSimple
+    return node
+
+
+def _generic(name: str, inner: ast.expr) -> Schema:
+    parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+    if name in ("list", "List") and len(parts) == 1:
+        return {"type": "array", "items": _type(parts[0])}
+    if name in ("dict", "Dict") and len(parts) == 2 and dotted_name(parts[0]) == "str":
+        is_any = _last_name(parts[1]) in ("Any", "object")
+        return {"type": "object", **({} if is_any else {"additionalProperties": _type(parts[1])})}
+    if name == "Optional" and len(parts) == 1:
+        return _union([parts[0], ast.Constant(value=None)])
+    if name == "Union":
+        return _union(parts)
+    if name == "Literal":
+        values = [part.value if isinstance(part, ast.Constant) else None for part in parts]
+        for kind, type_name in ((str, "string"), (int, "integer")):
+            if all(type(value) is kind for value in values):
+                return {"type": type_name, "enum": values}
+    raise _NotSimple
+
+
+def _union(parts: list[ast.expr]) -> Schema:
+    """`X | None`. Unions of several types are left to the loaded tool, which also converts their values."""
+    null = {"type": "null"}
+    others = [schema for schema in map(_type, parts) if schema != null]
+    if len(others) != 1 or len(parts) != 2:
+        raise _NotSimple
+    return {"anyOf": [others[0], null]}

@@ -8,6 +8,8 @@ twice, or changed in any way, is unread as a whole: what it holds in the end is 
 
 import ast
 import os
+import stat
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,20 +18,242 @@ import msgspec
 
 from strands_cli.errors import Issue
 from strands_cli.toolkit.info import ToolCategory
-from strands_cli.tools._discovery.syntax import Binding, Scope, parse, resolve_import
 
+MAX_SOURCE_BYTES = 1_000_000
 MAX_DEPTH = 100
 MAX_STEPS = 100_000
 """How many parts one reading may look at: a few names that double each other would be endless."""
 _CHARACTERS_PER_STEP = 64
-_LARGEST = 1e300
-"""Beyond it a number is infinite, or not a number, or an integer that nobody meant."""
-
 ONLY_RUNNING = "which only running the module can answer"
 
 _OUR_PACKAGES = ("strands_cli", "strands")
 _SPEC_CLASSES = frozenset({"ToolSpec", "ToolInfo"})
 _CATEGORIES = frozenset({"ToolCategory"})
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = Function | ast.ClassDef
+
+
+def parse(file: Path) -> ast.Module | Issue:
+    """The file's syntax tree, or why there is none."""
+    try:
+        status = file.stat()
+        if not stat.S_ISREG(status.st_mode):
+            return _refusal(file, "It is not a regular file", remedy=_UNREADABLE)
+        if status.st_size > MAX_SOURCE_BYTES:
+            size = f"It has {status.st_size:,} bytes; at most {MAX_SOURCE_BYTES:,} are read"
+            return _refusal(file, size, remedy="Move its data into a file of its own.")
+        with file.open("rb") as stream:
+            data = stream.read(MAX_SOURCE_BYTES + 1)
+    except OSError as error:
+        return _refusal(file, f"It cannot be read: {error.strerror}", remedy=_UNREADABLE)
+    null = data.find(b"\0")
+    line_of_null = data.count(b"\n", 0, null) + 1 if null >= 0 else 1
+    try:
+        with warnings.catch_warnings():
+            # A warning about somebody's backslash is for whoever runs that file.
+            warnings.simplefilter("ignore")
+            return ast.parse(data)
+    except SyntaxError as error:
+        return _syntax_issue(file, data, error, line_of_null)
+    except (ValueError, RecursionError, MemoryError) as error:
+        return _refusal(file, f"It cannot be parsed: {str(error) or type(error).__name__}", line_of_null)
+
+
+def _syntax_issue(file: Path, data: bytes, error: SyntaxError, line_of_null: int) -> Issue:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as wrong:
+        if b"coding" not in data[:200]:
+            line = data.count(b"\n", 0, wrong.start) + 1
+            reason = f"It is not UTF-8: the byte 0x{data[wrong.start]:02x} on line {line} cannot be decoded"
+            return _refusal(file, reason, line, remedy="Save the file as UTF-8.")
+    remedy = "Correct the syntax; nothing of the file can be used until then."
+    return _refusal(
+        file, f"Syntax error: {error.msg}", error.lineno or line_of_null, error.offset or 0, remedy
+    )
+
+
+_UNREADABLE = "Make the file readable, or move it out of the tools directory."
+
+
+def _refusal(file: Path, reason: str, line: int = 0, column: int = 0, remedy: str = "") -> Issue:
+    remedy = remedy or "Correct the file; nothing of it can be used until then."
+    return Issue(file=str(file), line=line, column=max(column, 0), reason=f"{reason}.", remediation=remedy)
+
+
+def resolve_import(file: Path, root: Path, module: str, level: int) -> Path | None:
+    """The path, without a suffix, that an import in `file` means; None where that is outside of `root`.
+
+    An absolute import is matched by the names of the directories around the file, since the package that a
+    tools directory will be loaded as is not always the one that its author had in mind.
+    """
+    here = file.parent
+    parts = module.split(".") if module else []
+    if level:
+        base = [here, *here.parents][min(level - 1, len(here.parents))]
+        return base.joinpath(*parts) if base.is_relative_to(root) else None
+    if len(parts) == 1:
+        return here / parts[0]
+    for anchor in (here, here.parent):
+        if anchor.is_relative_to(root) and anchor.name in parts:
+            last = len(parts) - 1 - parts[::-1].index(anchor.name)
+            return anchor.joinpath(*parts[last + 1 :])
+    return None
+
+
+class Binding(msgspec.Struct, frozen=True, kw_only=True):
+    """One statement that gives a name its value: an assignment, a definition or an import."""
+
+    name: str
+    line: int
+    value: ast.expr | None = None
+    definition: Definition | None = None
+    module: str | None = None
+    level: int = 0
+    imported: str = ""
+    """The name within `module`; empty where the module itself is meant."""
+    how: str = ""
+    """What decides the value, where only running the module can tell."""
+
+
+_BLOCKS: dict[type[ast.AST], str] = {
+    ast.If: "an 'if'",
+    ast.Try: "a 'try'",
+    ast.TryStar: "a 'try'",
+    ast.With: "a 'with'",
+    ast.For: "a loop",
+    ast.While: "a loop",
+    ast.Match: "a 'match'",
+}
+
+
+_CHANGING_METHODS = (
+    frozenset(dir(dict) + dir(list)) - set(dir(tuple)) - {"copy", "get", "items", "keys", "values"}
+)
+
+
+class Scope:
+    """The bindings of a module, and the names that something changes besides binding them."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.bindings: dict[str, list[Binding]] = {}
+        self.changes: dict[str, int] = {}
+        """The line of the first change, by name."""
+        self.stars: list[Binding] = []
+        for statement in tree.body:
+            self._add(statement, "")
+        for name in list(self.changes):
+            self._change_aliases(name)
+
+    def last(self, name: str) -> Binding | None:
+        return self.bindings[name][-1] if name in self.bindings else None
+
+    def definitions(self) -> list[Definition]:
+        """The functions and classes that are there in the end, in the order in which they are written."""
+        last = [bindings[-1].definition for bindings in self.bindings.values()]
+        return sorted((found for found in last if found is not None), key=lambda found: found.lineno)
+
+    def _add(self, node: ast.stmt, how: str) -> None:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                name = alias.asname or alias.name.partition(".")[0]
+                self._bind(name, node, how, module=alias.name if alias.asname else name)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                where = {"module": node.module or "", "level": node.level, "imported": alias.name}
+                self._bind(alias.asname or alias.name, node, how, **where)
+        elif isinstance(node, Definition):
+            self._bind(node.name, node, how, definition=node)
+            self._add_body_changes(node)
+        elif type(node) in _BLOCKS:
+            self._add_block(node, how or _BLOCKS[type(node)])
+        elif isinstance(node, ast.Delete):
+            for target in node.targets:
+                if isinstance(target, ast.Name) and not how:
+                    self.bindings.pop(target.id, None)
+                self._change(target)
+        else:
+            self._add_assignment(node, how)
+
+    def _add_assignment(self, node: ast.stmt, how: str) -> None:
+        """An assignment, or an expression by itself."""
+        value = getattr(node, "value", node)
+        if isinstance(node, ast.AugAssign):
+            self._change(node.target)
+        for target in getattr(node, "targets", [node.target] if isinstance(node, ast.AnnAssign) else []):
+            if not isinstance(target, ast.Name):
+                self._add_names(target, how or "unpacking")
+            elif value is not None:
+                self._bind(target.id, target, how, value=value)
+        if value is not None:
+            self._add_names(value, how or "an expression")
+
+    def _add_block(self, node: ast.AST, how: str) -> None:
+        """The statements of an `if`, a loop and the like, and the names that their heads bind."""
+        test = node.test if isinstance(node, ast.If) else None
+        is_comparison = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq)
+        if is_comparison and getattr(test.left, "id", "") == "__name__":  # type: ignore[union-attr]
+            return  # what stands there never happens to a module that is loaded
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.stmt):
+                self._add(child, how)
+            elif isinstance(child, ast.excepthandler | ast.match_case):
+                self._add_block(child, how)
+            else:
+                self._add_names(child, how)
+
+    def _add_names(self, node: ast.AST, how: str) -> None:
+        """Names that are bound to what is not read (unpacking, a loop's head, `with … as`, `:=`) or changed.
+
+        Whether a method such as `X.update(…)` changes X is not for us to know.
+        """
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                self._bind(part.id, part, how)
+            elif isinstance(part, ast.Attribute | ast.Subscript) and not isinstance(part.ctx, ast.Load):
+                self._change(part)
+            elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+                self._change(part.func)
+
+    def _add_body_changes(self, definition: Definition) -> None:
+        """A function may change what the module has: `global X`, `X["key"] = …`, `X.update(…)`."""
+        nodes = list(ast.walk(definition))
+        shared = {name: node.lineno for node in nodes if isinstance(node, ast.Global) for name in node.names}
+        for name, line in shared.items():
+            self.changes.setdefault(name, line)
+        own = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        own |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+        for node in nodes:
+            if not isinstance(node, ast.Attribute | ast.Subscript):
+                continue
+            is_method = isinstance(node, ast.Attribute) and node.attr in _CHANGING_METHODS
+            if is_method or not isinstance(node.ctx, ast.Load):
+                self._change(node, own)
+
+    def _bind(self, name: str, node: ast.stmt | ast.expr, how: str, **parts: Any) -> None:
+        binding = Binding(name=name, line=node.lineno, how=how, **parts)
+        if name == "*":
+            self.stars.append(binding)
+        else:
+            self.bindings.setdefault(name, []).append(binding)
+
+    def _change(self, target: ast.expr, own: set[str] = frozenset()) -> None:  # type: ignore[assignment]
+        line = target.lineno
+        while isinstance(target, ast.Attribute | ast.Subscript):
+            target = target.value
+        if isinstance(target, ast.Name) and target.id not in own:
+            self.changes.setdefault(target.id, line)
+
+    def _change_aliases(self, name: str) -> None:
+        """`X = TOOL_SPEC` and a change of X change TOOL_SPEC too."""
+        for binding in self.bindings.get(name, ()):
+            if isinstance(binding.value, ast.Name) and binding.value.id not in self.changes:
+                self.changes[binding.value.id] = self.changes[name]
+                self._change_aliases(binding.value.id)
+
+
+# --- Values -----------------------------------------------------------------------------------------------
 
 
 class Unread(msgspec.Struct, frozen=True):
@@ -47,36 +271,6 @@ class SpecCall(msgspec.Struct, frozen=True, eq=False):
     line: int
     arguments: dict[str, Any]
     lines: dict[str, int]
-
-
-def first_unread(value: object, key: str) -> tuple[str, Unread] | None:
-    """The first part of a value that could not be read, with the dotted path to it from `key`."""
-    if isinstance(value, Unread):
-        return key, value
-    parts: list[tuple[str, object]] = []
-    if isinstance(value, dict):
-        parts = [(f"{key}.{name}", part) for name, part in value.items()]
-    elif isinstance(value, list | tuple):
-        parts = [(key, part) for part in value]
-    return next(filter(None, (first_unread(part, name) for name, part in parts)), None)
-
-
-class NotJson(ValueError):
-    """A value that no JSON document can hold."""
-
-
-def as_json(value: object, path: str = "") -> Any:
-    """The value as JSON has it, tuples as lists; NotJson says what has no place there."""
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, int | float) and -_LARGEST < value < _LARGEST:
-        return value
-    if isinstance(value, list | tuple):
-        return [as_json(part, f"{path}/{index}") for index, part in enumerate(value)]
-    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
-        return {name: as_json(part, f"{path}/{name}") for name, part in value.items()}
-    kind = "dictionary whose keys are not all strings" if isinstance(value, dict) else type(value).__name__
-    raise NotJson(f"there is a {kind} at {path or '/'}, which JSON does not have")
 
 
 class SourceFiles:
@@ -117,9 +311,17 @@ class SourceFile:
 
     def value(self, name: str, line: int = 1, prefix: str = "") -> Any:
         """The value of a module-level name once the module is loaded, or an Unread."""
-        binding = self.scope.last(name)
+        binding, stars = self.scope.last(name), self.scope.stars
+        if binding is None and name == "__doc__":
+            return self.docstring
+        if binding is None and stars:
+            return self.unread(
+                line, f"{prefix}may come from 'from {stars[0].module} import *', {ONLY_RUNNING}"
+            )
         if binding is None:
-            return self._value_of_unbound(name, line, prefix)
+            return self.unread(
+                line, f"{prefix or f'is {name!r}, which '}the file neither assigns nor imports"
+            )
         if name in self.scope.changes:
             place = self.scope.changes[name]
             return self.unread(place, f"{prefix}is changed on line {place}, {ONLY_RUNNING}")
@@ -143,14 +345,6 @@ class SourceFile:
             )
         finally:
             self.files.underway.discard(key)
-
-    def _value_of_unbound(self, name: str, line: int, prefix: str) -> Any:
-        if name == "__doc__":
-            return self.docstring
-        if self.scope.stars:
-            reason = f"{prefix}may come from 'from {self.scope.stars[0].module} import *', {ONLY_RUNNING}"
-            return self.unread(line, reason)
-        return self.unread(line, f"{prefix or f'is {name!r}, which '}the file neither assigns nor imports")
 
     def find(self, name: str) -> "tuple[SourceFile, Binding] | None":
         """Where a name is defined, through imports of files in the tools directory."""
@@ -295,11 +489,10 @@ class SourceFile:
 
     def _unary(self, node: ast.UnaryOp) -> Any:
         """A number with its sign, which the syntax takes for an operation."""
-        value = node.operand.value if isinstance(node.operand, ast.Constant) else None
-        if isinstance(value, bool) or not isinstance(value, int | float | complex):
+        try:
+            return ast.literal_eval(node)
+        except ValueError:
             return self.unread(node, describe(node))
-        signs: dict[type[ast.AST], Any] = {ast.USub: -value, ast.UAdd: +value}
-        return signs[type(node.op)] if type(node.op) in signs else self.unread(node, describe(node))
 
     def _binary(self, node: ast.BinOp) -> Any:
         left, right = self.evaluate(node.left), self.evaluate(node.right)

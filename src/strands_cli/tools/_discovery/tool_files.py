@@ -12,23 +12,25 @@ from strands_cli.errors import Issue, closest
 from strands_cli.toolkit.info import FIELDS, ToolCategory, ToolInfo, bare_schema, name_problem
 from strands_cli.tools._discovery import Discovered, is_submodule_name
 from strands_cli.tools._discovery.declarations import (
+    NotJson,
     ToolDeclaration,
+    as_json,
     decorator_of,
+    first_unread,
     from_assignments,
     from_call,
     from_function,
     from_spec,
 )
 from strands_cli.tools._discovery.static import (
-    NotJson,
+    Binding,
+    Function,
     SourceFile,
     SourceFiles,
     SpecCall,
     Unread,
-    as_json,
-    first_unread,
+    resolve_import,
 )
-from strands_cli.tools._discovery.syntax import Binding, Function, resolve_import
 
 _NO_TOOL = "it needs a TOOL_SPEC and a function of that name, or a function decorated with @tool"
 _LITERALLY = "Write it out as a literal, or as a name that is assigned once in the tools directory."
@@ -193,7 +195,9 @@ class _Reader:
         elif found is None:
             self.issues.append(_missing_callable(declared, name, homes[0]))
         elif self._is_callable(declared, *found):
-            base = self._declaration_of(*found, declared.id)
+            home, binding = found
+            named = [other for other in self._declarations(home) if other.callable_name == binding.name]
+            base = next((other for other in named if other.id == declared.id), named[0] if named else None)
             if base:
                 self._used.add((base.file, base.callable_name))
                 declared.inferred = base.inferred and "input_schema" not in declared.values
@@ -221,10 +225,6 @@ class _Reader:
             self.issues.append(declared.refusal(problem, remedy, place.file, place.line))
             return None
         return [home] if home else []
-
-    def _declaration_of(self, file: SourceFile, binding: Binding, tool_id: str) -> ToolDeclaration | None:
-        named = [found for found in self._declarations(file) if found.callable_name == binding.name]
-        return next((found for found in named if found.id == tool_id), named[0] if named else None)
 
     # --- TOOL_SPEC and @tool ------------------------------------------------------------------------------
 
