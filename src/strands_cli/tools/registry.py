@@ -5,15 +5,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strands_cli.errors import Issue, ToolError, closest
+from strands_cli.errors import Issue, SpecError, ToolError, closest
 from strands_cli.settings import Settings, cache_directory, load_settings
-from strands_cli.toolkit.info import (
-    DEFAULTS,
-    ToolCategory,
-    ToolInfo,
-    ToolSpec,
-    version_key,
-)
+from strands_cli.toolkit.info import DEFAULTS, ToolCategory, ToolInfo, ToolSpec, version_key
 from strands_cli.tools._discovery import Discovered, join
 from strands_cli.tools._discovery.scan import NO_CACHE, Cache
 from strands_cli.tools.sources.modules import NamedFiles, Native, Project, Source, is_path
@@ -225,12 +219,16 @@ class ToolRegistry:
 
     def _plugin_trouble(self, name: str) -> str:
         """Why a plugin that is there has no tools."""
-        from strands_cli.tools.sources.plugins import disabled_plugins
+        from strands_cli.plugins.plugin import find_plugins
 
         for issue in self._snapshot.issues:
             if issue.file.endswith(f"/{name}/plugin.json"):
                 return f"Its plugin is not in order: {issue.reason} ({issue.place}) {issue.remediation}"
-        if name in disabled_plugins(self.settings):
+        try:
+            found = [plugin for plugin in find_plugins(self.settings) if not plugin.is_enabled]
+        except (OSError, SpecError):
+            found = []
+        if any(name in (plugin.name, plugin.place.name) for plugin in found):
             return f"Its plugin is switched off: 'strands plugin enable {name}' switches it on."
         return ""
 

@@ -185,7 +185,7 @@ def _state_of_this_code() -> int:
     here = os.path.dirname(__file__)
     newest = 0
     try:
-        for directory in (here, f"{here}/../sources"):
+        for directory in (here, f"{here}/../sources", f"{here}/../../plugins"):
             with os.scandir(directory) as listing:
                 newest = max(newest, *(file.stat().st_mtime_ns for file in listing if file.is_file()))
     except OSError:
@@ -233,7 +233,7 @@ def scan_directory(
     except FileNotFoundError:
         return Discovered()
     except OSError as error:
-        return Discovered(issues=(_unreadable(root, error),))
+        return Discovered(issues=(unreadable_directory(root, error),))
     parts: list[Discovered] = []
     directories = {name for name, is_module, _ in candidates if not is_module}
     for name, is_module, path in candidates:
@@ -296,7 +296,7 @@ def _read_plain_directory(directory: Path) -> Discovered:
     try:
         modules = sorted(file.name for file in directory.iterdir() if is_module_name(file.name))
     except OSError as error:
-        return Discovered(issues=(_unreadable(str(directory), error),), files=files)
+        return Discovered(issues=(unreadable_directory(directory, error),), files=files)
     if not modules:
         return Discovered(files=files)
     issue = Issue(
@@ -308,6 +308,6 @@ def _read_plain_directory(directory: Path) -> Discovered:
     return Discovered(issues=(issue,), files=files)
 
 
-def _unreadable(path: str, error: OSError) -> Issue:
+def unreadable_directory(path: str | Path, error: OSError) -> Issue:
     reason = f"The directory cannot be read: {error.strerror}."
-    return Issue(file=path, reason=reason, remediation="Make it readable, or remove it.")
+    return Issue(file=str(path), reason=reason, remediation="Make it readable, or remove it.")

@@ -1,5 +1,21 @@
-"""Evaluate an arithmetic expression."""
+"""Evaluate an arithmetic expression. Python's parser reads it, and only arithmetic is let through.
 
+A number is a Fraction while it is exact, a Decimal after a root, a power or a logarithm, and a float after a
+trigonometric or hyperbolic function.
+"""
+
+import ast
+import inspect
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable
+from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow, localcontext
+from fractions import Fraction
+from functools import partial, reduce
+
+from strands_cli.documents.problems import shorten
+from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.toolkit.decorator import tool
 
 TOOL_SPEC = {
@@ -46,9 +62,426 @@ TOOL_SPEC = {
     annotations={"readOnlyHint": True},
 )
 def calculator(expression: str, precision: int | None = None) -> str:
-    from decimal import localcontext
+    with localcontext(_CONTEXT):
+        return _number_text(_evaluate(expression), precision)
 
-    from strands_cli.tools.data_tools._arithmetic import CONTEXT, evaluate, number_text
 
-    with localcontext(CONTEXT):
-        return number_text(evaluate(expression), precision)
+Number = Fraction | Decimal | float
+
+_CONTEXT = Context(prec=120, Emax=99_999, Emin=-99_999, traps=[DivisionByZero, InvalidOperation, Overflow])
+_TRUSTED_DIGITS = 100
+"""Of a decimal's 120 digits, those that rounding errors have not reached."""
+_FLOAT_DIGITS = 15
+_MOST_DIGITS = 4000
+"""Of an exact number. Python itself refuses to print an integer with more than 4300."""
+_MOST_BITS = int(_MOST_DIGITS * math.log2(10))
+_MOST_ROUNDING_DIGITS = 1000
+_LARGEST_ANGLE = Decimal("1e100")
+
+_SHOWN_DIGITS = 16
+_SHOWN_EXACT_DIGITS = 28
+_SMALLEST_SHOWN_EXPONENT = -7
+
+_SYNTAX = (
+    "The operators are + - * / // % ** and parentheses. Write * between two factors, ** for a power, "
+    "factorial(n) for n!, numbers without commas; close what you open; divide by 100 for a percentage."
+)
+
+# --- Expressions --------------------------------------------------------------------------------------------
+
+_SAME = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "π": "pi", "τ": "tau"})
+_FOREIGN = re.compile(
+    r"[^\w.+*/%()\[\], -]|[^\x00-\x7f]"
+    # or a letter right after a number: 2pi is missing its operator, and 1or is a warning of Python's
+    r"|(?<![\w.])(?>0[xXbBoO][\da-fA-F_]+|\.?\d[\d_.]*(?:[eE][+-]?\d[\d_]*)?)[a-zA-Z]"
+)
+
+
+def _evaluate(expression: str) -> Number:
+    """The value of an expression; ToolFailed where it has none. To be called under _CONTEXT."""
+    text = re.sub(r"\s", " ", expression.translate(_SAME)).strip()
+    if foreign := _FOREIGN.search(text):
+        raise _unreadable(text, foreign.end() - 1)
+    try:
+        return _value(ast.parse(text, mode="eval").body, text)
+    except SyntaxError as problem:
+        raise _unreadable(text, (problem.offset or len(text) + 1) - 1) from None
+    except (RecursionError, MemoryError):
+        raise ToolFailed(
+            "The expression is nested too deeply",
+            hint="Calculate its inner parts first, in calls of their own.",
+        ) from None
+    except (Overflow, OverflowError):
+        raise ToolFailed(
+            "A number in the calculation is too large to be represented",
+            hint="Use smaller numbers, or calculate with logarithms.",
+        ) from None
+
+
+def _value(node: ast.expr, text: str) -> Number:
+    match node:
+        case ast.Constant(value=int() | float()) if not isinstance(node.value, bool):
+            return _literal(node, text)
+        case ast.UnaryOp(op=ast.UAdd()):
+            return _value(node.operand, text)
+        case ast.UnaryOp(op=ast.USub()):
+            return -_value(node.operand, text)
+        case ast.BinOp():
+            return _chain(node, text)
+        case ast.Name(id=name) if name in _CONSTANTS:
+            return _CONSTANTS[name]
+        case ast.Name(id=name) if name in _FUNCTIONS:
+            raise ToolFailed(f"{name} is a function without its arguments", hint=_usage(name))
+        case ast.Name(id=name):
+            raise _unknown("constant", name, _CONSTANTS)
+        case ast.Call(func=ast.Name() | ast.Attribute(), keywords=[]):
+            return _call(node, text)
+    raise _unreadable(text, node.col_offset)
+
+
+def _literal(node: ast.Constant, text: str) -> Number:
+    if isinstance(node.value, int):
+        return _bounded(Fraction(node.value))
+    written = text[node.col_offset : node.end_col_offset]
+    number = Decimal(written)
+    if len(written) > _MOST_DIGITS or abs(number.adjusted()) > _MOST_DIGITS:
+        raise _too_large(f"The number {shorten(written, 30)}")
+    return _bounded(Fraction(number))
+
+
+def _chain(node: ast.expr, text: str) -> Number:
+    """From left to right, so that a long sum is not a deep one."""
+    links: list[ast.BinOp] = []
+    while isinstance(node, ast.BinOp):
+        links.append(node)
+        node = node.left
+    value = _value(node, text)
+    for link in reversed(links):
+        right = _value(link.right, text)
+        sign, apply = _OPERATORS[type(link.op)]
+        try:
+            value = apply(value, right)
+        except (ZeroDivisionError, InvalidOperation, ValueError) as problem:
+            tried = f"{shorten(_number_text(value), 30)} {sign} {shorten(_number_text(right), 30)}"
+            if isinstance(problem, ZeroDivisionError):
+                raise ToolFailed(
+                    f"Division by zero: {tried}", hint="Give a divisor that is not zero."
+                ) from None
+            raise ToolFailed(
+                f"{tried} is not a real number",
+                hint="A negative number has whole powers only; cbrt gives the cube root.",
+            ) from None
+    return value
+
+
+def _call(node: ast.Call, text: str) -> Number:
+    name = text[node.func.col_offset : node.func.end_col_offset]
+    if name in _CONSTANTS:
+        raise ToolFailed(f"{name} is a constant, not a function", hint="Write * between two factors.")
+    if name not in _FUNCTIONS:
+        raise _unknown("function", name, _FUNCTIONS)
+    arguments: list[Number] = []
+    for argument in node.args:  # a list in brackets counts as the numbers in it, as in sum([1, 2])
+        parts = argument.elts if isinstance(argument, ast.List) else [argument]
+        arguments += [_value(part, text) for part in parts]
+    try:
+        inspect.signature(_FUNCTIONS[name]).bind(*arguments)
+    except TypeError:
+        raise ToolFailed(f"{name} does not take {len(arguments)} argument(s)", hint=_usage(name)) from None
+    try:
+        return _finite(_FUNCTIONS[name](*arguments))
+    except (ValueError, InvalidOperation, ZeroDivisionError):
+        call = f"{name}({', '.join(map(_number_text, arguments))})"
+        takes = _TAKES.get(name, "whole numbers")
+        raise ToolFailed(f"{shorten(call, 60)} has no value", hint=f"{name} takes {takes}.") from None
+
+
+def _usage(name: str) -> str:
+    parameters = inspect.signature(_FUNCTIONS[name]).parameters.values()
+    written = ("…" if each.kind is each.VAR_POSITIONAL else each.name for each in parameters)
+    return f"Write it as {name}({', '.join(written)})."
+
+
+def _unreadable(text: str, position: int) -> ToolFailed:
+    if position >= len(text):
+        return ToolFailed("The expression ends too early", hint=_SYNTAX)
+    rest = shorten(text[position:], 20)
+    return ToolFailed(
+        f"The expression cannot be read from {rest!r} at position {position + 1} on", hint=_SYNTAX
+    )
+
+
+def _unknown(kind: str, name: str, known: Iterable[str]) -> ToolFailed:
+    # The last part of a dotted name counts, since people write math.sqrt.
+    hint = did_you_mean(name.rpartition(".")[2], known) or f"The {kind}s are {', '.join(known)}."
+    return ToolFailed(f"There is no {kind} {shorten(name, 40)!r}", hint=hint)
+
+
+# --- Numbers ------------------------------------------------------------------------------------------------
+
+
+def _bounded(value: Fraction) -> Number:
+    """The exact value, or a decimal where writing it down takes too many digits."""
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) <= _MOST_BITS:
+        return value
+    if value.denominator == 1:
+        raise _too_large("The number")
+    return _decimal(value)
+
+
+def _too_large(what: str) -> ToolFailed:
+    return ToolFailed(
+        f"{what} has more than {_MOST_DIGITS:,} digits",
+        hint="Use smaller numbers, or logarithms: log10(a ** b) is b * log10(a).",
+    )
+
+
+def _decimal(value: Number) -> Decimal:
+    if isinstance(value, float):
+        return Decimal(f"{value:.{_FLOAT_DIGITS}g}")
+    return value if isinstance(value, Decimal) else Decimal(value.numerator) / Decimal(value.denominator)
+
+
+def _tidy(value: Number) -> Number:
+    """The integer that a decimal differs from by no more than its rounding errors, or the number itself."""
+    if not isinstance(value, Decimal) or value.adjusted() >= _TRUSTED_DIGITS:
+        return value
+    nearest = value.to_integral_value()
+    is_near = abs(value - nearest) <= abs(value).scaleb(-_TRUSTED_DIGITS)
+    return Fraction(int(nearest)) if is_near else value
+
+
+def _finite(value: Number) -> Number:
+    if isinstance(value, float) and math.isinf(value):
+        raise OverflowError
+    return value
+
+
+def _rounded(value: Number, digits: int) -> Number:
+    """Rounded to digits after the point, halves away from zero; a decimal that has none there stays."""
+    if not isinstance(value, Fraction):
+        value = Context(prec=_TRUSTED_DIGITS).plus(_decimal(value))
+        if value.adjusted() + digits >= _TRUSTED_DIGITS:
+            return value
+        if value.adjusted() < -digits - 1:
+            return Fraction(0)
+    exact = Fraction(value)
+    scale = Fraction(10) ** digits
+    whole = math.floor(abs(exact) * scale + Fraction(1, 2))
+    return _bounded(Fraction(whole if exact >= 0 else -whole) / scale)
+
+
+def _number_text(value: Number, precision: int | None = None) -> str:
+    """The number as people write it, rounded to `precision` digits after the point where that is given."""
+    if precision is not None:
+        value = _rounded(value, precision)
+    if isinstance(value, Fraction) and value.denominator == 1:
+        return str(value.numerator)
+    is_rounded = precision is not None and isinstance(value, Fraction)
+    top, bottom = (
+        (value.numerator, value.denominator) if isinstance(value, Fraction) else (_decimal(value), 1)
+    )
+    digits = 2 * _MOST_DIGITS if is_rounded else _SHOWN_EXACT_DIGITS
+    try:
+        shown = Context(prec=digits, traps=[Inexact]).divide(Decimal(top), Decimal(bottom))
+    except Inexact:
+        digits = _SHOWN_DIGITS
+        shown = Context(prec=digits, traps=[]).divide(Decimal(top), Decimal(bottom))
+    if not shown:
+        return "0"
+    shown = shown.normalize(Context(prec=digits))
+    if not is_rounded and not _SMALLEST_SHOWN_EXPONENT <= shown.adjusted() < digits - 1:
+        return f"{shown:e}"
+    return f"{shown:f}"
+
+
+# --- Operators ----------------------------------------------------------------------------------------------
+
+
+def _apply(operation: Callable[..., Number], left: Number, right: Number) -> Number:
+    """As exactly as the less exact of the two numbers allows."""
+    if isinstance(left, Fraction) and isinstance(right, Fraction):
+        return _bounded(Fraction(operation(left, right)))
+    if isinstance(left, float) or isinstance(right, float):
+        return _finite(operation(float(left), float(right)))
+    return _tidy(operation(_decimal(left), _decimal(right)))
+
+
+def _add(left: Number, right: Number) -> Number:
+    total = _apply(operator.add, left, right)
+    if isinstance(total, Fraction):
+        return total
+    # What is left when two rounded numbers cancel each other, as in sqrt(2)**2 - 2, is their rounding errors.
+    digits = _FLOAT_DIGITS if isinstance(total, float) else _TRUSTED_DIGITS
+    noise = max(abs(_decimal(left)), abs(_decimal(right))).scaleb(-digits)
+    return total if abs(_decimal(total)) > noise else Fraction(0)
+
+
+_multiply, _divide = partial(_apply, operator.mul), partial(_apply, operator.truediv)
+
+
+def _remainder(left: Number, right: Number) -> Number:
+    """With the sign of the right side, as in Python."""
+    return _add(left, -_multiply(right, _floor(_divide(left, right))))
+
+
+def _power(base: Number, exponent: Number) -> Number:
+    exponent = _tidy(exponent)
+    if isinstance(base, Fraction) and isinstance(exponent, Fraction):
+        if exponent.denominator == 1:
+            least_bits = max(base.numerator.bit_length(), base.denominator.bit_length()) - 1
+            if least_bits * abs(exponent) <= _MOST_BITS:
+                return _bounded(Fraction(base**exponent.numerator))
+            if base.denominator == 1 and exponent > 0:
+                raise _too_large(f"{shorten(str(base), 30)} ** {shorten(str(exponent), 30)}")
+        if exponent == Fraction(1, 2):
+            return _square_root(base)
+    if isinstance(base, float) or isinstance(exponent, float):
+        return _finite(math.pow(base, exponent))
+    return _tidy(_decimal(base) ** _decimal(exponent))
+
+
+_OPERATORS: dict[type[ast.operator], tuple[str, Callable[[Number, Number], Number]]] = {
+    ast.Add: ("+", _add),
+    ast.Sub: ("-", lambda left, right: _add(left, -right)),
+    ast.Mult: ("*", _multiply),
+    ast.Div: ("/", _divide),
+    ast.FloorDiv: ("//", lambda left, right: _floor(_divide(left, right))),
+    ast.Mod: ("%", _remainder),
+    ast.Pow: ("**", _power),
+}
+
+
+# --- Functions ----------------------------------------------------------------------------------------------
+
+
+def _square_root(x: Number) -> Number:
+    if isinstance(x, Fraction) and x >= 0:
+        exact = Fraction(math.isqrt(x.numerator), math.isqrt(x.denominator))
+        if exact * exact == x:
+            return exact
+    return math.sqrt(x) if isinstance(x, float) else _tidy(_decimal(x).sqrt())
+
+
+def _floor(x: Number) -> Number:
+    number = _tidy(_decimal(x)) if isinstance(x, float) else _tidy(x)
+    if isinstance(number, Decimal) and number.adjusted() >= _TRUSTED_DIGITS:
+        raise ToolFailed(
+            f"{_number_text(x)} is not known to the last digit before the point",
+            hint=f"Rounding to integers works up to {_TRUSTED_DIGITS} digits.",
+        )
+    return Fraction(math.floor(number))
+
+
+def _round(x: Number, digits: Number = Fraction(0)) -> Number:
+    count = _integer(digits)
+    if abs(count) > _MOST_ROUNDING_DIGITS:
+        raise ToolFailed(
+            f"round cannot round to {count} digits", hint=f"It takes {_MOST_ROUNDING_DIGITS} at most."
+        )
+    return _rounded(x, count)
+
+
+def _log(x: Number, base: Number | None = None) -> Number:
+    if x <= 0:
+        raise ValueError
+    logarithm = math.log(x) if isinstance(x, float) else _tidy(_decimal(x).ln())
+    return logarithm if base is None else _divide(logarithm, _log(base))
+
+
+def _angle(function: Callable[[float], float], x: Number) -> Number:
+    """sin or cos, after taking off the whole turns, which a float has no digits for."""
+    if abs(_decimal(x)) > _LARGEST_ANGLE:
+        raise ValueError
+    rest = float(_decimal(x) % _CONSTANTS["tau"])
+    value = function(rest)
+    return value if abs(value) > abs(rest) * 10**-_FLOAT_DIGITS else Fraction(0)
+
+
+def _integer(x: Number) -> int:
+    exact = _tidy(_decimal(x)) if isinstance(x, float) else _tidy(x)
+    if not isinstance(exact, Fraction) or exact.denominator != 1:
+        raise ValueError
+    return exact.numerator
+
+
+def _choices(name: str, n: Number, k: Number) -> Number:
+    """In how many ways k of n things can be taken; their order counts except for comb."""
+    count, take = _integer(n), _integer(k)
+    if count < 0 or take < 0:
+        raise ValueError
+    if take > count:
+        return Fraction(0)
+    take = min(take, count - take) if name == "comb" else take
+    ways = 1
+    for step in range(take):
+        ways = ways * (count - step) // (step + 1 if name == "comb" else 1)
+        if ways.bit_length() > _MOST_BITS:
+            raise _too_large(f"{name}({shorten(str(count), 30)}, …)")
+    return Fraction(ways)
+
+
+def _lcm(a: Number, *more: Number) -> Number:
+    multiple = 1
+    for number in (a, *more):
+        multiple = math.lcm(multiple, _integer(number))
+        _bounded(Fraction(multiple))
+    return Fraction(multiple)
+
+
+_CONSTANTS: dict[str, Decimal] = {
+    "pi": Decimal(
+        "3.14159265358979323846264338327950288419716939937510582097494"
+        "4592307816406286208998628034825342117067982148086513282306647"
+    ),
+    "e": _CONTEXT.exp(Decimal(1)),
+}
+_CONSTANTS["tau"] = _CONTEXT.multiply(_CONSTANTS["pi"], Decimal(2))
+
+_FUNCTIONS: dict[str, Callable[..., Number]] = {
+    "sqrt": _square_root,
+    "cbrt": lambda x: -_power(-x, Fraction(1, 3)) if x < 0 else _power(x, Fraction(1, 3)),
+    "abs": lambda x: -x if x < 0 else x,
+    "round": _round,
+    "floor": _floor,
+    "ceil": lambda x: -_floor(-x),
+    "trunc": lambda x: _floor(x) if x >= 0 else -_floor(-x),
+    "min": lambda a, *more: min(a, *more) if more else a,
+    "max": lambda a, *more: max(a, *more) if more else a,
+    "sum": lambda a, *more: reduce(_add, more, a),
+    "exp": lambda x: math.exp(x) if isinstance(x, float) else _tidy(_decimal(x).exp()),
+    "log": _log,
+    "ln": lambda x: _log(x, None),
+    "log2": lambda x: _log(x, Fraction(2)),
+    "log10": lambda x: _log(x, Fraction(10)),
+    "sin": lambda x: _angle(math.sin, x),
+    "cos": lambda x: _angle(math.cos, x),
+    "tan": lambda x: _divide(_angle(math.sin, x), _angle(math.cos, x)),
+    "asin": math.asin,
+    "acos": math.acos,
+    "atan": math.atan,
+    "atan2": math.atan2,
+    "sinh": math.sinh,
+    "cosh": math.cosh,
+    "tanh": math.tanh,
+    "degrees": lambda x: _divide(_multiply(x, Fraction(180)), _CONSTANTS["pi"]),
+    "radians": lambda x: _multiply(_divide(x, Fraction(180)), _CONSTANTS["pi"]),
+    "factorial": lambda n: _choices("factorial", n, n),
+    "gcd": lambda a, *more: Fraction(math.gcd(_integer(a), *map(_integer, more))),
+    "lcm": _lcm,
+    "comb": lambda n, k: _choices("comb", n, k),
+    "perm": lambda n, k=None: _choices("perm", n, n if k is None else k),
+    "hypot": lambda a, *more: _square_root(reduce(_add, (_multiply(x, x) for x in (a, *more)))),
+    "pow": _power,
+    "mod": _remainder,
+}
+
+_TAKES = {
+    "sqrt": "numbers from 0 upwards",
+    "asin": "numbers from -1 to 1",
+    "acos": "numbers from -1 to 1",
+    "tan": "angles that are not an odd multiple of pi / 2",
+    **dict.fromkeys(("sin", "cos"), "angles up to 1e100"),
+    **dict.fromkeys(("log", "ln", "log2", "log10"), "numbers greater than 0, and a base that is not 1"),
+    **dict.fromkeys(("factorial", "comb", "perm"), "whole numbers from 0 upwards"),
+}

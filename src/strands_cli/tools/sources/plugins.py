@@ -7,11 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strands_cli.errors import Issue, SpecError
-from strands_cli.plugins.directories import MANIFEST_NAME, plugin_roots, plugins_in
+from strands_cli.plugins.directories import (
+    MANIFEST_NAME,
+    approvals,
+    is_disabled,
+    lock_files,
+    paths_of,
+    plugin_roots,
+    plugins_in,
+    read_state,
+    unapproved,
+    update_hint,
+)
 from strands_cli.settings import Settings
 from strands_cli.toolkit.info import ToolInfo
 from strands_cli.tools._discovery import Discovered, join
-from strands_cli.tools._discovery.scan import NO_CACHE, Cache
+from strands_cli.tools._discovery.scan import NO_CACHE, Cache, unreadable_directory
 from strands_cli.tools.sources.modules import Source
 
 if TYPE_CHECKING:
@@ -41,9 +52,7 @@ def scan_plugins(settings: Settings, cache: Cache = NO_CACHE) -> Discovered:
         try:
             places = plugins_in(root)
         except OSError as error:
-            reason = f"The directory cannot be read: {error.strerror}."
-            issue = Issue(file=str(root), reason=reason, remediation="Make it readable, or remove it.")
-            parts.append(Discovered(issues=(issue,)))
+            parts.append(Discovered(issues=(unreadable_directory(root, error),)))
             continue
         if places:
             parts.append(_scan_root(root, places, settings, cache))
@@ -52,8 +61,6 @@ def scan_plugins(settings: Settings, cache: Cache = NO_CACHE) -> Discovered:
 
 def read_named_plugin(name: str, base: Path, settings: Settings) -> Discovered:
     """The tools of a plugin that a workflow names: by its name, or by its directory, relative to `base`."""
-    from strands_cli.plugins.directories import is_disabled, read_state
-
     found = _find_named(name, base, settings)
     if found is None:
         reason = f"There is no plugin {name!r}: neither of this name, nor as a directory below {base}."
@@ -81,33 +88,16 @@ def _find_named(name: str, base: Path, settings: Settings) -> tuple[Path, Discov
     return (place, _read(place, settings)) if exists else None
 
 
-def disabled_plugins(settings: Settings) -> set[str]:
-    """The plugins that are switched off, by their own names and by those of their directories."""
-    from strands_cli.plugins.directories import is_disabled, read_state
-    from strands_cli.plugins.plugin import read_plugin
-
-    try:
-        state = read_state()
-        places = [place for root in plugin_roots(settings).values() for place in plugins_in(root)]
-    except (OSError, SpecError):
-        return set()
-    off = [place for place in places if is_disabled(place, state)]
-    own = (read_plugin(place).plugin for place in off)
-    return {place.name for place in off} | {plugin.name for plugin in own if plugin}
-
-
 def _refused(reason: str, remedy: str) -> Discovered:
     return Discovered(issues=(Issue(reason=reason, remediation=remedy),))
 
 
 def _scan_root(root: Path, places: list[Path], settings: Settings, cache: Cache) -> Discovered:
-    from strands_cli.plugins.directories import is_disabled, read_state
-
     try:
         state = read_state()
     except SpecError as error:  # which plugins are switched off is not known, so none is on
         return _refused(error.message, error.hint)
-    known = cache.file(f"{root}|plugins|{settings.project}|{_state_of_the_room()}|{_has_keyring()}")
+    known = cache.file(f"{root}|plugins|{settings.project}|{_has_keyring()}")
     parts: list[Discovered] = []
     for place in places:
         if is_disabled(place, state):
@@ -134,14 +124,13 @@ def _read(place: Path, settings: Settings) -> Discovered:
     if reading.plugin is None:
         return Discovered(issues=reading.issues)
     approval = _approval(reading.plugin.name, place, settings)
-    infos = reading.plugin.infos(_origin(place, settings), has_keyring=_has_keyring())
+    origin = place.relative_to(settings.project) if place.is_relative_to(settings.project) else place
+    infos = reading.plugin.infos(str(origin), has_keyring=_has_keyring())
     return Discovered(infos, approval.issues, (*reading.files, *approval.files))
 
 
 def _approval(name: str, place: Path, settings: Settings) -> Discovered:
     """Whether a plugin is as it was approved. Its files are hashed only where a lock names it."""
-    from strands_cli.plugins.directories import approvals, lock_files, paths_of, unapproved, update_hint
-
     locks = tuple(str(file) for file in lock_files(settings.project))
     try:
         if not any(approvals(place, settings.project)):
@@ -160,24 +149,8 @@ def _approval(name: str, place: Path, settings: Settings) -> Discovered:
     return Discovered(issues=(issue,), files=files)
 
 
-def _origin(place: Path, settings: Settings) -> str:
-    return str(place.relative_to(settings.project)) if place.is_relative_to(settings.project) else str(place)
-
-
 @once
 def _has_keyring() -> bool:
     from importlib.util import find_spec
 
     return find_spec("keyring") is not None
-
-
-@once
-def _state_of_the_room() -> int:
-    """When the code that reads plugins was last written, as the cache does for its own."""
-    import strands_cli.plugins
-
-    try:
-        with os.scandir(os.path.dirname(strands_cli.plugins.__file__)) as listing:
-            return max(entry.stat().st_mtime_ns for entry in listing if entry.name.endswith(".py"))
-    except (OSError, ValueError):
-        return 0
