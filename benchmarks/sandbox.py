@@ -10,7 +10,7 @@ from typing import Any
 from measuring import PYTHON, Row, child_cpu, environment, interleaved
 
 from strands_cli import call_tool, get_registry
-from strands_cli.sandbox.launcher import zygotes
+from strands_cli.sandbox.launcher import ZYGOTES
 
 WARM_MS, COLD_MS, LATE_MS = 8, 150, 250
 """Wall times: somebody waits for the answer."""
@@ -95,7 +95,7 @@ async def _warm(calls: int = 20) -> float:
 
 
 async def _cold() -> float:
-    zygotes().close()
+    ZYGOTES.close()
     return await _answered("6 * 7")
 
 

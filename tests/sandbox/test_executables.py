@@ -515,9 +515,9 @@ def test_a_process_that_is_not_needed_any_more_sees_no_end_of_its_input(place: P
 
 
 QUICK_RUNNER = """
-import marshal, os, select, socket, time
-from strands_cli.sandbox import tree
-from strands_cli.sandbox.spawner.keeper import Keeper, pass_on
+import os, select, socket, time
+from strands_cli.sandbox import messages, tree
+from strands_cli.sandbox.spawner.slot import Keeper
 
 tree.become_subreaper()
 runner = os.fork()
@@ -530,14 +530,14 @@ pair, runners_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 keeper = Keeper(runner, pair, os.pidfd_open(os.getppid()), tree.open_proc(), -1)
 keeper.rehearse()
-pass_on(runners_end, marshal.dumps({"memory": 1 << 30, "processes": 64, "grace": 300}), theirs.fileno())
+messages.send(runners_end, {"memory": 1 << 30, "processes": 64, "grace": 300}, theirs.fileno())
 theirs.close()
 if not os.fork():
     said = []
     while "exited" not in said and select.select([ours], [], [], 5)[0]:
-        said.append(marshal.loads(ours.recv(65536))[0])
+        said.append(messages.receive(ours)[0][0])
     print(said, flush=True)
-    ours.send(b"K")
+    messages.send(ours, "kill")
     os._exit(0)
 keeper.keep()
 """
@@ -577,6 +577,17 @@ def test_what_cannot_be_executed_is_said_with_the_remedy(
         place.run([str(place.plugin / "program")])
     assert hint in caught.value.hint
     assert caught.value.code == "unavailable"
+
+
+def test_a_call_that_finds_too_many_waiting_is_told_so_at_once() -> None:
+    handle = spawner(network=False, room=False)
+    process = handle.process()
+    os.kill(process, signal.SIGSTOP)  # its runners take a few, and nobody makes new ones
+    try:
+        assert not all(handle.hand_over({"filler": bytes(50_000)}, []) for _ in range(100))
+    finally:
+        os.kill(process, signal.SIGKILL)
+        os.kill(process, signal.SIGCONT)
 
 
 def test_many_calls_at_once_from_several_loops(place: Place) -> None:

@@ -17,7 +17,7 @@ import pytest
 from strands_cli import CallContext, call_tool, get_registry, tool
 from strands_cli.errors import ToolFailed
 from strands_cli.sandbox import python_code
-from strands_cli.sandbox.launcher import ZygoteHandle, zygotes
+from strands_cli.sandbox.launcher import ZYGOTES, ZygoteHandle
 from strands_cli.sandbox.profile import ALL_LAYERS, PYTHON_PROFILE
 from strands_cli.sandbox.python_code import PythonOutcome, run_python
 from strands_cli.toolkit.contract import Tool
@@ -462,7 +462,7 @@ def test_a_cancelled_call_leaves_no_process_and_no_descriptor() -> None:
 
 
 def _zygote() -> ZygoteHandle:
-    return zygotes().get(ALL_LAYERS).result()
+    return ZYGOTES.get(ALL_LAYERS).result()
 
 
 def _descendants(process: int) -> list[int]:
@@ -514,7 +514,7 @@ def test_code_that_has_called_a_tool_is_not_run_again() -> None:
 
 HOST = """
 import asyncio
-from strands_cli.sandbox.launcher import zygotes
+from strands_cli.sandbox.launcher import ZYGOTES
 from strands_cli.sandbox.profile import ALL_LAYERS
 from strands_cli.sandbox.python_code import run_python
 
@@ -522,7 +522,7 @@ async def main():
     await run_python("1", session="kept")
     call = asyncio.create_task(run_python("while True: pass"))
     await asyncio.sleep(0.2)
-    print(zygotes().get(ALL_LAYERS).result().process.pid, flush=True)
+    print(ZYGOTES.get(ALL_LAYERS).result().process.pid, flush=True)
     await call
 
 asyncio.run(main())

@@ -2,15 +2,17 @@
 
 import asyncio
 import json
+import marshal
 import os
 import posixpath
+import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from strands_cli.sandbox.inside import frames
+from strands_cli.sandbox import messages
 from strands_cli.sandbox.launcher import Child, ZygoteLost
 from strands_cli.sandbox.profile import Profile
 
@@ -72,7 +74,7 @@ class CodeRun:
         self._received = bytearray()
         self._room = 3 * profile.output_bytes + MOST_FILES_BYTES + 10 * _ROOM_BYTES
         self._frames_left = _MOST_FRAMES
-        self._streams = {frames.STDOUT: bytearray(), frames.STDERR: bytearray()}
+        self._streams = {messages.STDOUT: bytearray(), messages.STDERR: bytearray()}
         self._line: int | None = None
         self._until = 0.0
 
@@ -83,13 +85,15 @@ class CodeRun:
                 await self._send(code, files, session)
                 ended = await self._listen()
         except TimeoutError:
-            # Neither outcome nor end: the zygote itself does not answer any more.
+            # Neither outcome nor end: the zygote itself no longer answers.
             self._child.zygote.kill()
             raise ZygoteLost from None
         self.outcome.stdout, self.outcome.stderr = (
             bytes(data).decode("utf-8", "replace") for data in self._streams.values()
         )
-        return self.outcome if ended else self._explained(await self._status())
+        if not ended:
+            await self._explain_end()
+        return self.outcome
 
     async def _send(self, code: str, files: Mapping[str, bytes], session: bool) -> None:
         request = {
@@ -99,8 +103,10 @@ class CodeRun:
             "files_bytes": MOST_FILES_BYTES,
             "session": session,
         }
-        parts = [frames.frame(frames.FILE, frames.file_content(name, data)) for name, data in files.items()]
-        parts.append(frames.frame(frames.CODE, json.dumps(request).encode()))
+        parts = [
+            messages.frame(messages.FILE, messages.file_content(name, data)) for name, data in files.items()
+        ]
+        parts.append(messages.frame(messages.CODE, json.dumps(request).encode()))
         try:
             await asyncio.get_running_loop().sock_sendall(self._child.channel, b"".join(parts))
         except (BrokenPipeError, ConnectionResetError):
@@ -126,13 +132,13 @@ class CodeRun:
                 return True
 
     def _next_frame(self) -> tuple[bytes, bytes] | None:
-        if len(self._received) < frames.HEADER.size:
+        if len(self._received) < messages.HEADER.size:
             return None
-        kind, length = frames.HEADER.unpack_from(self._received)
-        end = frames.HEADER.size + length
+        kind, length = messages.HEADER.unpack_from(self._received)
+        end = messages.HEADER.size + length
         if len(self._received) < end:
             return None
-        content = bytes(self._received[frames.HEADER.size : end])
+        content = bytes(self._received[messages.HEADER.size : end])
         del self._received[:end]
         self._frames_left -= 1
         return kind, content
@@ -140,19 +146,22 @@ class CodeRun:
     async def _take(self, kind: bytes, content: bytes) -> bool:
         """Notes one frame; true if it was the last one. What is not understood ends the run."""
         try:
-            if len(content) > self._most(kind):
+            most = MOST_FILES_BYTES if kind == messages.FILE else self._profile.output_bytes
+            if len(content) > most + _ROOM_BYTES:
                 raise ValueError("a frame of this kind cannot be so long")
             if kind in self._streams:
-                self._note_output(kind, content)
-            elif kind == frames.FILE:
-                name, data = frames.split_file(content)
+                kept = content[: most - len(self._streams[kind])]
+                self._streams[kind] += kept
+                self.outcome.dropped_bytes += len(content) - len(kept)
+            elif kind == messages.FILE:
+                name, data = messages.split_file(content)
                 self.outcome.files[_checked(name)] = data
-            elif kind == frames.LATE:
+            elif kind == messages.LATE:
                 line = json.loads(content)["line"]
                 self._line = line if isinstance(line, int) else None
-            elif kind == frames.CALL:
+            elif kind == messages.CALL:
                 await self._answer(content)
-            elif kind == frames.REFUSED:
+            elif kind == messages.REFUSED:
                 self.outcome.error = PythonError("SandboxError", f"not confined: {content[:1000]!r}")
                 return True
             else:
@@ -162,19 +171,6 @@ class CodeRun:
             self.outcome.error = PythonError("SandboxError", "the code has tampered with its own answer")
             return True
         return False
-
-    def _most(self, kind: bytes) -> int:
-        return (
-            MOST_FILES_BYTES + _ROOM_BYTES
-            if kind == frames.FILE
-            else self._profile.output_bytes + _ROOM_BYTES
-        )
-
-    def _note_output(self, kind: bytes, content: bytes) -> None:
-        stream = self._streams[kind]
-        kept = content[: self._profile.output_bytes - len(stream)]
-        stream += kept
-        self.outcome.dropped_bytes += len(content) - len(kept)
 
     def _note_outcome(self, reported: "_Outcome") -> None:
         self.outcome.value, self.outcome.representation = reported.value, reported.repr
@@ -199,40 +195,40 @@ class CodeRun:
             encoded = json.dumps(answer).encode()
         except (TypeError, ValueError):
             encoded = json.dumps({"error": _NO_JSON}).encode()
-        data = frames.frame(frames.ANSWER, encoded)
+        data = messages.frame(messages.ANSWER, encoded)
         try:
             await asyncio.get_running_loop().sock_sendall(self._child.channel, data)
         except (BrokenPipeError, ConnectionResetError):
             pass  # it has ended meanwhile; the next read will tell
 
-    async def _status(self) -> tuple[int, bool]:
-        """How the process ended; ZygoteLost where nobody is left to say it."""
+    async def _explain_end(self) -> None:
+        """Notes how the process ended; ZygoteLost where nobody is left to say it."""
         loop = asyncio.get_running_loop()
         readable = asyncio.Event()
         loop.add_reader(self._child.status, readable.set)
         try:
             async with asyncio.timeout(_GRACE_SECONDS):
                 await readable.wait()
-            data = os.read(self._child.status, frames.STATUS.size)
+            data = os.read(self._child.status, _CHUNK)
         except TimeoutError:
             data = b""
         finally:
             loop.remove_reader(self._child.status)
-        if len(data) < frames.STATUS.size:
+        if not data:
             self._child.zygote.is_lost = True
             raise ZygoteLost
-        code, late = frames.STATUS.unpack(data)
-        return code, late
-
-    def _explained(self, status: tuple[int, bool]) -> PythonOutcome:
-        code, late = status
-        if late:
+        code, is_late = marshal.loads(data)
+        kind = "SandboxError"
+        if is_late:
             self.outcome.timed_out = True
-            text = f"the code did not end within {self._profile.seconds:g} s"
-            self.outcome.error = PythonError("TimeoutError", text, self._line)
+            kind, text = "TimeoutError", f"the code did not end within {self._profile.seconds:g} s"
+        elif code == -signal.SIGXCPU:
+            text = "the code used more processor time than it may"
+        elif code < 0:
+            text = f"the process was ended by {signal.Signals(-code).name}"
         else:
-            self.outcome.error = PythonError("SandboxError", _how_it_ended(code), self._line)
-        return self.outcome
+            text = f"the process ended with exit status {code} before the code was done"
+        self.outcome.error = PythonError(kind, text, self._line)
 
 
 class _Outcome(msgspec.Struct):
@@ -264,13 +260,3 @@ def _strict_json(content: bytes) -> Any:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
-
-
-def _how_it_ended(code: int) -> str:
-    import signal
-
-    if code == -signal.SIGXCPU:
-        return "the code used more processor time than it may"
-    if code < 0:
-        return f"the process was ended by {signal.Signals(-code).name}"
-    return f"the process ended with exit status {code} before the code was done"

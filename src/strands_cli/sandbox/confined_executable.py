@@ -2,17 +2,16 @@
 
 import asyncio
 import errno
-import marshal
 import os
 import signal
 import socket
-from array import array
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from strands_cli.errors import ToolError
+from strands_cli.sandbox import messages
 from strands_cli.sandbox.profile import Profile
 from strands_cli.sandbox.spawner_handle import SpawnerLost
 
@@ -112,11 +111,11 @@ class Confined:
 
     def terminate(self, why: Why = "killed") -> None:
         """Asks the whole tree to end, and makes it end after a short grace."""
-        self._order(b"T", why)
+        self._order("terminate", why)
 
     def kill(self, why: Why = "killed") -> None:
         """Ends the whole tree at once. It sees no end of its input before."""
-        self._order(b"K", why)
+        self._order("kill", why)
 
     def close(self) -> None:
         """Ends the tree, if any of it is left, and lets go of everything."""
@@ -132,15 +131,14 @@ class Confined:
             self._open.remove(descriptor)
             os.close(descriptor)
 
-    def _order(self, order: bytes, why: Why) -> None:
+    def _order(self, order: str, why: Why) -> None:
         if not self.has_ended and self._why is None:
             self._why = why
         # The keeper holds the pipe until the tree is dead, so that a tree we end never sees the end of its
         # input first: an executable that was started ahead would take that for a call without arguments.
         held = [self.stdin] if self.stdin in self._open else []
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", held))] if held else []
         try:
-            self._control.sendmsg([order], rights, socket.MSG_NOSIGNAL)
+            messages.send(self._control, order, *held)
         except OSError:
             pass  # its keeper has gone, and everything with it
 
@@ -155,15 +153,12 @@ class Confined:
 
     def _read_report(self) -> None:
         try:
-            message = self._control.recv(65536)
+            report, _ = messages.receive(self._control)
         except BlockingIOError:
             return
         except OSError:
-            message = b""
-        if message:
-            self._note(*marshal.loads(message))
-        else:
-            self.has_exited = self.has_ended = True
+            report = None
+        self._note(*report or ("gone", {}))
         if self.has_ended:
             self._stop_listening()
         waiting, self._waiting = self._waiting, []
@@ -172,13 +167,13 @@ class Confined:
                 future.set_result(None)
 
     def _note(self, kind: str, values: dict[str, Any]) -> None:
-        self._taken = True
-        if kind == "failed":
-            self._refusal = values
-        elif kind in ("exited", "ended"):
+        self._taken = self._taken or kind != "gone"
+        self.has_exited = self.has_exited or kind in ("exited", "ended", "gone")
+        self.has_ended = kind in ("ended", "gone")
+        if kind in ("exited", "ended"):
             self._account = values
-            self.has_exited = True
-            self.has_ended = kind == "ended"
+        elif kind == "failed":
+            self._refusal = values
 
     def _stop_listening(self) -> None:
         if self._loop is not None and not self._loop.is_closed():

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -25,7 +25,7 @@ from strands_cli.sandbox.hints import Hint, hint_from
 from strands_cli.sandbox.profile import Profile
 from strands_cli.sandbox.pumps import Intake, Outlet
 from strands_cli.sandbox.seccomp import SeccompMissing, executable_filter, further_filter
-from strands_cli.sandbox.spawner_handle import Abilities, SpawnerHandle, SpawnerLost, spawner
+from strands_cli.sandbox.spawner_handle import Abilities, SpawnerLost, spawner
 
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
 """What every executable gets of the caller's environment; HOME and TMPDIR lead to its scratch directory."""
@@ -85,7 +85,8 @@ async def start_confined(
     passed = [theirs.detach(), stdin[0], stdout[1], stderr[1]]
     handed_over = False
     try:
-        await _hand_over(handle, request, passed)
+        while not handle.hand_over(request, passed):  # noqa: ASYNC110 - a full socket tells nobody
+            await asyncio.sleep(_AGAIN_SECONDS)
         handed_over = True
     finally:
         for descriptor in passed:
@@ -186,7 +187,7 @@ class _Call:
                 if self._enough.done():
                     return Exit(why="answered")
                 if not confined.has_ended:
-                    await self._drain(DRAIN_SECONDS)
+                    await asyncio.wait([self._stdout.at_end, self._stderr.at_end], timeout=DRAIN_SECONDS)
                     confined.kill("exited")
                 ending = await confined.wait()
         except TimeoutError:
@@ -204,9 +205,6 @@ class _Call:
             await asyncio.wait([exited, self._enough], return_when=asyncio.FIRST_COMPLETED)
         finally:
             exited.cancel()
-
-    async def _drain(self, seconds: float) -> None:
-        await asyncio.wait([self._stdout.at_end, self._stderr.at_end], timeout=seconds)
 
     def finished(self, ending: Exit) -> Finished:
         stderr = self._stderr.data
@@ -248,12 +246,7 @@ class _Call:
             self._idle_timer = self._loop.call_later(rest, self._check_idle, seconds)
 
 
-async def _hand_over(handle: SpawnerHandle, request: bytes, descriptors: list[int]) -> None:
-    while not handle.hand_over(request, descriptors):  # noqa: ASYNC110 - a full socket tells nobody
-        await asyncio.sleep(_AGAIN_SECONDS)
-
-
-def _request(argv: Sequence[str], profile: Profile, cwd: Path, found: Abilities) -> bytes:
+def _request(argv: Sequence[str], profile: Profile, cwd: Path, found: Abilities) -> dict[str, Any]:
     place = os.path.realpath(cwd)
     writes = [*map(os.path.realpath, profile.writes)]
     reads = [path for path in map(os.path.realpath, profile.reads) if path not in writes]
@@ -269,7 +262,7 @@ def _request(argv: Sequence[str], profile: Profile, cwd: Path, found: Abilities)
         )
     shares_processes = not found.room and found.landlock < _SIGNAL_SCOPE_ABI
     further = further_filter(network=profile.network, shares_processes=shares_processes)
-    message = {
+    request = {
         "argv": list(argv),
         "directory": place,
         "environment": {**environment_for(()), **profile.environment},
@@ -284,10 +277,9 @@ def _request(argv: Sequence[str], profile: Profile, cwd: Path, found: Abilities)
             "grace": int(1000 * GRACE_SECONDS),
         },
     }
-    data = marshal.dumps(message)
-    if len(data) > _MOST_REQUEST_BYTES:
+    if len(marshal.dumps(request)) > _MOST_REQUEST_BYTES:
         raise ToolError("The arguments and the environment of an executable are too long", code="unavailable")
-    return data
+    return request
 
 
 # --- How well executables can be confined on this machine -------------------------------------------------
@@ -325,8 +317,10 @@ def executables_level(*, network: bool = False, room: bool = True) -> Executable
 @cache
 def level_of(found: Abilities) -> ExecutableLevel:
     missing = {}
-    if why := _why_no_seccomp():
-        missing["seccomp"] = why
+    try:
+        executable_filter(network=False)
+    except SeccompMissing as error:
+        missing["seccomp"] = str(error)
     if not found.landlock:
         missing["landlock"] = (
             "the kernel has none: 5.13 or newer, with landlock among its active security modules"
@@ -353,14 +347,6 @@ def _name_of(held: list[str]) -> ExecutableLevelName:
 
 def _unavailable(missing: dict[str, str]) -> ExecutableLevel:
     return ExecutableLevel(name="unavailable", layers=(), missing=missing)
-
-
-def _why_no_seccomp() -> str:
-    try:
-        executable_filter(network=False)
-    except SeccompMissing as missing:
-        return str(missing)
-    return ""
 
 
 def require(level: ExecutableLevel, accept: str = "") -> None:

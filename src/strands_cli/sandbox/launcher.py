@@ -1,9 +1,7 @@
 """Starting zygotes and asking them for confined processes: the host's side, for any thread and any loop."""
 
-import array
 import atexit
 import itertools
-import json
 import os
 import queue
 import socket
@@ -11,12 +9,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
 
-from strands_cli.sandbox import seccomp
-from strands_cli.sandbox.inside import frames
+from strands_cli.sandbox import messages, seccomp
 from strands_cli.sandbox.profile import Layer
 
 _PROGRAM = (
@@ -24,7 +20,6 @@ _PROGRAM = (
 )
 _SOURCES = str(Path(__file__).parents[2])
 _START_SECONDS = 30.0
-_LONGEST_REPORT = 100_000
 
 
 class ZygoteLost(Exception):
@@ -47,15 +42,13 @@ class ZygoteHandle:
         self.is_lost = False
         """Whether somebody has noticed its end, which the kernel may tell us a little later."""
         command = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _PROGRAM, str(os.getpid()), _SOURCES]
-        nowhere, pipe = subprocess.DEVNULL, subprocess.PIPE
-        environment: dict[str, str] = {}
         with theirs:
             self.process = subprocess.Popen(
                 command,
                 stdin=theirs.fileno(),
-                stdout=nowhere,
-                stderr=pipe,
-                env=environment,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env={},
                 cwd="/",
                 start_new_session=True,
             )
@@ -74,16 +67,15 @@ class ZygoteHandle:
         program = seccomp.python_filter() if "seccomp" in layers else b""
         self._control.settimeout(_START_SECONDS)
         try:
-            self._control.send(json.dumps({"layers": sorted(layers), "filter": program.hex()}).encode())
-            message = self._control.recv(_LONGEST_REPORT)
+            messages.send(self._control, (set(layers), program))
+            report, _ = messages.receive(self._control)
         except ConnectionError:
-            message = b""
+            report = None
         assert self.process.stderr is not None
         with self.process.stderr as errors:
-            if not message:
+            if report is None:
                 raise NoZygote(errors.read().decode(errors="replace").strip()[-1000:] or "it ended at once")
-        report = json.loads(message)
-        self.layers, self.missing = frozenset(report["layers"]), report["missing"]
+        self.layers, self.missing = frozenset(report[0]), report[1]
 
     def is_alive(self) -> bool:
         return not self.is_lost and self.process.poll() is None
@@ -110,14 +102,14 @@ class ZygoteHandle:
             except ZygoteLost:
                 self._spare = None  # whoever needs the next one will notice
 
-    def _start(self, limits: Mapping[str, int], seconds: float, *, zones: bool) -> "Child":
+    def _start(self, limits: dict[str, int], seconds: float, *, zones: bool) -> "Child":
         number = next(self._numbers)
         ours, theirs = socket.socketpair()
         status, status_end = os.pipe()
-        options = json.dumps({"limits": dict(limits), "zones": zones}).encode()
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno(), status_end]))]
+        options = {"limits": limits, "zones": zones}
+        request = ("start", number, _deadline(seconds), options)
         try:
-            self._control.sendmsg([_request(frames.START, number, seconds) + options], rights)
+            messages.send(self._control, request, theirs.fileno(), status_end)
         except OSError:
             self.is_lost = True
             ours.close()
@@ -128,9 +120,10 @@ class ZygoteHandle:
             os.close(status_end)
         return Child(self, number, ours, status)
 
-    def ask(self, letter: bytes, number: int, seconds: float = 0.0) -> None:
+    def ask(self, order: str, number: int, seconds: float = 0.0) -> None:
+        """`arm` or `kill`, for one of its children."""
         try:
-            self._control.send(_request(letter, number, seconds))
+            messages.send(self._control, (order, number, _deadline(seconds), {}))
         except OSError:
             pass  # it has ended, and all its children with it
 
@@ -147,9 +140,9 @@ class ZygoteHandle:
         self._control.close()
 
 
-def _request(letter: bytes, number: int, seconds: float) -> bytes:
-    """Times are given as points on the clock that all processes share: waiting in line does not move them."""
-    return frames.REQUEST.pack(letter, number, time.monotonic() + seconds if seconds else 0.0)
+def _deadline(seconds: float) -> float:
+    """A point on the clock that all processes share, which waiting in line does not move; 0 is never."""
+    return time.monotonic() + seconds if seconds else 0.0
 
 
 class Child:
@@ -165,7 +158,7 @@ class Child:
 
     def arm(self, seconds: float) -> None:
         """Sets when it is killed, counted from now; 0 means not at all."""
-        self.zygote.ask(frames.ARM, self._number, seconds)
+        self.zygote.ask("arm", self._number, seconds)
 
     def is_alive(self) -> bool:
         try:
@@ -177,7 +170,7 @@ class Child:
 
     def end(self) -> None:
         """Kills it, whatever it does, and forgets it."""
-        self.zygote.ask(frames.KILL, self._number)
+        self.zygote.ask("kill", self._number)
         self.channel.close()
         status, self.status = self.status, -1
         if status >= 0:
@@ -188,6 +181,10 @@ class Zygotes:
     """The zygotes of this process, one for each set of layers; a dead one is replaced when it is needed."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """For a forked copy of the host: it has no thread that starts zygotes, and none that is its own."""
         self._lock = threading.Lock()
         self._jobs: queue.SimpleQueue[tuple[frozenset[Layer], Future[ZygoteHandle]]] | None = None
         self._running: dict[frozenset[Layer], Future[ZygoteHandle]] = {}
@@ -195,10 +192,29 @@ class Zygotes:
     def get(self, layers: frozenset[Layer]) -> "Future[ZygoteHandle]":
         with self._lock:
             known = self._running.get(layers)
-            if known is None or _is_lost(known):
+            if known is not None and known.done():
+                if known.exception() is not None:
+                    known = None
+                elif not known.result().is_alive():
+                    known.result().kill()  # takes back what it held in this process
+                    known = None
+            if known is None:
                 known = self._running[layers] = Future()
-                self._queue().put((layers, known))
+                if self._jobs is None:
+                    self._jobs = queue.SimpleQueue()
+                    threading.Thread(
+                        target=self._start, args=(self._jobs,), name="zygotes", daemon=True
+                    ).start()
+                self._jobs.put((layers, known))
             return known
+
+    def _start(self, jobs: "queue.SimpleQueue[tuple[frozenset[Layer], Future[ZygoteHandle]]]") -> None:
+        while True:
+            layers, future = jobs.get()
+            try:
+                future.set_result(ZygoteHandle(layers))
+            except (OSError, ValueError, NoZygote, seccomp.SeccompMissing) as error:
+                future.set_exception(error)
 
     def close(self) -> None:
         """Ends all of them, and with them every confined process."""
@@ -208,48 +224,8 @@ class Zygotes:
             if future.done() and future.exception() is None:
                 future.result().kill()
 
-    def _queue(self) -> "queue.SimpleQueue[tuple[frozenset[Layer], Future[ZygoteHandle]]]":
-        if self._jobs is None:
-            self._jobs = queue.SimpleQueue()
-            threading.Thread(target=_start_zygotes, args=(self._jobs,), name="zygotes", daemon=True).start()
-        return self._jobs
 
-
-def _start_zygotes(jobs: "queue.SimpleQueue[tuple[frozenset[Layer], Future[ZygoteHandle]]]") -> None:
-    while True:
-        layers, future = jobs.get()
-        try:
-            future.set_result(ZygoteHandle(layers))
-        except (OSError, ValueError, NoZygote, seccomp.SeccompMissing) as error:
-            future.set_exception(error)
-
-
-def _is_lost(future: "Future[ZygoteHandle]") -> bool:
-    if not future.done():
-        return False
-    lost = future.exception() is not None or not future.result().is_alive()
-    if lost and future.exception() is None:
-        future.result().kill()  # takes back what it held in this process
-    return lost
-
-
-_zygotes = Zygotes()
-
-
-def zygotes() -> Zygotes:
-    return _zygotes
-
-
-def _forget() -> None:
-    """A forked copy of this process has no thread that starts zygotes, and those that run are not its own."""
-    global _zygotes  # noqa: PLW0603 - the one value that a fork must not share
-    _zygotes = Zygotes()
-
-
-def _close() -> None:
-    _zygotes.close()
-
-
+ZYGOTES = Zygotes()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
-atexit.register(_close)
+    os.register_at_fork(after_in_child=ZYGOTES.forget)
+atexit.register(ZYGOTES.close)

@@ -18,7 +18,7 @@ NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
     0x20000000,
     0x40000000,
 )
-NOBODY = 65534
+_NOBODY = 65534
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT = 1, 4, 24, 47
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
@@ -59,11 +59,13 @@ def keep_ids(user: int, group: int) -> None:
     _write("/proc/self/gid_map", f"{group} {group} 1")
 
 
-def drop_user(user: int = NOBODY) -> None:
+def drop_user() -> None:
     """Root becomes nobody, for good. Clears PDEATHSIG: call `die_with_parent` afterwards."""
+    if os.geteuid() != 0:
+        raise OSError("only root can become somebody else")
     os.setgroups([])
-    os.setresgid(user, user, user)
-    os.setresuid(user, user, user)
+    os.setresgid(_NOBODY, _NOBODY, _NOBODY)
+    os.setresuid(_NOBODY, _NOBODY, _NOBODY)
 
 
 def drop_capabilities() -> None:

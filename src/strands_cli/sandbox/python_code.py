@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from strands_cli.sandbox.code_run import CallTool, CodeRun, PythonError, PythonOutcome
-from strands_cli.sandbox.launcher import Child, NoZygote, ZygoteHandle, ZygoteLost, zygotes
+from strands_cli.sandbox.launcher import ZYGOTES, Child, NoZygote, ZygoteHandle, ZygoteLost
 from strands_cli.sandbox.profile import ALL_LAYERS, PYTHON_PROFILE, Layer, Profile
 from strands_cli.sandbox.seccomp import SeccompMissing
 
@@ -129,7 +129,7 @@ async def _run_in_session(
 async def _take(code: str, profile: Profile, layers: frozenset[Layer]) -> Child:
     for _ in range(_TRIES):
         try:
-            zygote = await asyncio.wrap_future(zygotes().get(layers))
+            zygote = await asyncio.wrap_future(ZYGOTES.get(layers))
         except (OSError, NoZygote) as error:
             raise ZygoteLost(f"it cannot be started: {error}") from None
         try:

@@ -1,19 +1,20 @@
 """The host's side of the spawner: starts it, asks it what it can do, hands calls to it, replaces it."""
 
-import _socket
-import marshal
 import os
 import select
 import signal
 import socket
 import sys
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import msgspec
+
+from strands_cli.sandbox import messages
 
 _SOURCE = str(Path(__file__).resolve().parents[2])
 _START = (
@@ -60,17 +61,19 @@ class SpawnerHandle:
             return self._running()
 
     def is_running(self) -> bool:
-        return self._calls is not None and self._host == os.getpid() and not _has_ended(self._watch)
+        if self._calls is None or self._host != os.getpid():
+            return False
+        poll = select.poll()
+        poll.register(self._watch, select.POLLIN)
+        return not poll.poll(0)
 
-    def hand_over(self, message: bytes, descriptors: list[int]) -> bool:
+    def hand_over(self, request: dict[str, Any], descriptors: list[int]) -> bool:
         """Gives a call to the next free runner; False where too many wait already."""
         with self._lock:
             self._running()
             assert self._calls is not None
             try:
-                socket.send_fds(
-                    self._calls, [message], descriptors, _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL
-                )
+                messages.send(self._calls, request, *descriptors, flags=socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return False
             except (BrokenPipeError, ConnectionResetError) as error:
@@ -97,7 +100,8 @@ class SpawnerHandle:
         os.close(self._watch)
         self._calls = None
         if self._host == os.getpid():
-            _reap(self._process)
+            with suppress(ChildProcessError):  # somebody else in this program waits for every child
+                os.waitpid(self._process, 0)
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -111,12 +115,12 @@ class SpawnerHandle:
         self._process, self._host, self._calls = process, os.getpid(), ours
         self._watch = os.pidfd_open(process)
         readable, _, _ = select.select([ours], [], [], _READY_SECONDS)
-        report = ours.recv(65536) if readable else b""
-        if not report:
+        report = messages.receive(ours)[0] if readable else None
+        if report is None:
             os.kill(process, signal.SIGKILL)
             self._stop()
             raise SpawnerLost("the spawner ended before it was ready")
-        self._abilities = msgspec.convert(marshal.loads(report), Abilities)
+        self._abilities = msgspec.convert(report, Abilities)
 
     def _spawn(self, calls: int) -> int:
         """posix_spawn, which takes the same time whatever the size of the host."""
@@ -131,19 +135,6 @@ class SpawnerHandle:
         actions += [(os.POSIX_SPAWN_DUP2, calls, _CLOSE_ON_EXEC_FREE + calls)]
         actions += [(os.POSIX_SPAWN_DUP2, _CLOSE_ON_EXEC_FREE + calls, _CALLS)]
         return os.posix_spawn(sys.executable, [*argv, tempfile.gettempdir()], {}, file_actions=actions)
-
-
-def _has_ended(watch: int) -> bool:
-    poll = select.poll()
-    poll.register(watch, select.POLLIN)
-    return bool(poll.poll(0))
-
-
-def _reap(process: int) -> None:
-    try:
-        os.waitpid(process, 0)
-    except ChildProcessError:
-        pass  # somebody else in this program waits for every child
 
 
 @cache

@@ -8,6 +8,7 @@ Runs in small processes, so it imports nothing of ours.
 import ctypes
 import os
 import select
+import signal
 import sys
 from collections.abc import Collection
 from signal import SIGCONT, SIGKILL, SIGSTOP
@@ -24,6 +25,14 @@ def become_subreaper() -> bool:
     except AttributeError:
         return False
     return bool(prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def wake_on_child() -> int:
+    """A descriptor that can be read when a child of this process has ended."""
+    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return reading
 
 
 def open_proc() -> int:
@@ -176,10 +185,10 @@ def _guard(process: int, watched: list[int], mark: str) -> None:
     os._exit(0)
 
 
-def send(signal: int, processes: list[int]) -> None:
+def send(number: int, processes: list[int]) -> None:
     for process in processes:
         try:
-            os.kill(process, signal)
+            os.kill(process, number)
         except (ProcessLookupError, PermissionError):
             pass  # it has ended, and its number may be somebody else's by now
 

@@ -15,7 +15,7 @@ from time import monotonic
 from types import FrameType
 from typing import Any
 
-from strands_cli.sandbox.inside import frames
+from strands_cli.sandbox import messages
 from strands_cli.sandbox.inside.memory_files import MemoryFiles
 
 CODE_NAME = "<code>"
@@ -26,19 +26,6 @@ _EARLY_SECONDS = 0.1
 """How long before its end code is asked where it stands, so that the answer can say so."""
 
 
-class Channel:
-    """The one descriptor that leads outside."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def send(self, kind: bytes, content: bytes) -> None:
-        frames.write_frame(self._descriptor, kind, content)
-
-    def receive(self) -> tuple[bytes, bytes]:
-        return frames.read_frame(self._descriptor)
-
-
 class _Output(io.RawIOBase):
     """Standard output or error: frames to the host, up to a limit; what is beyond it is counted.
 
@@ -46,7 +33,7 @@ class _Output(io.RawIOBase):
     comes in quick succession is sent together.
     """
 
-    def __init__(self, channel: Channel, kind: bytes, most: int) -> None:
+    def __init__(self, channel: int, kind: bytes, most: int) -> None:
         super().__init__()
         self._channel, self._kind, self._room = channel, kind, most
         self._held = bytearray()
@@ -72,7 +59,7 @@ class _Output(io.RawIOBase):
     def send(self) -> None:
         held, self._held = self._held, bytearray()
         if held:
-            self._channel.send(self._kind, bytes(held))
+            messages.write_frame(self._channel, self._kind, bytes(held))
             self._sent = monotonic()
 
 
@@ -87,7 +74,7 @@ class ToolCallError(RuntimeError):
 class HostTools:
     """`tools.name(...)` in confined code: the same as `call_tool("name", ...)`."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: int) -> None:
         import threading
 
         self.__channel = channel
@@ -96,8 +83,8 @@ class HostTools:
     def __call__(self, name: str, /, **arguments: Any) -> Any:
         request = json.dumps({"name": name, "arguments": arguments}).encode()
         with self.__lock:  # the answers come in the order of the questions
-            self.__channel.send(frames.CALL, request)
-            answer = json.loads(self.__channel.receive()[1])
+            messages.write_frame(self.__channel, messages.CALL, request)
+            answer = json.loads(messages.read_frame(self.__channel)[1])
         if "error" in answer:
             raise ToolCallError(answer["error"]["message"], answer["error"]["code"])
         return answer["value"]
@@ -111,7 +98,7 @@ class HostTools:
 class Interpreter:
     """Runs code for one call, or for all calls of a session, with the names that earlier code has left."""
 
-    def __init__(self, channel: Channel, files: MemoryFiles) -> None:
+    def __init__(self, channel: int, files: MemoryFiles) -> None:
         self._channel = channel
         self._files = files
         tools = HostTools(channel)
@@ -124,7 +111,7 @@ class Interpreter:
         """Runs the next piece of code; whether there may be another one."""
         request = self._request()
         most, goes_on = request["output_bytes"], request["session"]
-        self._outputs = [_Output(self._channel, kind, most) for kind in (frames.STDOUT, frames.STDERR)]
+        self._outputs = [_Output(self._channel, kind, most) for kind in (messages.STDOUT, messages.STDERR)]
         sys.stdout, sys.stderr = (output.text for output in self._outputs)
         sys.stdin = io.StringIO()
         signal.signal(signal.SIGALRM, self._tell_where_it_stands)
@@ -134,24 +121,28 @@ class Interpreter:
         signal.setitimer(signal.ITIMER_REAL, 0)
         self._send_files(request["files_bytes"], outcome)
         outcome["dropped"] = [output.dropped for output in self._outputs]
-        self._channel.send(frames.OUTCOME, json.dumps(outcome).encode())
+        messages.write_frame(self._channel, messages.OUTCOME, json.dumps(outcome).encode())
         return bool(goes_on)
 
     def _request(self) -> dict[str, Any]:
         while True:
-            kind, content = self._channel.receive()
-            if kind == frames.FILE:
-                self._files.put(*frames.split_file(content))
-            elif kind == frames.CODE:
+            kind, content = messages.read_frame(self._channel)
+            if kind == messages.FILE:
+                self._files.put(*messages.split_file(content))
+            elif kind == messages.CODE:
                 request: dict[str, Any] = json.loads(content)
                 return request
 
     def _outcome(self, code: str, most: int, *, ends: bool) -> dict[str, Any]:
         """What the code came to: the value of its last expression, or what it raised."""
+        import atexit
+        import threading
+
         try:
             outcome = _as_answer(self._run(code), most)
-            if ends:
-                _end_threads()
+            if ends:  # as at the end of a program: its threads are waited for, its exit functions run
+                threading._shutdown()  # type: ignore[attr-defined]  # what the interpreter itself calls then
+                atexit._run_exitfuncs()
         except SystemExit as left:
             outcome = {"error": _described(left)} if left.code not in (None, 0) else {}
         except BaseException as error:  # noqa: BLE001 - whatever the code raises is its outcome
@@ -160,9 +151,12 @@ class Interpreter:
         return outcome
 
     def _run(self, code: str) -> Any:
+        import linecache
+
         tree = ast.parse(code, CODE_NAME)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        _remember_source(code)
+        # Tracebacks that the code prints itself show its lines.
+        linecache.cache[CODE_NAME] = (len(code), None, code.splitlines(keepends=True), CODE_NAME)
         names = self._main.__dict__
         exec(compile(tree, CODE_NAME, "exec"), names)
         if not isinstance(last, ast.Expr):
@@ -177,7 +171,7 @@ class Interpreter:
             outcome.setdefault("error", {"type": "OSError", "message": text, "line": None})
             return
         for name, data in changed:
-            self._channel.send(frames.FILE, frames.file_content(name, data))
+            messages.write_frame(self._channel, messages.FILE, messages.file_content(name, data))
 
     def _flush(self) -> None:
         for output in self._outputs:
@@ -192,7 +186,9 @@ class Interpreter:
         while frame is not None and frame.f_code.co_filename != CODE_NAME:
             frame = frame.f_back
         self._flush()
-        self._channel.send(frames.LATE, json.dumps({"line": frame.f_lineno if frame else None}).encode())
+        messages.write_frame(
+            self._channel, messages.LATE, json.dumps({"line": frame.f_lineno if frame else None}).encode()
+        )
 
 
 def _as_answer(value: object, most: int) -> dict[str, Any]:
@@ -228,28 +224,12 @@ def _line_of(error: BaseException) -> int | None:
     return line
 
 
-def _remember_source(code: str) -> None:
-    """Tracebacks that the code prints itself show its lines."""
-    import linecache
-
-    linecache.cache[CODE_NAME] = (len(code), None, code.splitlines(keepends=True), CODE_NAME)
-
-
-def _end_threads() -> None:
-    """As at the end of a program: its threads are waited for, its exit functions run."""
-    import atexit
-    import threading
-
-    threading._shutdown()  # type: ignore[attr-defined]  # what the interpreter itself calls then
-    atexit._run_exitfuncs()
-
-
 def serve(descriptor: int, files: MemoryFiles) -> None:
     """Runs whatever the host sends, until it sends no more."""
-    interpreter = Interpreter(Channel(descriptor), files)
+    interpreter = Interpreter(descriptor, files)
     try:
         while interpreter.serve():
             pass
     except (EOFError, BrokenPipeError):
-        pass  # the host has gone, or does not want to know any more
+        pass  # the host has gone, or has stopped listening
     os._exit(0)

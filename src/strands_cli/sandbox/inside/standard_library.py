@@ -5,7 +5,7 @@ are mapped but not initialised: both happen in the process that imports them. Th
 extension by its path without asking the kernel.
 """
 
-# ruff: noqa: PTH110, PTH116, PTH118, PTH120, PTH208 - pathlib is too heavy for a cold start
+# ruff: noqa: PTH110, PTH116, PTH120, PTH208 - pathlib is too heavy for a cold start
 
 import ctypes
 import marshal
@@ -51,14 +51,8 @@ class MemoryLibrary:
             folder, _, base = source.rpartition("/")
             code = _current_bytecode(f"{folder}/__pycache__/{base[:-3]}.{tag}.pyc", source)
             self._modules[name] = (is_package, code or _read(source), source)
-
-    def add_quiet_loop(self) -> None:
-        """Whoever imports asyncio gets an event loop that can do without descriptors."""
-        self._modules[_QUIET_LOOP] = (
-            False,
-            _read(os.path.join(os.path.dirname(__file__), "quiet_loop.py")),
-            "",
-        )
+        # Whoever imports asyncio gets an event loop that can do without descriptors.
+        self._modules[_QUIET_LOOP] = (False, _read(f"{os.path.dirname(__file__)}/quiet_loop.py"), "")
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
         if found := self._modules.get(name):
@@ -74,7 +68,7 @@ class MemoryLibrary:
 
     def exec_module(self, module: ModuleType) -> None:
         exec(self.get_code(module.__name__), module.__dict__)  # the standard library's own code
-        if module.__name__ == "asyncio" and _QUIET_LOOP in self._modules:
+        if module.__name__ == "asyncio":
             import_module(_QUIET_LOOP).install()
         elif module.__name__ == "tempfile":
             module.__dict__["tempdir"] = "/tmp"  # it would try to find one with real files

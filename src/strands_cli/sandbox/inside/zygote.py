@@ -7,29 +7,27 @@ itself before it reads the code. Both the zygote and its children end when the h
 
 import _socket
 import _thread
-import array
 import builtins
 import gc
-import json
+import marshal
 import os
 import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
-from strands_cli.sandbox import landlock, namespaces, seccomp
-from strands_cli.sandbox.inside import frames, memory_files
+from strands_cli.sandbox import landlock, messages, namespaces, seccomp, tree
+from strands_cli.sandbox.inside import memory_files
 from strands_cli.sandbox.inside.interpreter import serve
 from strands_cli.sandbox.inside.standard_library import MemoryLibrary, read_zones
 
-_LONGEST_MESSAGE = 100_000
 _REST_SECONDS = 3600.0
 _REST_BEFORE_IMPORTS_SECONDS = 0.005
 _CHANNEL = 3
 _THREAD_STACK_BYTES = 2 * 1024 * 1024
 """Small enough that all the threads of a child fit into its address space."""
-_DESCRIPTORS = 2
 _NAMESPACES = namespaces.NEWPID | namespaces.NEWNET | namespaces.NEWIPC | namespaces.NEWUTS
 
 # Imported while nobody waits: what model-written code uses most, the heaviest at last.
@@ -41,10 +39,10 @@ _OFTEN_USED = (
 
 
 class Zygote:
-    def __init__(self, control: "_socket.socket", configuration: dict[str, Any]) -> None:
+    def __init__(self, control: "_socket.socket", layers: set[str], filter_program: bytes) -> None:
         self._control = control
-        self._filter = bytes.fromhex(configuration["filter"])
-        self.layers: set[str] = set(configuration["layers"])
+        self._filter = filter_program
+        self.layers = layers
         self.missing: dict[str, str] = {}
         """The layers that were asked for and cannot be had, with the reason."""
         self._files = memory_files.MemoryFiles()
@@ -58,83 +56,70 @@ class Zygote:
     def confine(self) -> None:
         """Everything that needs files or rights; afterwards it has neither."""
         self._try("landlock", _require_landlock)
-        self._try("namespaces", _leave_namespaces)
-        library = MemoryLibrary()
-        library.add_quiet_loop()
-        sys.meta_path[:] = [*sys.meta_path[:2], library]
+        leave = namespaces.unshare if os.geteuid() == 0 else namespaces.unshare_with_user
+        self._try("namespaces", lambda: leave(_NAMESPACES))
+        sys.meta_path[:] = [*sys.meta_path[:2], MemoryLibrary()]
         self._base_bytes = namespaces.address_space_in_use()
-        self._try("uid", _drop_user)
+        self._try("uid", namespaces.drop_user)
         namespaces.drop_capabilities()
         landlock.no_new_privileges()
         namespaces.hide_memory()
         memory_files.install(self._files)
         _forget_surroundings()
 
-    def _try(self, layer: str, step: Any) -> None:
-        if layer not in self.layers:
-            return
+    def _try(self, layer: str, step: Callable[[], object]) -> None:
         try:
-            step()
+            if layer in self.layers:
+                step()
         except OSError as error:
             self.layers.discard(layer)
             self.missing[layer] = str(error)
 
     def run(self) -> None:
         """Forks, kills and reaps until the host is gone."""
-        self._control.send(json.dumps({"layers": sorted(self.layers), "missing": self.missing}).encode())
+        messages.send(self._control, (self.layers, self.missing))
         os.dup2(0, 2)  # until here, standard error told the host why it could not start
         gc.freeze()
-        ended, wake = os.pipe()
-        os.set_blocking(ended, False)
-        os.set_blocking(wake, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        ended = tree.wake_on_child()
         poll = select.poll()
         poll.register(self._control.fileno(), select.POLLIN)
         poll.register(ended, select.POLLIN)
         while True:
-            ready = [descriptor for descriptor, _ in poll.poll(self._rest_seconds() * 1000)]
+            rest = _REST_BEFORE_IMPORTS_SECONDS if self._waiting_imports else _REST_SECONDS
+            if self._deadlines:
+                rest = max(0.0, min(self._deadlines.values()) - time.monotonic())
+            ready = [descriptor for descriptor, _ in poll.poll(rest * 1000)]
             if ended in ready:
                 os.read(ended, 4096)
                 self._reap()
-            self._kill_late()
+            now = time.monotonic()
+            for call in [call for call, until in self._deadlines.items() if until <= now]:
+                self._late.add(call)
+                self._kill(call)
             if self._control.fileno() in ready and not self._obey():
                 break
-            if not ready:
-                self._import_next()
+            if not ready and self._waiting_imports and not self._deadlines:
+                __import__(self._waiting_imports.pop(0))
+                if not self._waiting_imports:
+                    gc.freeze()
         for process in self._children:
             os.kill(process, signal.SIGKILL)
 
-    def _rest_seconds(self) -> float:
-        if self._deadlines:
-            return max(0.0, min(self._deadlines.values()) - time.monotonic())
-        return _REST_BEFORE_IMPORTS_SECONDS if self._waiting_imports else _REST_SECONDS
-
-    def _import_next(self) -> None:
-        if self._waiting_imports and not self._deadlines:
-            __import__(self._waiting_imports.pop(0))
-            if not self._waiting_imports:
-                gc.freeze()
-
     def _obey(self) -> bool:
-        """Does what the host asks for; false when there is no host any more."""
-        message, descriptors = _receive(self._control)
-        if not message:
+        """Does what the host asks for; false when the host has gone."""
+        message, descriptors = messages.receive(self._control)
+        if message is None:
             return False
-        letter, call, until = frames.REQUEST.unpack_from(message)
-        if letter == frames.START:
-            self._fork(call, json.loads(message[frames.REQUEST.size :]), *descriptors)
-            self._arm(call, until)
-        elif letter == frames.ARM:
-            self._arm(call, until)
-        else:
+        order, call, until, options = message
+        if order == "kill":
             self._kill(call)
-        return True
-
-    def _arm(self, call: int, until: float) -> None:
+            return True
+        if order == "start":
+            self._fork(call, options, *descriptors)
         self._deadlines.pop(call, None)
         if until and any(owner == call for owner, _ in self._children.values()):
             self._deadlines[call] = until
+        return True
 
     def _fork(self, call: int, options: dict[str, Any], channel: int, status: int) -> None:
         if options["zones"] and not self._files.background:
@@ -146,7 +131,7 @@ class Zygote:
                 self._confine_child(zygote, channel, options["limits"])
                 serve(_CHANNEL, self._files)
             except OSError as error:
-                frames.write_frame(_CHANNEL, frames.REFUSED, str(error).encode())
+                messages.write_frame(_CHANNEL, messages.REFUSED, str(error).encode())
             finally:
                 os._exit(1)
         os.close(channel)
@@ -181,19 +166,12 @@ class Zygote:
             call, descriptor = self._children.pop(process)
             self._deadlines.pop(call, None)
             try:
-                os.write(
-                    descriptor, frames.STATUS.pack(os.waitstatus_to_exitcode(status), call in self._late)
-                )
+                ending = (os.waitstatus_to_exitcode(status), call in self._late)
+                os.write(descriptor, marshal.dumps(ending))
             except OSError:
-                pass  # the host has its answer already and does not listen any more
+                pass  # the host has its answer already, and no longer listens
             os.close(descriptor)
             self._late.discard(call)
-
-    def _kill_late(self) -> None:
-        now = time.monotonic()
-        for call in [call for call, until in self._deadlines.items() if until <= now]:
-            self._late.add(call)
-            self._kill(call)
 
     def _kill(self, call: int) -> None:
         self._deadlines.pop(call, None)
@@ -205,16 +183,6 @@ class Zygote:
 def _require_landlock() -> None:
     if not landlock.abi():
         raise OSError("the kernel has no Landlock, or it is switched off")
-
-
-def _leave_namespaces() -> None:
-    (namespaces.unshare if os.geteuid() == 0 else namespaces.unshare_with_user)(_NAMESPACES)
-
-
-def _drop_user() -> None:
-    if os.geteuid() != 0:
-        raise OSError("only root can become somebody else")
-    namespaces.drop_user()
 
 
 def _counts_alone() -> bool:
@@ -239,16 +207,6 @@ def _forget_surroundings() -> None:
     sys.executable = ""
 
 
-def _receive(control: "_socket.socket") -> tuple[bytes, list[int]]:
-    room = _socket.CMSG_SPACE(_DESCRIPTORS * array.array("i").itemsize)
-    message, extra, _, _ = control.recvmsg(_LONGEST_MESSAGE, room, _socket.MSG_CMSG_CLOEXEC)
-    descriptors = array.array("i")
-    for level, kind, data in extra:
-        if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
-            descriptors.frombytes(data)
-    return message, list(descriptors)
-
-
 def main() -> None:
     """Takes the host's process as its argument, and the control socket as standard input."""
     host = int(sys.argv[1])
@@ -256,10 +214,10 @@ def main() -> None:
     namespaces.die_with_parent(host)
     control = _socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-    message, _ = _receive(control)
-    if not message:
+    configuration, _ = messages.receive(control)
+    if configuration is None:
         return
-    zygote = Zygote(control, json.loads(message))
+    zygote = Zygote(control, *configuration)
     zygote.confine()
     namespaces.die_with_parent(host)  # again, since becoming somebody else undoes it
     if "namespaces" in zygote.layers:

@@ -1,11 +1,40 @@
-"""What the host, the zygote and a confined process say to each other.
+"""What the host, its helpers and confined processes say to each other.
 
-Used on all sides, so it imports nothing of ours. A frame is a letter, four bytes of length and the content.
-Nothing that a confined process sends is ever unpickled.
+Used on all sides, so it imports nothing of ours. The host, the zygote, the spawner, its keepers and runners
+trust each other: they exchange marshalled values, one to a packet, together with descriptors. A process that
+runs confined code is not believed: it speaks in frames, a letter, four bytes of length and the content, of
+which nothing is ever unmarshalled.
 """
 
+import _socket
+import array
+import marshal
 import os
 import struct
+from typing import Any
+
+_LONGEST_PACKET = 1 << 18
+_MOST_DESCRIPTORS = 4
+
+
+def send(socket: _socket.socket, value: Any, *descriptors: int, flags: int = 0) -> None:
+    """As `socket.send_fds`, which in Python 3.11 forgets the flags and so waits where it must not."""
+    rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+    socket.sendmsg([marshal.dumps(value)], rights, _socket.MSG_NOSIGNAL | flags)
+
+
+def receive(socket: _socket.socket, flags: int = 0) -> tuple[Any, list[int]]:
+    """The next value and the descriptors that came with it; None where the other side has gone."""
+    descriptors = array.array("i")
+    space = _socket.CMSG_SPACE(_MOST_DESCRIPTORS * descriptors.itemsize)
+    data, ancillary, _, _ = socket.recvmsg(_LONGEST_PACKET, space, _socket.MSG_CMSG_CLOEXEC | flags)
+    for level, kind, content in ancillary:
+        if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
+            descriptors.frombytes(content[: len(content) // descriptors.itemsize * descriptors.itemsize])
+    return marshal.loads(data) if data else None, list(descriptors)
+
+
+# --- Frames ------------------------------------------------------------------------------------------------
 
 HEADER = struct.Struct(">cI")
 
@@ -15,14 +44,6 @@ FILE, CODE, ANSWER = b"F", b"C", b"A"
 STDOUT, STDERR, CALL, LATE, OUTCOME = b"O", b"E", b"T", b"L", b"V"
 # From a process that could not confine itself: the reason. It runs no code.
 REFUSED = b"X"
-
-# From the host to the zygote: fork, kill, set the time that is left.
-START, KILL, ARM = b"S", b"K", b"A"
-REQUEST = struct.Struct(">cQd")
-"""A letter, the number of the call, when it is to be killed on the monotonic clock (0: not at all). START
-goes on with the limits as JSON, and brings the channel of the child and where to write its end."""
-STATUS = struct.Struct(">i?")
-"""How a child ended: its exit code, or the signal below zero; whether that was because its time was over."""
 
 _NAME_BYTES = 2
 

@@ -1,0 +1,387 @@
+"""A slot for one call: a keeper and a runner, made before there is a call, so that none pays for that.
+
+The runner waits for a call, gives up whatever the call's profile does not grant, and becomes the executable.
+The keeper, its parent, watches the process tree of the executable, and ends it. In a PID namespace it is the
+first process, with which all others die; elsewhere it is a subreaper, below which all of them are found. It
+reports how the call went over the call's own socket, and takes the end of that socket, or of the host, as the
+order to end everything.
+"""
+
+import _socket
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NoReturn
+
+from strands_cli.sandbox import messages, namespaces, seccomp, tree
+from strands_cli.sandbox.landlock import READ, READ_EXECUTE, READ_WRITE, Ruleset, no_new_privileges
+from strands_cli.sandbox.spawner import rooms
+from strands_cli.sandbox.spawner.cgroups import Group
+
+LOOK_SECONDS = 0.025
+"""How often the memory of a tree is looked at."""
+_FAILED = 9
+"""A keeper that could not be made ends with this status."""
+_SPARE_PROCESSES = 16
+
+Request = dict[str, Any]
+"""What `executables` makes."""
+
+
+class Slot:
+    """How slots are made here."""
+
+    def __init__(self, abi: int, temporary: str, *, network: bool, in_room: bool) -> None:
+        self.abi = abi
+        self.network = network
+        self.in_room = in_room
+        self.taken, self._taken_end = os.pipe2(os.O_CLOEXEC)
+        """Runners write the number of their slot here when they take a call."""
+        self._temporary = temporary
+        self._user, self._group = os.geteuid(), os.getegid()
+
+    @property
+    def counted(self) -> str:
+        """How processes are counted where there is no control group: by RLIMIT_NPROC, except for root.
+
+        It counts a user's processes in one user namespace. Each room has one for itself; elsewhere those that
+        the user has already are added, so that the limit is only about right.
+        """
+        return "watched" if self._user == 0 else "rlimit" if self.in_room else "rlimit, roughly"
+
+    def scratch(self, spawner: int, number: int) -> str:
+        """The scratch directory of a slot; empty in a room, which has its own."""
+        return "" if self.in_room else f"{self._temporary}/strands-{spawner}-{number}"
+
+    def enter_room(self) -> None:
+        if self._user:
+            namespaces.keep_ids(self._user, self._group)
+        rooms.furnish()
+
+    def live(self, calls: _socket.socket, host: int, number: int, group: str) -> int:
+        """The life of a keeper, from its birth to its exit status."""
+        scratch = self.scratch(os.getppid(), number)
+        try:
+            keeper = self._prepare(calls, host, number, group, scratch)
+            keeper.rehearse()
+            keeper.keep()
+        except OSError as error:
+            os.write(2, f"strands spawner: {error}\n".encode())
+            return _FAILED
+        finally:
+            remove_scratch(scratch)
+        return 0
+
+    def _prepare(self, calls: _socket.socket, host: int, slot: int, group: str, scratch: str) -> "Keeper":
+        for number in (signal.SIGCHLD, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        own = Group(group) if group else None
+        if self.in_room:
+            self.enter_room()
+        else:
+            tree.become_subreaper()
+            for place in ("", "/home", "/tmp"):
+                os.mkdir(scratch + place, 0o700)
+        proc = tree.open_proc()
+        others = None
+        if self._user:
+            others = 1 if self.in_room else tree.tasks_of_user(proc) + _SPARE_PROCESSES
+        ruleset = self._ruleset(scratch) if self.abi else None
+        namespaces.hide_memory()
+        pair, runners_end = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        keeper = os.getpid()
+        runner = os.fork()
+        if not runner:
+            os.setsid()
+            namespaces.die_with_parent(keeper)
+            made = Runner(ruleset, scratch, own, others)
+            made.rehearse()
+            number_text = slot.to_bytes(4, sys.byteorder)
+            made.run(calls, runners_end, partial(try_to, os.write, self._taken_end, number_text))
+        runners_end.close()
+        calls.close()
+        disk = os.open(rooms.SCRATCH, os.O_RDONLY | os.O_CLOEXEC) if self.in_room else -1
+        return Keeper(runner, pair, host, proc, disk)
+
+    def _ruleset(self, scratch: str) -> Ruleset:
+        """The rules that every call has, made before there is one."""
+        ruleset = Ruleset(self.abi, network=self.network)
+        ruleset.allow(READ_EXECUTE, *rooms.SYSTEM_DIRECTORIES)
+        if scratch:
+            ruleset.allow(READ, "/proc", *(f"/etc/{name}" for name in rooms.SETTINGS))
+            ruleset.allow(READ_WRITE, *rooms.DEVICES, scratch)
+        else:  # a room has nothing else there
+            ruleset.allow(READ, "/proc", "/etc")
+            ruleset.allow(READ_WRITE, "/dev", rooms.SCRATCH)
+        return ruleset
+
+
+def remove_scratch(path: str) -> None:
+    """A scratch directory with all that is in it; links are not followed."""
+    if not path:
+        return
+    for place, directories, _ in os.walk(path):
+        for name in directories:
+            try_to(os.chmod, f"{place}/{name}", 0o700)
+    for place, directories, files in os.walk(path, topdown=False):
+        for name in files:
+            try_to(os.unlink, f"{place}/{name}")
+        for name in directories:
+            try_to(os.rmdir, f"{place}/{name}")
+            try_to(os.unlink, f"{place}/{name}")  # a link to a directory
+    try_to(os.rmdir, path)
+
+
+def try_to(act: Callable[..., object], *arguments: Any) -> None:
+    try:
+        act(*arguments)
+    except OSError:
+        pass  # gone already, or not ours: what is left lies in the system's own temporary directory
+
+
+class Runner:
+    def __init__(
+        self, ruleset: Ruleset | None, scratch: str, group: Group | None, others: int | None
+    ) -> None:
+        self._ruleset = ruleset
+        """None where the kernel has no Landlock."""
+        self._scratch = scratch
+        """A directory on the host's disk; empty in a room, which has its own."""
+        self._group = group
+        self._others = others
+        """How many processes RLIMIT_NPROC counts besides the call's; None where it does not hold."""
+
+    def run(self, calls: _socket.socket, pair: _socket.socket, tell_taken: Callable[[], object]) -> NoReturn:
+        """Takes the next call, hands its socket to the keeper and becomes the executable."""
+        request, descriptors = messages.receive(calls)
+        if len(descriptors) != 4:
+            os._exit(0)  # the host has gone
+        control = _socket.socket(fileno=descriptors[0])
+        # Said here and not by the keeper, which may be killed before it hears of the call: the host makes a
+        # call again that nobody has taken. Where the host no longer listens, the keeper finds out.
+        try_to(messages.send, control, ("taken", {}))
+        messages.send(pair, request["watch"], control.fileno())
+        step = ""
+        try:
+            for step in self._steps(request, descriptors[1:], tell_taken):  # noqa: B007 - the last one counts
+                pass
+        except OSError as error:
+            messages.send(pair, {"step": step, "errno": error.errno or 0, "text": str(error)})
+        os._exit(127)
+
+    def _steps(self, request: Request, streams: list[int], tell_taken: Callable[[], object]) -> Iterator[str]:
+        """From this process to the executable; the name of each step comes before it is taken."""
+        yield "see"
+        if not self._scratch:
+            rooms.admit(request["reads"], request["writes"], request["scratch"])
+        yield "directory"
+        os.chdir(request["directory"])
+        yield "streams"
+        for stream, descriptor in enumerate(streams):
+            os.dup2(descriptor, stream)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)  # Python ignores both, and an executable would inherit it
+        yield "limits"
+        limits = dict(request["limits"])
+        most = limits.pop("NPROC")
+        if self._others is not None:
+            limits["NPROC"] = most + self._others
+        namespaces.apply_limits(limits)
+        if self._group is not None:
+            self._group.limit(most + 1)  # the keeper is in it too
+        yield "capabilities"
+        namespaces.clear_capabilities()
+        yield "files"
+        no_new_privileges()
+        if self._ruleset is not None:
+            self._ruleset.allow(READ_EXECUTE, *request["reads"])
+            self._ruleset.allow(READ_WRITE, *request["writes"])
+            self._ruleset.enter()
+        yield "calls"
+        for program in request["filters"]:
+            seccomp.load(program)
+        yield "next"
+        tell_taken()
+        yield "execute"
+        home, temporary = (f"{self._scratch}/home", f"{self._scratch}/tmp")
+        if not self._scratch:
+            home, temporary = rooms.HOME, rooms.SCRATCH
+        environment = {**request["environment"], "HOME": home, "TMPDIR": temporary}
+        os.execvpe(request["argv"][0], request["argv"], environment)
+
+    def rehearse(self) -> None:
+        """Goes through what a call will do, without effect.
+
+        The pages that this touches are copied now, which after a fork is most of what a call would cost.
+        """
+        namespaces.empty_bounding_set()
+        ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        messages.send(ours, {"argv": ["x" * 100] * 30, "filters": [bytes(4000)]}, ours.fileno())
+        request, descriptors = messages.receive(theirs)
+        next(self._steps(request, descriptors, ours.close))
+        os.close(descriptors[0])
+        namespaces.apply_limits({"CORE": 0})
+        if not self._scratch:
+            rooms.rehearse()
+        if self._ruleset is not None:
+            self._ruleset.allow(READ, "/dev/null")
+        try_to(seccomp.load, bytes(8))  # which is refused, since that is not a filter
+        theirs.close()
+        ours.close()
+
+
+class Keeper:
+    def __init__(self, runner: int, pair: _socket.socket, host: int, proc: int, disk: int) -> None:
+        self._runner = runner
+        self._pair = pair
+        self._host = host
+        self._proc = proc
+        self._disk = disk
+        """The room's scratch file system; -1 where there is no room."""
+        self._in_room = disk >= 0
+        self._why = "exited"
+        self._status: int | None = None
+        self._reported = False
+        self._cpu = 0.0
+        self._peak = 0
+        self._kill_at: float | None = None
+        self._look_at = 0.0
+        self._survivors = False
+
+    def keep(self) -> None:
+        """Waits for a call, then sees it through; returns when nothing is left of it."""
+        limits, descriptors = messages.receive(self._pair)
+        if not descriptors:
+            return  # the host has gone, and with it the runner
+        self._control = _socket.socket(fileno=descriptors[0])
+        self._limits: dict[str, int] = limits
+        self._look_at = time.monotonic() + LOOK_SECONDS
+        wake = tree.wake_on_child()
+        watched = select.poll()
+        for descriptor in (self._control.fileno(), self._host, self._pair.fileno(), wake):
+            watched.register(descriptor, select.POLLIN)
+        while self._reap():
+            self._look()
+            for descriptor, _ in watched.poll(LOOK_SECONDS * 1000):
+                if descriptor == wake:
+                    os.read(wake, 4096)
+                elif descriptor == self._pair.fileno():
+                    watched.unregister(descriptor)
+                    self._read_refusal()
+                elif descriptor == self._control.fileno() and self._order() == "terminate":
+                    self._end("", 0.001 * self._limits["grace"])
+                else:
+                    self._end("", 0)
+        self._read_refusal()
+        self._report("ended", self._account())
+
+    def rehearse(self) -> None:
+        """Goes through what a call will need, without effect, for the same reason as `Runner.rehearse`."""
+        self._limits = {"memory": 1 << 60, "processes": 1 << 30, "grace": 0}
+        self._control, other = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        self._reap()
+        self._look()
+        self._report("ended", self._account())
+        messages.receive(other)
+        other.close()
+        # The runner may have taken its call, and have ended, by now: what was reported of it reached nobody.
+        self._reported = self._survivors = False
+
+    def _order(self) -> str | None:
+        """What the host says. The pipe that may come with it is held until this process ends."""
+        try:
+            order: str | None = messages.receive(self._control)[0]
+        except OSError:
+            return None
+        return order
+
+    def _read_refusal(self) -> None:
+        """What the runner says if it cannot become the executable; nothing where it has."""
+        try:
+            refusal, _ = messages.receive(self._pair, _socket.MSG_DONTWAIT)
+        except OSError:
+            return
+        if refusal is not None:
+            self._report("failed", refusal)
+
+    def _end(self, why: str, grace: float) -> None:
+        """TERM now and KILL after the grace; without one, KILL at once."""
+        self._why = why or self._why
+        if grace and self._kill_at is None:
+            self._kill_at = time.monotonic() + grace
+            self._send(signal.SIGTERM)
+        elif not grace:
+            self._kill_at = 0
+
+    def _send(self, number: int) -> None:
+        if self._in_room:
+            try:
+                os.kill(-1, number)
+            except ProcessLookupError:
+                pass  # nobody is left
+        elif number == signal.SIGKILL:
+            tree.end_descendants(os.getpid(), self._proc)
+        else:
+            tree.send(number, tree.descendants(os.getpid(), self._proc))
+
+    def _look(self) -> None:
+        """Ends the tree where its time is up, or where it holds more than it may."""
+        now = time.monotonic()
+        if self._kill_at is None and now >= self._look_at:
+            self._look_at = now + LOOK_SECONDS
+            below, scratch = self._below()
+            held = tree.memory(below, self._proc, self._limits["memory"]) + scratch
+            self._peak = max(self._peak, held)
+            if held > self._limits["memory"]:
+                self._end("memory", 0)
+            elif len(below) > self._limits["processes"]:
+                self._end("processes", 0)
+        if self._kill_at is not None and now >= self._kill_at:
+            self._send(signal.SIGKILL)
+
+    def _below(self) -> tuple[list[int], int]:
+        """The processes of the tree, and the bytes in the room's scratch file system: they are memory too."""
+        if not self._in_room:
+            return tree.likely_descendants(os.getpid(), self._proc), 0
+        used = os.statvfs(self._disk)
+        processes = [int(name) for name in os.listdir(self._proc) if name.isdigit() and name != "1"]
+        return processes, (used.f_blocks - used.f_bfree) * used.f_frsize
+
+    def _reap(self) -> bool:
+        """Reaps the children that have ended; False when none is left."""
+        while True:
+            try:
+                process, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if not process:
+                break
+            self._cpu += usage.ru_utime + usage.ru_stime
+            if process == self._runner:
+                self._status = status
+                self._peak = max(self._peak, usage.ru_maxrss * 1024)
+        if self._status is not None and not self._reported:
+            # The executable has ended and left others behind: the host says how long they may go on.
+            self._reported = self._survivors = True
+            self._report("exited", self._account())
+        return True
+
+    def _account(self) -> dict[str, Any]:
+        return {
+            "status": self._status,
+            "why": self._why,
+            "cpu": self._cpu,
+            "peak": self._peak,
+            "survivors": self._survivors,
+        }
+
+    def _report(self, kind: str, values: dict[str, Any]) -> None:
+        try:
+            messages.send(self._control, (kind, values), flags=_socket.MSG_DONTWAIT)
+        except OSError:
+            pass  # the host no longer listens, so the call is to end
