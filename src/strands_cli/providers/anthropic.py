@@ -3,8 +3,7 @@
 import os
 from typing import TYPE_CHECKING, Any
 
-from strands_cli.providers.choice import ModelChoice, Provider
-from strands_cli.providers.clients import NO_KEY, READ_SECONDS, client_options, set_values
+from strands_cli.providers.choice import NO_KEY, READ_SECONDS, ModelChoice, Provider, client_options
 
 if TYPE_CHECKING:
     from strands.models import Model
@@ -28,19 +27,16 @@ def build(choice: ModelChoice, read_seconds: float = READ_SECONDS) -> "Model":
             counted = {**event["usage"], **{name: event["usage"].get(name) or 0 for name in _COUNTS}}
             return super().format_chunk({**event, "usage": counted})
 
-    inference = choice.inference
     return CountedModel(
         client_args={
             "api_key": os.environ.get("ANTHROPIC_API_KEY") or NO_KEY,
             "max_retries": 0,
             "http_client": httpx.AsyncClient(**client_options(read_seconds)),
-            **set_values(base_url=choice.host),
+            "base_url": choice.host,
         },
         model_id=str(choice.model_id),
-        max_tokens=inference.max_tokens or _MAX_TOKENS,
-        params=set_values(
-            temperature=inference.temperature, top_p=inference.top_p, stop_sequences=list(inference.stop)
-        ),
+        max_tokens=choice.inference.max_tokens or _MAX_TOKENS,
+        params=choice.options(stop="stop_sequences", max_tokens="", seed=""),
     )
 
 

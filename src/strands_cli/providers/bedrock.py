@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from strands_cli.providers.choice import ModelChoice, Provider
-from strands_cli.providers.clients import CONNECT_SECONDS, READ_SECONDS, set_values
+from strands_cli.providers.choice import CONNECT_SECONDS, READ_SECONDS, ModelChoice, Provider
 
 if TYPE_CHECKING:
     from strands.models import Model
@@ -13,7 +12,6 @@ def build(choice: ModelChoice, read_seconds: float = READ_SECONDS) -> "Model":
     from botocore.config import Config  # type: ignore[import-untyped]
     from strands.models.bedrock import BedrockModel
 
-    inference = choice.inference
     return BedrockModel(
         region_name=choice.region,
         endpoint_url=choice.host,
@@ -23,12 +21,7 @@ def build(choice: ModelChoice, read_seconds: float = READ_SECONDS) -> "Model":
             retries={"total_max_attempts": 1, "mode": "standard"},
         ),
         model_id=str(choice.model_id),
-        **set_values(
-            temperature=inference.temperature,
-            top_p=inference.top_p,
-            max_tokens=inference.max_tokens,
-            stop_sequences=list(inference.stop),
-        ),
+        **choice.options(stop="stop_sequences", seed=""),
     )
 
 

@@ -6,6 +6,7 @@ through entry points. Each is imported when it is asked for, and imports its cli
 
 import os
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -17,6 +18,8 @@ from strands_cli.types import BaseSpec
 from strands_cli.types.sections import Inference
 
 if TYPE_CHECKING:
+    import ssl
+
     from strands.models import Model
 
 S = TypeVar("S", bound=BaseSpec)
@@ -40,6 +43,13 @@ class ModelChoice(msgspec.Struct, frozen=True):
     def address(self) -> dict[str, str | None]:
         """The model and where it is, without how it generates."""
         return {name: getattr(self, name) for name in ("provider", "model_id", "host", "region")}
+
+    def options(self, **names: str) -> dict[str, Any]:
+        """What is set of `inference`, under the names that a client has for it; without those named ''."""
+        values = {**msgspec.structs.asdict(self.inference), "stop": list(self.inference.stop)}
+        named = {names.get(name, name): value for name, value in values.items() if value not in (None, [])}
+        named.pop("", None)
+        return named
 
     @property
     def is_local(self) -> bool:
@@ -189,6 +199,40 @@ def _is_installed(package: str) -> bool:
         return find_spec(package) is not None
     except ModuleNotFoundError:  # the parent of a dotted name is missing
         return False
+
+
+# --- How every provider's HTTP client behaves --------------------------------------------------------------
+# It tries once, since a run retries in one place. It keeps no idle connection, since nobody closes the
+# clients of the SDK's models, and a connection belongs to the event loop in which it was opened.
+
+CONNECT_SECONDS = 10.0
+READ_SECONDS = 300.0
+"""The longest silence of a hosted model."""
+PATIENT_READ_SECONDS = 1800.0
+"""The longest silence of a model on somebody's own machine, which may read a long prompt for many minutes."""
+WRITE_SECONDS = 60.0
+NO_KEY = "none"
+"""What is sent as a key to a host that asks for none; the clients refuse to be made without one."""
+
+
+def client_options(read_seconds: float) -> dict[str, Any]:
+    """What an `httpx.AsyncClient` is made with."""
+    import httpx
+
+    return {
+        "timeout": httpx.Timeout(connect=CONNECT_SECONDS, read=read_seconds, write=WRITE_SECONDS, pool=None),
+        "limits": httpx.Limits(max_connections=None, max_keepalive_connections=0),
+        "verify": _trust(),
+        "follow_redirects": True,
+    }
+
+
+@cache
+def _trust() -> "ssl.SSLContext":
+    """Reading the certificates takes longer than all the rest of a client."""
+    import httpx
+
+    return httpx.create_ssl_context()
 
 
 # --- The model of an agent ---------------------------------------------------------------------------------

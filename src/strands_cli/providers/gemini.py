@@ -3,8 +3,14 @@
 import os
 from typing import TYPE_CHECKING
 
-from strands_cli.providers.choice import ModelChoice, Provider
-from strands_cli.providers.clients import CONNECT_SECONDS, NO_KEY, READ_SECONDS, client_options, set_values
+from strands_cli.providers.choice import (
+    CONNECT_SECONDS,
+    NO_KEY,
+    READ_SECONDS,
+    ModelChoice,
+    Provider,
+    client_options,
+)
 
 if TYPE_CHECKING:
     import httpx
@@ -16,7 +22,6 @@ def build(choice: ModelChoice, read_seconds: float = READ_SECONDS) -> "Model":
     from google import genai
     from strands.models.gemini import GeminiModel
 
-    inference = choice.inference
     options = genai.types.HttpOptions(
         base_url=choice.host,
         timeout=int(read_seconds * 1000),
@@ -29,13 +34,7 @@ def build(choice: ModelChoice, read_seconds: float = READ_SECONDS) -> "Model":
     return GeminiModel(
         client=genai.Client(api_key=key, http_options=options),
         model_id=str(choice.model_id),
-        params=set_values(
-            temperature=inference.temperature,
-            top_p=inference.top_p,
-            max_output_tokens=inference.max_tokens,
-            stop_sequences=list(inference.stop),
-            seed=inference.seed,
-        ),
+        params=choice.options(max_tokens="max_output_tokens", stop="stop_sequences"),
     )
 
 

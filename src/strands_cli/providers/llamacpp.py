@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from strands_cli.providers.choice import ModelChoice, Provider
-from strands_cli.providers.clients import PATIENT_READ_SECONDS, client_options, set_values
+from strands_cli.providers.choice import PATIENT_READ_SECONDS, ModelChoice, Provider, client_options
 
 if TYPE_CHECKING:
     import httpx
@@ -18,17 +17,10 @@ def build(choice: ModelChoice, read_seconds: float = PATIENT_READ_SECONDS) -> "M
     import httpx
     from strands.models.llamacpp import LlamaCppModel
 
-    inference = choice.inference
     model = LlamaCppModel(
         base_url=(choice.host or _DEFAULT_HOST).rstrip("/").removesuffix("/v1"),
         model_id=str(choice.model_id),
-        params=set_values(
-            temperature=inference.temperature,
-            top_p=inference.top_p,
-            max_tokens=inference.max_tokens,
-            stop=list(inference.stop),
-            seed=inference.seed,
-        ),
+        params=choice.options(),
     )
     model.client = httpx.AsyncClient(
         base_url=model.base_url,

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from strands_cli.providers.choice import ModelChoice, Provider
-from strands_cli.providers.clients import PATIENT_READ_SECONDS, client_options, set_values
+from strands_cli.providers.choice import PATIENT_READ_SECONDS, ModelChoice, Provider, client_options
 
 if TYPE_CHECKING:
     from strands.models import Model
@@ -27,18 +26,13 @@ def build(choice: ModelChoice, read_seconds: float = PATIENT_READ_SECONDS) -> "M
             counted = {name: getattr(last, name) or 0 for name in _COUNTS}
             return super().format_chunk({**event, "data": last.model_copy(update=counted)})
 
-    inference = choice.inference
+    parameters = choice.options(stop="stop_sequences")
     return CheckedModel(
         choice.host,
         ollama_client_args=client_options(read_seconds),
         model_id=str(choice.model_id),
-        options=set_values(seed=inference.seed),
-        **set_values(
-            temperature=inference.temperature,
-            top_p=inference.top_p,
-            max_tokens=inference.max_tokens,
-            stop_sequences=list(inference.stop),
-        ),
+        options={name: parameters.pop(name) for name in ("seed",) if name in parameters},
+        **parameters,
     )
 
 

@@ -4,8 +4,7 @@ import os
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from strands_cli.providers.choice import ModelChoice, Provider
-from strands_cli.providers.clients import NO_KEY, READ_SECONDS, client_options, set_values
+from strands_cli.providers.choice import NO_KEY, READ_SECONDS, ModelChoice, Provider, client_options
 
 if TYPE_CHECKING:
     from strands.models import Model
@@ -16,7 +15,7 @@ def build(choice: ModelChoice, read_seconds: float = READ_SECONDS) -> "Model":
     from openai import AsyncOpenAI
     from strands.models.openai import OpenAIModel
 
-    host, inference = choice.host, choice.inference
+    host = choice.host
     # OpenAI's newer models refuse the old name; most other servers know no other.
     is_openai = host is None or (urlsplit(host).hostname or "").endswith("openai.com")
     longest = "max_completion_tokens" if is_openai else "max_tokens"
@@ -28,14 +27,9 @@ def build(choice: ModelChoice, read_seconds: float = READ_SECONDS) -> "Model":
         max_retries=0,
         http_client=httpx.AsyncClient(**client_options(read_seconds)),
     )
-    parameters = set_values(
-        temperature=inference.temperature,
-        top_p=inference.top_p,
-        stop=list(inference.stop),
-        seed=inference.seed,
-        **{longest: inference.max_tokens},
+    return OpenAIModel(
+        client=client, model_id=str(choice.model_id), params=choice.options(max_tokens=longest)
     )
-    return OpenAIModel(client=client, model_id=str(choice.model_id), params=parameters)
 
 
 PROVIDER = Provider(

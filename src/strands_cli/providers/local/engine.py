@@ -95,7 +95,20 @@ class Engine:
         slot: int = ANSWERS,
     ) -> Completion:
         """Continues the prompt, and hands on every piece as it comes."""
-        request = {**_request(prompt, sampling, grammar, alternatives), "id_slot": slot}
+        request: dict[str, Any] = {
+            "prompt": prompt,
+            "id_slot": slot,
+            "stream": True,
+            "cache_prompt": True,
+            "max_tokens": sampling.max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "stop": list(sampling.stop),
+            # Greedy decoding needs none of the samplers that weed out unlikely tokens.
+            "samplers": [*(("top_k", "top_p", "min_p") if sampling.temperature else ()), "temperature"],
+        }
+        optional = {"seed": sampling.seed, "grammar": grammar, "logprobs": alternatives or None}
+        request.update((name, value) for name, value in optional.items() if value is not None)
         pieces: list[str] = []
         answers: list[dict[str, Any]] = []
 
@@ -107,7 +120,12 @@ class Engine:
 
         self._server.handle_completions(request, take)
         if not answers or "error" in answers[-1]:
-            raise _refusal(answers[-1] if answers else {})
+            answer = answers[-1] if answers else {}
+            error = answer.get("error", {})
+            if error.get("type") == "exceed_context_size_error":
+                tokens = error.get("n_prompt_tokens", "Too many")
+                raise ContextExceeded(f"{tokens} tokens, the model takes {CONTEXT}")
+            raise ProviderError(f"The embedded model refuses the request: {_reason(answer)}")
         return _completion("".join(pieces), answers)
 
 
@@ -145,58 +163,24 @@ def _load(file: Path, threads: int, key: str) -> Any:
         ) from None
 
 
-def _request(prompt: str, sampling: Sampling, grammar: str | None, alternatives: int) -> dict[str, Any]:
-    request: dict[str, Any] = {
-        "prompt": prompt,
-        "stream": True,
-        "cache_prompt": True,
-        "max_tokens": sampling.max_tokens,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "stop": list(sampling.stop),
-        # Greedy decoding needs none of the samplers that weed out unlikely tokens.
-        "samplers": ["top_k", "top_p", "min_p", "temperature"] if sampling.temperature else ["temperature"],
-    }
-    if sampling.seed is not None:
-        request["seed"] = sampling.seed
-    if grammar is not None:
-        request["grammar"] = grammar
-    if alternatives:
-        request["logprobs"] = alternatives
-    return request
-
-
 def _completion(text: str, answers: list[dict[str, Any]]) -> Completion:
     usage: dict[str, int] = next((answer["usage"] for answer in reversed(answers) if "usage" in answer), {})
     timings: dict[str, float] = answers[-1].get("timings", {})
     reasons = (
         answer["choices"][0].get("finish_reason") for answer in reversed(answers) if answer.get("choices")
     )
+    probabilities: dict[str, float] = {}
+    content = (answers[0]["choices"][0].get("logprobs") or {}).get("content") or [{}]
+    for token in content[0].get("top_logprobs", []):
+        probabilities[token["token"]] = probabilities.get(token["token"], 0.0) + exp(token["logprob"])
     return Completion(
         text=text,
         cut=next((reason for reason in reasons if reason), None) == "length",
         prompt_tokens=usage.get("prompt_tokens", 0),
         completion_tokens=usage.get("completion_tokens", len(answers)),
         seconds=(timings.get("prompt_ms", 0.0) + timings.get("predicted_ms", 0.0)) / 1000,
-        probabilities=_probabilities(answers[0]),
+        probabilities=probabilities,
     )
-
-
-def _probabilities(answer: dict[str, Any]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    content = (answer["choices"][0].get("logprobs") or {}).get("content") or [{}]
-    for token in content[0].get("top_logprobs", []):
-        found[token["token"]] = found.get(token["token"], 0.0) + exp(token["logprob"])
-    return found
-
-
-def _refusal(answer: dict[str, Any]) -> Exception:
-    error = answer.get("error", {})
-    if error.get("type") == "exceed_context_size_error":
-        return ContextExceeded(
-            f"{error.get('n_prompt_tokens', 'Too many')} tokens, the model takes {CONTEXT}"
-        )
-    return ProviderError(f"The embedded model refuses the request: {_reason(answer)}")
 
 
 def _reason(document: dict[str, Any]) -> str:
@@ -225,16 +209,11 @@ _MOST_THREADS = 8
 """Beyond that, small models gain nothing."""
 
 
-def missing_flags(flags: str) -> list[str]:
-    """What the engine needs and this text of flags (as in /proc/cpuinfo) does not have."""
-    present = set(flags.lower().split())
-    return [flag for flag in _NEEDED if flag not in present]
-
-
-def flags_in(cpuinfo: str) -> str:
-    """The first processor's flags in a text such as /proc/cpuinfo."""
+def lacking_flags(cpuinfo: str) -> list[str]:
+    """What the engine needs and the first processor in a text such as /proc/cpuinfo does not have."""
     lines = (line.partition(":") for line in cpuinfo.splitlines())
-    return next((flags for name, _, flags in lines if name.strip() == "flags"), "")
+    present = next((flags.lower().split() for name, _, flags in lines if name.strip() == "flags"), [])
+    return [flag for flag in _NEEDED if flag not in present] if present else []
 
 
 def lacking_here() -> list[str]:
@@ -242,10 +221,9 @@ def lacking_here() -> list[str]:
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return []
     try:
-        flags = flags_in(Path("/proc/cpuinfo").read_text("utf-8", "replace"))
+        return lacking_flags(Path("/proc/cpuinfo").read_text("utf-8", "replace"))
     except OSError:
         return []
-    return missing_flags(flags) if flags else []
 
 
 def thread_count(setting: int | None = None, environment: Mapping[str, str] = os.environ) -> int:
@@ -255,9 +233,6 @@ def thread_count(setting: int | None = None, environment: Mapping[str, str] = os
         raise UsageError(
             f"STRANDS_LOCAL_THREADS: {text!r} is not a number of threads", hint="Use 1, 2 or more."
         )
-    return int(text) if text else setting or min(_usable(), _MOST_THREADS)
-
-
-def _usable() -> int:
     affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    usable = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return int(text) if text else setting or min(usable, _MOST_THREADS)

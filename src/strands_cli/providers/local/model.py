@@ -32,11 +32,8 @@ _ANSWER = "answer"
 
 def model_for(choice: ModelChoice) -> Model:
     """The model that a choice means; its weights are loaded when it is first asked."""
-    options = {
-        name: value for name, value in msgspec.structs.asdict(choice.inference).items() if value is not None
-    }
     threads = thread_count(load_settings().local.threads)
-    return LocalModel(file_for(choice.model_id), sampling=Sampling(**options), threads=threads)
+    return LocalModel(file_for(choice.model_id), sampling=Sampling(**choice.options()), threads=threads)
 
 
 class LocalModel(Model):
