@@ -41,6 +41,7 @@ from strands_cli.schema.validator import Validator
 from strands_cli.toolkit.arguments import fit, shape_of
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.contract import closed_schema
+from strands_cli.toolkit.decorator import tool
 from strands_cli.toolkit.signature import Signature, read_signature
 from strands_cli.toolkit.values import normalise, plain_answer
 from tests.exploring import examples
@@ -934,9 +935,12 @@ def test_a_type_that_cannot_be_read_is_refused_with_a_remedy(
     assert reason in error.message
     assert "errors.pydantic.dev" not in error.message
     assert remedy in error.hint
-    assert error.issue is not None
-    assert Path(error.issue.file).name == "test_signature.py"
-    assert error.issue.line == body_with(int).__code__.co_firstlineno
+    with pytest.raises(ToolError) as placed:
+        tool(body_with(annotation))
+    issue = placed.value.issue
+    assert issue is not None
+    assert Path(issue.file).name == "test_signature.py"
+    assert issue.line == body_with(int).__code__.co_firstlineno
 
 
 def test_of_several_parameters_the_culprit_is_named() -> None:

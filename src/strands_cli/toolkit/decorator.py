@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import copy
 from functools import update_wrapper
 from types import ModuleType
-from typing import Any, Literal, overload
+from typing import Any, Literal, cast, overload
 
 from strands_cli.errors import Issue, ToolError, ToolFailed, did_you_mean
 from strands_cli.toolkit.call import finish, prepare
@@ -46,8 +46,9 @@ class FunctionTool(Tool, kw_only=True, eq=False):
             self.place = place_of(self.function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and is_tool_use(args[0]):
-            return call_directly(self, args[0], kwargs)
+        use = args[0] if len(args) == 1 else None
+        if isinstance(use, dict) and ("toolUseId" in use or use.keys() == {"input"}):
+            return call_directly(self, cast(ToolUse, use), kwargs)
         return self.function(*args, **kwargs)
 
     def __get__(self, instance: object, owner: type | None = None) -> "FunctionTool":
@@ -66,10 +67,6 @@ class FunctionTool(Tool, kw_only=True, eq=False):
         yield bridge_of(self)
 
 
-def is_tool_use(value: object) -> bool:
-    return isinstance(value, dict) and ("toolUseId" in value or value.keys() == {"input"})
-
-
 def call_directly(tool: Tool, call: ToolUse, state: Mapping[str, Any]) -> ToolResult:
     """Prepare, body, finish: no deadline and no consent, since the caller is the program itself.
 
@@ -80,15 +77,13 @@ def call_directly(tool: Tool, call: ToolUse, state: Mapping[str, Any]) -> ToolRe
         arguments = prepare(tool, call)
         outcome = run_inline(tool, arguments, ToolContext(tool, call, CallContext(invocation_state=state)))
         value = value_of(outcome, tool)
-        return finish(tool, call_id, _run_to_end(value) if tool.is_async else value)
+        if tool.is_async:
+            from strands_cli.toolkit.execution import run_apart
+
+            value = run_apart(value)
+        return finish(tool, call_id, value)
     except ToolFailed as failed:
         return failure(call_id, failed)
-
-
-def _run_to_end(coroutine: Any) -> Any:
-    from strands_cli.toolkit.execution import run_apart
-
-    return run_apart(coroutine)
 
 
 @overload
@@ -133,8 +128,12 @@ def tool(
 def _build(function: Function, options: dict[str, Any]) -> FunctionTool:
     options = {name: value for name, value in options.items() if value is not None}
     spec = options.pop("spec", None)
+    known = {*OPTIONS, "context"}
     try:
-        _refuse_unknown(options)
+        for name in options:
+            if name not in known:
+                hint = did_you_mean(name, known) or f"The options are {', '.join(sorted(known))}."
+                raise ToolError(f"@tool has no option {name!r}", code="unavailable", hint=hint)
         if spec is not None:
             return tool_from_function(function, spec, **options)
         return _inferred(function, options)
@@ -145,14 +144,6 @@ def _build(function: Function, options: dict[str, Any]) -> FunctionTool:
             f"@tool cannot make a tool of this: {type(error).__name__}: {error}", code="unavailable"
         )
         raise _placed(function, refused) from error
-
-
-def _refuse_unknown(options: dict[str, Any]) -> None:
-    known = {*OPTIONS, "context"}
-    for name in options:
-        if name not in known:
-            hint = did_you_mean(name, known) or f"The options are {', '.join(sorted(known))}."
-            raise ToolError(f"@tool has no option {name!r}", code="unavailable", hint=hint)
 
 
 def _placed(function: Function, error: ToolError) -> ToolError:

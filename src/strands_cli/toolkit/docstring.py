@@ -30,13 +30,10 @@ def read_docstring(text: str | None) -> Docstring:
     if not text:
         return Docstring()
     clean = cleandoc(text)
-    return Docstring(_first_paragraph(clean), _parameters(clean))
-
-
-def _first_paragraph(clean: str) -> str:
     section = _SECTION.search(clean)
     before = clean[: section.start()] if section else clean
-    return one_line(_BLANK_LINE.split(before.strip(), maxsplit=1)[0])
+    first_paragraph = _BLANK_LINE.split(before.strip(), maxsplit=1)[0]
+    return Docstring(_one_line(first_paragraph), _parameters(clean))
 
 
 def _parameters(clean: str) -> dict[str, str]:
@@ -56,11 +53,11 @@ def _parameters(clean: str) -> dict[str, str]:
         return {}
     # NumPy's style may document several parameters at once: `x, y : int`.
     return {
-        name.strip().lstrip("*"): one_line(item.description or "")
+        name.strip().lstrip("*"): _one_line(item.description or "")
         for item in found
         for name in item.arg_name.split(",")
     }
 
 
-def one_line(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(text.split())

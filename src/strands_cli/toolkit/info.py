@@ -150,7 +150,7 @@ def _is_version_range(versions: object) -> bool:
     if not isinstance(versions, str):
         return False
     try:
-        SpecifierSet(versions.replace("*", "") if versions == "*" else versions)
+        SpecifierSet("" if versions == "*" else versions)
     except InvalidSpecifier:
         return False
     return True
@@ -360,15 +360,23 @@ def spec_problem(spec: object) -> str:
 
 def missing_requirements(requires: Mapping[str, Any] | None) -> list[str]:
     """One sentence for each thing that is not there; empty if the tool can run."""
-    if not requires:
-        return []
+    return list(_missing(requires)) if requires else []
+
+
+def _missing(requires: Mapping[str, Any]) -> Iterator[str]:
     packages = {name: versions for name, versions in requires.items() if name not in _SECTIONS}
-    return [
-        *_missing_packages({**packages, **requires.get("packages", {})}),
-        *_missing_binaries(requires.get("binaries", ())),
-        *_missing_variables(requires.get("env", ())),
-        *_wrong_platform(requires.get("platforms", ())),
-    ]
+    yield from _missing_packages({**packages, **requires.get("packages", {})})
+    for name in requires.get("binaries", ()):
+        from shutil import which
+
+        if which(name) is None:
+            yield f"the program {name} is not on the PATH"
+    for name in requires.get("env", ()):
+        if not os.environ.get(name):
+            yield f"the environment variable {name} is not set"
+    platforms = requires.get("platforms", ())
+    if platforms and not any(sys.platform.startswith(name) for name in platforms):
+        yield f"it runs on {', '.join(platforms)} only, and this is {sys.platform}"
 
 
 def _missing_packages(packages: Mapping[str, str]) -> Iterator[str]:
@@ -386,24 +394,3 @@ def _missing_packages(packages: Mapping[str, str]) -> Iterator[str]:
             continue
         if versions not in ("", "*") and not SpecifierSet(versions).contains(installed, prereleases=True):
             yield f"the Python package {name} is {installed}, and it needs {versions}"
-
-
-def _missing_binaries(names: list[str]) -> Iterator[str]:
-    if not names:
-        return
-    from shutil import which
-
-    for name in names:
-        if which(name) is None:
-            yield f"the program {name} is not on the PATH"
-
-
-def _missing_variables(names: list[str]) -> Iterator[str]:
-    for name in names:
-        if not os.environ.get(name):
-            yield f"the environment variable {name} is not set"
-
-
-def _wrong_platform(names: list[str]) -> Iterator[str]:
-    if names and not any(sys.platform.startswith(name) for name in names):
-        yield f"it runs on {', '.join(names)} only, and this is {sys.platform}"

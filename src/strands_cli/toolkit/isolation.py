@@ -89,46 +89,44 @@ class IsolatedBody:
                 self._process.wait()
 
     def _run(self) -> Any:
-        request = msgspec.msgpack.encode(_request(self._arguments, self._context))
+        context, tool = self._context, tool_of(self._context)
+        request = IsolatedCall(
+            place=tool.place,
+            call=json.dumps({**context.tool_use, "input": self._arguments}),
+            sys_path=[entry for entry in sys.path if entry],
+            workspace=[str(root) for root in context.workspace.roots],
+            base=str(context.workspace.base),
+            invocation_state=_only_json(context.invocation_state),
+            key=context.key,
+        )
         # Standard output is the channel; the child sends what the body prints to standard error.
         command = [sys.executable, "-m", "strands_cli.toolkit.isolation_child", str(os.getpid())]
         pipe, marked = subprocess.PIPE, {**os.environ, MARK: self._mark}
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=marked, start_new_session=True)
-        if self._context.cancelled:  # the deadline passed while the child was being started
+        if context.cancelled:  # the deadline passed while the child was being started
             raise ToolFailed("The call was cancelled: nobody waits for its answer", code="cancelled")
         with self._process.stdin as stdin, self._process.stdout as stdout:  # type: ignore[union-attr]
-            stdin.write(request)
+            stdin.write(msgspec.msgpack.encode(request))
             stdin.close()
             while (frame := _read_frame(stdout)) is not None:
-                if "progress" not in frame:
-                    return _outcome_in(frame)
-                self._context.progress(frame["progress"])
+                if "progress" in frame:
+                    context.progress(frame["progress"])
+                elif "failed" in frame:
+                    raise ToolFailed(**frame["failed"])
+                elif "crashed" in frame:
+                    raise ToolFailed(frame["crashed"], code="crashed")
+                else:
+                    return json.loads(frame["json"]) if "json" in frame else frame.get("value")
         status = self._process.wait()
-        how = f"signal {_signal_name(-status)}" if status < 0 else f"exit status {status}"
-        name = tool_of(self._context).id
-        raise ToolFailed(f"Execution failed: the process of {name} ended with {how}", code="crashed")
+        how = f"exit status {status}"
+        if status < 0:
+            known = -status in set(signal.Signals)
+            how = f"signal {signal.Signals(-status).name if known else -status}"
+        raise ToolFailed(f"Execution failed: the process of {tool.id} ended with {how}", code="crashed")
 
     def kill(self) -> None:
         if self._process is not None:
             end_marked_tree(self._process.pid, f"{MARK}={self._mark}")
-
-
-def _signal_name(number: int) -> str:
-    return signal.Signals(number).name if number in set(signal.Signals) else str(number)
-
-
-def _request(arguments: dict[str, Any], context: ToolContext) -> IsolatedCall:
-    place, workspace = tool_of(context).place, context.workspace
-    assert place is not None
-    return IsolatedCall(
-        place=msgspec.convert(place, FunctionPlace),
-        call=json.dumps({**context.tool_use, "input": arguments}),
-        sys_path=[entry for entry in sys.path if entry],
-        workspace=[str(root) for root in workspace.roots],
-        base=str(workspace.base),
-        invocation_state=_only_json(context.invocation_state),
-        key=context.key,
-    )
 
 
 def _only_json(state: Any) -> dict[str, Any]:
@@ -155,14 +153,6 @@ def _read_frame(stream: IO[bytes]) -> dict[str, Any] | None:
         return None
     frame: dict[str, Any] = msgspec.msgpack.decode(data)
     return frame
-
-
-def _outcome_in(frame: dict[str, Any]) -> Any:
-    if "failed" in frame:
-        return Raised(ToolFailed(**frame["failed"]))
-    if "crashed" in frame:
-        return Raised(ToolFailed(frame["crashed"], code="crashed"))
-    return json.loads(frame["json"]) if "json" in frame else frame.get("value")
 
 
 def frame_of(message: dict[str, Any]) -> bytes:

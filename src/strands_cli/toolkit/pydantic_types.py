@@ -28,6 +28,7 @@ from strands_cli.toolkit.type_schemas import (
 _ORDINARY_TYPES = "Use JSON types, enums, dataclasses, TypedDicts or pydantic models."
 _REMEDIES = {"typed-dict-version": "Import TypedDict from typing_extensions."}
 _REFERENCE = "#/$defs/{model}"
+_ABOUT_SHAPE = ("missing", "extra_forbidden", "unexpected_keyword_argument")
 _MESSAGE_PREFIXES = ("Value error, ", "Assertion failed, ")
 
 
@@ -60,7 +61,13 @@ class PydanticTypes:
             made: Arguments = self._adapter.validate_json(to_json(sent))
         except ValidationError as error:
             errors = error.errors(include_url=False, include_context=False, include_input=False)
-            raise refused([_problem(item, sent) for item in _relevant(errors)]) from None
+            # The schema let the value through, so an alternative of another shape is not what was meant.
+            relevant = [
+                item
+                for item in errors
+                if not item["type"].endswith("_type") and item["type"] not in _ABOUT_SHAPE
+            ]
+            raise refused([_problem(item, sent) for item in relevant or errors]) from None
         return arguments | made
 
     def default_as_json(self, name: str, default: Any) -> Any:
@@ -89,15 +96,6 @@ def _refusals() -> Iterator[None]:
         reason = error.message.partition("\n")[0].partition(". ")[0].rstrip(".")
         remedy = _REMEDIES.get(error.code or "", _ORDINARY_TYPES)
         raise Refusal(f"is of a type that has no JSON Schema ({reason})", remedy) from None
-
-
-def _relevant(errors: list[ErrorDetails]) -> list[ErrorDetails]:
-    """The schema let the value through, so an alternative of another shape is not what was meant."""
-    return [error for error in errors if not _is_about_shape(error["type"])] or errors
-
-
-def _is_about_shape(kind: str) -> bool:
-    return kind.endswith("_type") or kind in ("missing", "extra_forbidden", "unexpected_keyword_argument")
 
 
 def _problem(error: ErrorDetails, sent: Arguments) -> Problem:

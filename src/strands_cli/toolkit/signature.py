@@ -103,7 +103,7 @@ class Parameter(NamedTuple):
 
 
 class Declaration:
-    """A function's parameters with their types. ToolError, with its place, where it cannot be a tool."""
+    """A function's parameters with their types; ToolError where it cannot be a tool."""
 
     def __init__(self, function: Function, context: bool | str) -> None:
         self.plain = innermost(function)
@@ -120,12 +120,9 @@ class Declaration:
             )
 
     def refused(self, reason: str, remedy: str) -> ToolError:
-        code = getattr(self.plain, "__code__", None)
-        file, line = (code.co_filename, code.co_firstlineno) if code else ("", 0)
-        issue = Issue(reason=reason, remediation=remedy, file=file, line=line)
-        return ToolError(
-            f"{self.name} cannot be a tool: {reason}", code="unavailable", hint=remedy, issue=issue
-        )
+        issue = Issue(reason=reason, remediation=remedy)
+        message = f"{self.name} cannot be a tool: {reason}"
+        return ToolError(message, code="unavailable", hint=remedy, issue=issue)
 
     def refused_parameter(self, name: str, annotation: Any, why: Refusal) -> ToolError:
         written = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)

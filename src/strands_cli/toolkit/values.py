@@ -75,45 +75,43 @@ _IMAGE_SIGNATURES = (
 def normalise(call_id: str, value: object) -> ToolResult:
     """Any value as a result: scalars become text, structures JSON, a ToolResult dict itself."""
     try:
-        return _normalise(call_id, value)
+        if isinstance(value, dict) and is_result(value):
+            # Under the id of the call: an answer to another one would break a history.
+            own_id = call_id or str(value.get("toolUseId", ""))
+            content = [_own_block(index, block) for index, block in enumerate(value["content"])]
+            return {"toolUseId": own_id, "status": value["status"], "content": content}
+        return success(call_id, [_block_of(value)])
     except ToolFailed:
         raise
     except Exception as error:  # noqa: BLE001 - a value's own methods run here, and are the tool's code too
         raise unusable_output(f"its {type(value).__name__} has no text or JSON form: {error!r}") from None
 
 
-def _normalise(call_id: str, value: object) -> ToolResult:
+def _block_of(value: object) -> dict[str, Any]:
     if isinstance(value, str):
-        return success(call_id, [{"text": sendable(value)}])
-    if isinstance(value, dict) and is_result(value):
-        return _own_result(call_id, value)
+        return {"text": sendable(value)}
     if isinstance(value, bytes):
-        return success(call_id, [_image_block(value)])
-    if value is None or isinstance(value, int):
-        return success(call_id, [{"text": str(value)}])
-    if isinstance(value, float):
+        return _image_block(value)
+    if value is None or isinstance(value, int | float):
         _refuse_nan(value, ())
-        return success(call_id, [{"text": str(value)}])
+        return {"text": str(value)}
     plain = plain_json(value)
-    return success(call_id, [{"text": sendable(plain)} if isinstance(plain, str) else {"json": plain}])
+    return {"text": sendable(plain)} if isinstance(plain, str) else {"json": plain}
 
 
 def plain_json(value: object) -> Any:
     """Dataclasses, models, enums, dates and containers of them as JSON; ToolFailed if there is none."""
     try:
-        encoded = _encode(value)
+        try:
+            encoded = msgspec.json.encode(value, enc_hook=_model_as_builtins)
+        except OverflowError:  # an integer of more than 64 bits
+            plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_model_as_builtins)
+            encoded = json.dumps(plain).encode()
         if b"null" in encoded:  # msgspec writes NaN as null, so only here can there be one
             _refuse_nan(msgspec.to_builtins(value, str_keys=True, enc_hook=_model_as_builtins), ())
     except (TypeError, ValueError, RecursionError) as error:
         raise unusable_output(f"the tool returned something that is not JSON: {error}") from None
     return json.loads(encoded)
-
-
-def _encode(value: object) -> bytes:
-    try:
-        return msgspec.json.encode(value, enc_hook=_model_as_builtins)
-    except OverflowError:  # an integer of more than 64 bits
-        return json.dumps(msgspec.to_builtins(value, str_keys=True, enc_hook=_model_as_builtins)).encode()
 
 
 def plain_answer(value: object, result: ToolResult) -> object:
@@ -128,7 +126,10 @@ def plain_answer(value: object, result: ToolResult) -> object:
 
 def encoded_size(result: ToolResult) -> int:
     """The size of a result's content in bytes, as it goes to a model."""
-    return sum(_block_size(block) for block in result["content"])
+    return sum(
+        len(block["text"].encode() if "text" in block else msgspec.json.encode(block, enc_hook=str))
+        for block in result["content"]
+    )
 
 
 def unusable_output(reason: str, problems: list[Problem] | None = None) -> ToolFailed:
@@ -142,16 +143,6 @@ def unusable_output(reason: str, problems: list[Problem] | None = None) -> ToolF
 
 def is_result(value: dict[str, Any]) -> bool:
     return value.get("status") in ("success", "error") and isinstance(value.get("content"), list)
-
-
-def _own_result(call_id: str, value: dict[str, Any]) -> ToolResult:
-    """The body's own result, under the id of the call: an answer to another call would break a history."""
-    content = [_own_block(index, block) for index, block in enumerate(value["content"])]
-    return {
-        "toolUseId": call_id or str(value.get("toolUseId", "")),
-        "status": value["status"],
-        "content": content,
-    }
 
 
 def _own_block(index: int, block: object) -> dict[str, Any]:
@@ -194,12 +185,6 @@ def _refuse_nan(value: object, path: tuple[str | int, ...]) -> None:
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             _refuse_nan(inner, (*path, index))
-
-
-def _block_size(block: dict[str, Any]) -> int:
-    if "text" in block:
-        return len(block["text"].encode())
-    return len(msgspec.json.encode(block, enc_hook=str))
 
 
 # --- answers that are too long for a model ----------------------------------------------------------------
