@@ -13,8 +13,7 @@ from measuring import Row, interleaved
 from strands.models import Model
 
 from strands_cli.exec.chain import run_chain
-from strands_cli.exec.prepare import prepare
-from strands_cli.exec.run import run_pattern
+from strands_cli.exec.run import prepare, run_pattern
 from strands_cli.loader import load_spec
 from strands_cli.loader.spec import Spec
 from strands_cli.providers.choice import PROVIDERS, Provider

@@ -7,8 +7,7 @@ from typing import Any
 import yaml
 
 from strands_cli.events import Event
-from strands_cli.exec.prepare import prepare
-from strands_cli.exec.run import run_pattern
+from strands_cli.exec.run import prepare, run_pattern
 from strands_cli.exec.steps import RunOptions
 from strands_cli.loader import load_spec
 from strands_cli.loader.spec import Spec

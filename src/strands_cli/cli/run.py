@@ -19,7 +19,7 @@ from strands_cli.providers.choice import missing, model_of, with_choice
 from strands_cli.types import RunResult
 
 if TYPE_CHECKING:
-    from strands_cli.exec.prepare import Prepared
+    from strands_cli.exec.run import Prepared
     from strands_cli.toolkit.cancellation import Cancellation
 
 
@@ -62,7 +62,7 @@ def run(
     spec = load_spec(file, {**spec.variables, **_ask_inputs(spec)}) if ask else spec
     spec = with_choice(spec, provider=provider, model=model, host=host)
     _require_models(spec)
-    from strands_cli.exec.prepare import prepare
+    from strands_cli.exec.run import prepare
     from strands_cli.exec.steps import RunOptions
     from strands_cli.toolkit.cancellation import Cancellation
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from strands_cli.errors import UsageError
-from strands_cli.exec.prepare import prepare
-from strands_cli.exec.run import run_pattern
+from strands_cli.exec.run import prepare, run_pattern
 from strands_cli.exec.steps import DEFAULTS, RunOptions
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.chain import Chain

@@ -47,7 +47,7 @@ from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.context import NO_CONTEXT, CallContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import failure
-from strands_cli.toolkit.schedule import Turn, with_key
+from strands_cli.toolkit.schedule import Turn
 from strands_cli.toolkit.values import encoded_size
 from strands_cli.toolkit.workspace import Workspace
 
@@ -115,12 +115,15 @@ def call_ids(message: Message) -> list[str]:
 
 def pending_calls(agent: Agent, message: Message) -> list[PendingCall]:
     """The calls of a message that will run: not those that are done, unknown, or refused for their input."""
-    done = _done_before(agent)
+    # Calls may have been answered before a human was asked, maybe in another process.
+    state = agent.take_snapshot(include=["interrupt_state"]).data["interrupt_state"]
+    pending = state.get("pending_tool_execution") or {}
+    done = {result["toolUseId"] for result in pending.get("completed_tool_results", ())}
+    tools = {**agent.tool_registry.registry, **agent.tool_registry.dynamic_tools}
     found: list[PendingCall] = []
-    for block in message["content"]:
-        use = block.get("toolUse")
-        bridge = _tool_named(agent, use["name"]) if use else None
-        if use is None or use["toolUseId"] in done or not isinstance(bridge, ToolBridge):
+    for use in (block["toolUse"] for block in message["content"] if "toolUse" in block):
+        bridge = tools.get(use["name"])
+        if use["toolUseId"] in done or not isinstance(bridge, ToolBridge):
             continue
         if kept_text(use["input"]) is not None:
             continue
@@ -130,18 +133,6 @@ def pending_calls(agent: Agent, message: Message) -> list[PendingCall]:
             continue  # the call will say so itself
         found.append(PendingCall(use["toolUseId"], bridge.tool, arguments))
     return found
-
-
-def _tool_named(agent: Agent, name: str) -> object:
-    tools = agent.tool_registry
-    return tools.dynamic_tools.get(name) or tools.registry.get(name)
-
-
-def _done_before(agent: Agent) -> set[str]:
-    """The calls of the last message that were answered before a human was asked, maybe in another process."""
-    state = agent.take_snapshot(include=["interrupt_state"]).data["interrupt_state"]
-    pending = state.get("pending_tool_execution") or {}
-    return {result["toolUseId"] for result in pending.get("completed_tool_results", ())}
 
 
 _ALREADY_RUN = "event_loop_cycle_id"
@@ -232,14 +223,11 @@ class AgentHooks:
             async for event in events:
                 collector.add(event.get("event") or {})
                 if isinstance(event, ModelStopReason):
-                    self._repair_answer(event, collector.texts)
+                    self._misnamed = repair_message(event.message, collector.texts)
+                    if not event.message["content"]:
+                        text = _NAMELESS_CALL if event.stop_reason == "tool_use" else _NO_ANSWER
+                        event.message["content"].append({"text": text})
                 yield event
-
-    def _repair_answer(self, answer: ModelStopReason, texts: list[str]) -> None:
-        self._misnamed = repair_message(answer.message, texts)
-        if not answer.message["content"]:
-            text = _NAMELESS_CALL if answer.stop_reason == "tool_use" else _NO_ANSWER
-            answer.message["content"].append({"text": text})
 
     # --- a turn -----------------------------------------------------------------------------------------
 
@@ -325,9 +313,14 @@ class AgentHooks:
                     yield event
 
     def _prepared(self, context: ExecuteToolContext, tool: Tool, text: str | None) -> ExecuteToolContext:
-        call_id = context.tool_use["toolUseId"]
+        call_id, turn = context.tool_use["toolUseId"], self._turn
+        # Where the call stands in the run: the same when the run is made again.
+        key = ""
+        if self.context.key and turn is not None and call_id in turn.order:
+            key = f"{self.context.key}/{turn.number}/{turn.place_of(call_id)}"
         call_context = msgspec.structs.replace(
-            self._with_key(call_id),
+            self.context,
+            key=key,
             permit=partial(self._permit, call_id, tool) if self._ask_consent else self.context.permit,
             cancel=self._cancel,
             interrupt=self.context.interrupt or asker(context),
@@ -338,12 +331,6 @@ class AgentHooks:
         return context.replace(
             tool_use=cast(Any, use), invocation_state={**context.invocation_state, CONTEXT_KEY: call_context}
         )
-
-    def _with_key(self, call_id: str) -> CallContext:
-        """The key says where the call stands in the run: it is the same when the run is made again."""
-        if self._turn is None or call_id not in self._turn.order:
-            return msgspec.structs.replace(self.context, key="")
-        return with_key(self.context, f"{self._turn.number}/{self._turn.place_of(call_id)}")
 
     async def _in_turn(
         self, context: ExecuteToolContext, next_fn: "MiddlewareNext[ExecuteToolContext, TypedEvent]"

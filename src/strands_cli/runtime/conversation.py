@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from time import perf_counter
-from typing import Any, Never, cast
+from typing import Never, cast
 
 import msgspec
 from strands import Agent
@@ -131,14 +131,13 @@ class Conversation:
         """The agent's answer; what its tools want to know from a person is asked in between."""
         result = await invoke(agent, text, STEP)
         while result.interrupts:
-            responses = [await self._interrupt_response(interrupt) for interrupt in result.interrupts]
+            assert self._ask_person is not None, "without ask_person no tool can ask"
+            responses = []
+            for interrupt in result.interrupts:
+                answer = await self._ask_person(str(interrupt.reason or interrupt.name))
+                responses.append({"interruptResponse": {"interruptId": interrupt.id, "response": answer}})
             result = await invoke(agent, cast(AgentInput, responses), STEP)
         return result
-
-    async def _interrupt_response(self, interrupt: Any) -> dict[str, Any]:
-        assert self._ask_person is not None, "without ask_person no tool can ask"
-        response = await self._ask_person(str(interrupt.reason or interrupt.name))
-        return {"interruptResponse": {"interruptId": interrupt.id, "response": response}}
 
     def _on_event(self, event: Event) -> None:
         match event:

@@ -9,6 +9,7 @@ is kept, inside an object, so that the call can answer `input_malformed`.
 import json
 import re
 from collections.abc import AsyncGenerator, Mapping
+from itertools import count
 from typing import Any
 
 from strands.types.content import Message
@@ -118,16 +119,13 @@ class ToolUseCollector:
             start = chunk["contentBlockStart"]["start"].get("toolUse")
             self._current = {**_identity(start), "text": ""} if start else None
         elif "contentBlockDelta" in chunk:
-            self._add_input(chunk["contentBlockDelta"]["delta"].get("toolUse"))
+            if (delta := chunk["contentBlockDelta"]["delta"].get("toolUse")) is not None:
+                current = self._current or {"text": ""}  # some models name the tool in a delta only
+                text = current["text"] + delta.get("input", "")
+                self._current = {**_identity(delta), **current, "text": text}
         elif "contentBlockStop" in chunk and self._current is not None:
             self._complete.append(self._current)
             self._current = None
-
-    def _add_input(self, delta: Mapping[str, Any] | None) -> None:
-        if delta is None:
-            return
-        current = self._current or {"text": ""}  # some models name the tool in a delta only
-        self._current = {**_identity(delta), **current, "text": current["text"] + delta.get("input", "")}
 
     @property
     def texts(self) -> list[str]:
@@ -149,21 +147,17 @@ def repair_message(message: Message, texts: list[str]) -> dict[str, str]:
     misnamed: dict[str, str] = {}
     ids: set[str] = set()
     for use, text in zip(uses, inputs, strict=True):
-        use["toolUseId"] = _unused(whole_characters(use["toolUseId"]), ids)
-        ids.add(use["toolUseId"])
+        call_id = unused = whole_characters(use["toolUseId"])
+        numbers = count(2)
+        while unused in ids:
+            unused = f"{call_id}-{next(numbers)}"
+        use["toolUseId"] = unused
+        ids.add(unused)
         use["input"] = _as_object(use["input"], text)
         if not TOOL_NAME.fullmatch(use["name"]):
             misnamed[use["toolUseId"]] = use["name"]
             use["name"] = INVALID_NAME
     return misnamed
-
-
-def _unused(call_id: str, ids: set[str]) -> str:
-    number, unused = 1, call_id
-    while unused in ids:
-        number += 1
-        unused = f"{call_id}-{number}"
-    return unused
 
 
 def _as_object(parsed: Any, text: str | None) -> dict[str, Any]:

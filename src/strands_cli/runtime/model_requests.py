@@ -218,17 +218,12 @@ class Reporting:
                 yield event
             is_complete = True
         finally:
-            error = "" if is_complete else _failure_text(sys.exc_info()[1])
+            cause = None if is_complete else sys.exc_info()[1]
+            is_stopped = cause is None or isinstance(cause, asyncio.CancelledError | GeneratorExit)
+            error = "" if cause is None or is_stopped else failure_of(cause).message
             stop_reason = stop_reason or ("" if is_complete or error else "cancelled")
             seconds = time.monotonic() - started
             self._emit(ModelFinished(self._step, self._model, seconds, usage, stop_reason, error))
-
-
-def _failure_text(error: BaseException | None) -> str:
-    """Why an answer is not complete; empty if it was stopped."""
-    if error is None or isinstance(error, asyncio.CancelledError | GeneratorExit):
-        return ""
-    return failure_of(error).message
 
 
 def _text(chunk: Any) -> str:

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from itertools import islice
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import msgspec
 from strands import Agent
@@ -55,7 +55,8 @@ class Structured:
     """
 
     def __init__(self, schema: dict[str, Any], taken: Collection[str], *, name: str = "") -> None:
-        self._is_wrapped = not _is_object(schema)
+        kind = schema.get("type", "object" if "properties" in schema else None)
+        self._is_wrapped = kind != "object"
         self._name = f"agent {name!r}" if name else "the agent"
         self._value: Any = msgspec.UNSET
         self._refused: list[str] = []
@@ -70,7 +71,7 @@ class Structured:
                 id=name,
                 description="Gives your final answer. Call it once, when you are done, instead of a text.",
                 input_schema=schema,
-                invoke=_accept,
+                invoke=lambda arguments, context: "Accepted.",
                 blocking=False,
             )
         except ToolError as error:
@@ -94,13 +95,16 @@ class Structured:
 
     def end_turn(self, event: AfterToolsEvent) -> None:
         """Takes the answer from the turn's messages, since a result may come from elsewhere than the body."""
-        fitting = _successes(event.message)
+        found = (block["toolResult"] for block in event.message["content"] if "toolResult" in block)
+        results: dict[str, Any] = {result["toolUseId"]: result for result in found}
         for use in _calls(event.agent.messages, self.tool.id):
-            if use["toolUseId"] in fitting:
+            result = results.get(use["toolUseId"])
+            if result and result["status"] == "success":
                 self._value = self._value_of(prepare(self.tool, {"input": use["input"]}))
                 event.end_turn = canonical(self._value)
             else:
-                self._refused.append(_error_of(event.message, use["toolUseId"]))
+                error = error_of(result) if result else None
+                self._refused.append(str(error["message"]) if error else "it had no result")
         if self._is_hopeless:
             event.end_turn = f"(No call of {self.tool.id} did fit.)"
 
@@ -169,14 +173,6 @@ def canonical(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-def _accept(arguments: dict[str, Any], context: object) -> str:
-    return "Accepted."
-
-
-def _is_object(schema: dict[str, Any]) -> bool:
-    return schema.get("type", "object" if "properties" in schema else None) == "object"
-
-
 def _only_choice(schema: dict[str, Any]) -> str:
     """The one required property, if it is an enum: a text may be just one of its words."""
     required, properties = schema.get("required"), schema.get("properties")
@@ -194,17 +190,6 @@ def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
         inner = relocated(plain, f"/properties/{_WRAPPED}")
     wrapper = {"type": "object", "properties": {_WRAPPED: inner}, "required": [_WRAPPED]}
     return wrapper | {key: schema[key] for key in ("$schema",) if key in schema}
-
-
-def _successes(message: Message) -> set[str]:
-    results = [block["toolResult"] for block in message["content"] if "toolResult" in block]
-    return {result["toolUseId"] for result in results if result["status"] == "success"}
-
-
-def _error_of(message: Message, call_id: str) -> str:
-    results = [block["toolResult"] for block in message["content"] if "toolResult" in block]
-    error = next((error_of(cast(Any, one)) for one in results if one["toolUseId"] == call_id), None)
-    return str(error["message"]) if error else "it had no result"
 
 
 def _calls(messages: list[Message], name: str) -> list[Any]:
