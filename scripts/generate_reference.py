@@ -125,8 +125,8 @@ MODULES = {
         "ToolProgress",
         "ToolFinished",
     ),
+    "strands_cli.telemetry": ("open_telemetry", "SpanExport", "missing_exporter"),
     "strands_cli.telemetry.recorders": ("span_listener", "Trace"),
-    "strands_cli.telemetry.collector": ("open_telemetry", "SpanExport", "missing_exporter"),
     "strands_cli.errors": (
         "StrandsError",
         "UsageError",

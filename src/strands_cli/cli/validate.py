@@ -133,7 +133,7 @@ def _check(file: Path, variables: dict[str, Any]) -> Checked:
 
 def _missing_for_telemetry(spec: "Spec") -> Iterator[Issue]:
     if spec.telemetry.otlp_endpoint is not None:
-        from strands_cli.telemetry.collector import missing_exporter
+        from strands_cli.telemetry import missing_exporter
 
         for reason, remedy in missing_exporter(spec.telemetry):
             yield spec.issue("/telemetry/otlp_endpoint", reason, remedy, "warning")

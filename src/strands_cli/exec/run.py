@@ -27,7 +27,7 @@ from strands_cli.loader import load_spec
 from strands_cli.loader.run_values import read_secrets, resolve_inputs
 from strands_cli.loader.spec import Spec
 from strands_cli.runtime.resources import RunResources
-from strands_cli.telemetry.collector import open_telemetry
+from strands_cli.telemetry import open_telemetry
 from strands_cli.templates import TemplateError, render
 from strands_cli.toolkit.workspace import current_directory
 from strands_cli.tools.toolset import ToolSet
