@@ -1,11 +1,16 @@
-"""Agents: those that the pattern names, and their tools and skills."""
+"""Agents, the models that they ask, and the names in templates: each must mean something where it stands."""
 
 from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from strands_cli.documents.problems import pointer
 from strands_cli.errors import Issue, did_you_mean
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.pattern import AgentPlace
+from strands_cli.patterns.scope import Names, header_scope, scope, unresolved
+from strands_cli.providers.choice import HOST_HINT, PROVIDERS, ModelChoice, missing, model_of, problem_of_host
+from strands_cli.templates import Flaw, names
 
 Places = Sequence[AgentPlace]
 
@@ -73,3 +78,118 @@ def check_ids(spec: Spec) -> Iterator[Issue]:
                     "Give each of them an id of its own.",
                 )
             seen.setdefault(name, index)
+
+
+# --- Models: which settings an agent's provider takes, and which it would ignore ---------------------------
+
+
+def check_models(spec: Spec) -> Iterator[Issue]:
+    """Hosts that are not addresses, and settings that have no effect on their model."""
+    hosts = {"/runtime/host": spec.runtime.host}
+    hosts |= {pointer(("agents", name, "host")): agent.host for name, agent in spec.agents.items()}
+    for at, host in hosts.items():
+        if host is not None and (problem := problem_of_host(host)):
+            yield spec.issue(at, f"The host {problem}", HOST_HINT)
+    reported: set[tuple[str, str]] = set()
+    for agent, choice in _models(spec):
+        for at, what in _without_effect(spec, agent, choice):
+            if (at, choice.provider) not in reported:
+                reported.add((at, choice.provider))
+                remedy = "Take it out, or use another provider."
+                yield spec.issue(at, f"The provider {choice.provider} has no {what}.", remedy, "warning")
+
+
+def missing_for_models(spec: Spec) -> Iterator[Issue]:
+    """What the providers of a workflow lack on this machine: packages and credentials."""
+    reported: set[tuple[str, str]] = set()
+    for agent, choice in _models(spec):
+        at = _place(spec, agent, "provider")
+        for reason, remedy in missing(choice):
+            if (at, reason) not in reported:
+                reported.add((at, reason))
+                yield spec.issue(at, reason, remedy, "warning")
+
+
+def _models(spec: Spec) -> Iterator[tuple[str, ModelChoice]]:
+    for name in spec.agents:
+        choice = model_of(spec, name)
+        if choice is not None and choice.provider in PROVIDERS:
+            yield name, choice
+
+
+def _without_effect(spec: Spec, agent: str, choice: ModelChoice) -> Iterator[tuple[str, str]]:
+    for place in ("host", "region"):
+        if getattr(choice, place) is not None and place not in PROVIDERS[choice.provider].places:
+            yield _place(spec, agent, place), place
+    own = msgspec.structs.asdict(spec.agents[agent].inference)
+    for key in PROVIDERS[choice.provider].ignores:
+        if getattr(choice.inference, key) in (None, ()):
+            continue
+        at = ("agents", agent) if own[key] not in (None, ()) else ("runtime",)
+        yield pointer((*at, "inference", key)), key
+
+
+def _place(spec: Spec, agent: str, key: str) -> str:
+    """Where a setting of an agent's model stands: at the agent, or at the runtime."""
+    own = getattr(spec.agents[agent], key) is not None
+    return pointer(("agents", agent, key)) if own else f"/runtime/{key}"
+
+
+# --- The names in templates --------------------------------------------------------------------------------
+
+
+def check_step_names(spec: Spec, places: Places) -> Iterator[Issue]:
+    for place in places:
+        if "{" in place.text:
+            yield from _template_issues(spec, place.text_pointer, place.text, ("", place.scope()))
+
+
+def check_prompt_names(spec: Spec, places: Places) -> Iterator[Issue]:
+    """A prompt is rendered with each step of its agent: its names must be there in all of them."""
+    for name, agent in spec.agents.items():
+        if "{" in agent.prompt:
+            used = [(f" (for {place.pointer})", place.scope()) for place in places if place.agent == name]
+            yield from _template_issues(spec, pointer(("agents", name, "prompt")), agent.prompt, *used)
+
+
+def check_artifact_names(spec: Spec) -> Iterator[Issue]:
+    seen = scope(spec, TRACE=None, last_response=None, **spec.pattern.artifact_names(spec))
+    for index, artifact in enumerate(spec.outputs.artifacts):
+        at = f"/outputs/artifacts/{index}"
+        yield from _template_issues(spec, f"{at}/path", artifact.path, ("", seen))
+        yield from _template_issues(spec, f"{at}/from", artifact.content, ("", seen))
+
+
+def check_header_names(spec: Spec) -> Iterator[Issue]:
+    seen = header_scope(spec)
+    for index, executor in enumerate(spec.tools.http_executors):
+        for name, text in executor.headers.items():
+            at = pointer(("tools", "http_executors", index, "headers", name))
+            yield from _template_issues(spec, at, text, ("", seen))
+
+
+def _template_issues(spec: Spec, at: str, text: str, *scopes: tuple[str, Names]) -> Iterator[Issue]:
+    """What is wrong with a template, whose names must be in every one of the scopes; each with its remark."""
+    found, flaws = names(text)
+    flaws = [*flaws]
+    for word in found:
+        for remark, seen in () if word.guarded else scopes:
+            if missing := unresolved(seen, word.name, word.path):
+                flaws.append(Flaw(f"{missing[0]}{remark}", word.line, missing[1]))
+                break
+    for flaw in flaws:
+        line = f" (line {flaw.line + 1} of the text)" if "\n" in text.strip() else ""
+        yield spec.issue(at, f"{flaw.reason}{line}.", flaw.remediation)
+
+
+def check_input_names(spec: Spec) -> Iterator[Issue]:
+    """An input that is called like something of the pattern is hidden by it."""
+    for name in ("inputs", "TRACE", "last_response", *spec.pattern.names):
+        if name in spec.inputs.declared:
+            group = "required" if name in spec.inputs.required else "optional"
+            yield spec.issue(
+                f"/inputs/{group}/{name}",
+                f"Templates have a {name!r} of their own, which hides this input.",
+                f"Write {{{{ inputs.{name} }}}}, or give the input another name.",
+                "warning",
+            )

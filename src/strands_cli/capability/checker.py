@@ -13,19 +13,17 @@ from strands_cli.capability.agent_checks import (
     Places,
     check_agents_are_used,
     check_agents_exist,
-    check_ids,
-    check_output_schemas,
-    check_skills_exist,
-)
-from strands_cli.capability.file_checks import check_artifacts, check_notes, check_secrets, check_skills
-from strands_cli.capability.model_checks import check_models
-from strands_cli.capability.name_checks import (
     check_artifact_names,
     check_header_names,
+    check_ids,
     check_input_names,
+    check_models,
+    check_output_schemas,
     check_prompt_names,
+    check_skills_exist,
     check_step_names,
 )
+from strands_cli.capability.file_checks import check_artifacts, check_notes, check_secrets, check_skills
 from strands_cli.capability.tool_checks import (
     check_agent_tools,
     check_consent,

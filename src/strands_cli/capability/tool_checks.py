@@ -3,33 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
 from strands_cli.documents.problems import pointer
 from strands_cli.errors import Issue, ToolError, did_you_mean
 from strands_cli.loader.spec import Spec
-from strands_cli.toolkit.info import Requires, ToolInfo, missing_requirements
+from strands_cli.toolkit.info import ToolInfo, missing_requirements
 from strands_cli.tools.toolset import DeclaredTool, ToolSet
 
 MANY_TOOLS = 64
 """More than these confuse a model, and providers refuse some more."""
-
-
-class Needs(msgspec.Struct, frozen=True):
-    """What a plugin's tool needs of the machine, and its settings that have no value, with what helps."""
-
-    requires: Requires | None
-    settings: tuple[tuple[str, str], ...] = ()
-
-
-def plugin_needs(info: ToolInfo) -> Needs:
-    from strands_cli.plugins.manifest import setting_problems
-    from strands_cli.plugins.plugin import declaration_of
-
-    declared = declaration_of(info)
-    if declared is None:
-        return Needs(info.requires)
-    return Needs(declared[1].needs, tuple(setting_problems(*declared)))
 
 
 def check_python_tools(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
@@ -52,12 +33,18 @@ def _unavailable(spec: Spec, tools: ToolSet, at: str, reference: str, info: Tool
     """What a tool lacks here. A plugin that is not as it was approved does not run at all."""
     requires = info.requires
     if info.manifest:
-        if at.startswith("/tools/python/"):  # `check_plugins` reports those under tools.plugins
-            yield from _unapproved(spec, tools, at, info)
-        needs = plugin_needs(info)
-        requires = needs.requires
-        for reason, remedy in needs.settings:
-            yield spec.issue(at, f"Tool {reference} is not available here: {reason}.", remedy, "warning")
+        from strands_cli.plugins.manifest import setting_problems
+        from strands_cli.plugins.plugin import declaration_of
+
+        place = str(Path(info.file).parent)
+        for issue in tools.registry.problems:
+            # `check_plugins` reports those under tools.plugins.
+            if issue.file == place and at.startswith("/tools/python/"):
+                yield spec.issue(at, issue.reason, issue.remediation)
+        if declared := declaration_of(info):
+            requires = declared[1].needs
+            for reason, remedy in setting_problems(*declared):
+                yield spec.issue(at, f"Tool {reference} is not available here: {reason}.", remedy, "warning")
     for reason in missing_requirements(requires):
         yield spec.issue(
             at,
@@ -65,13 +52,6 @@ def _unavailable(spec: Spec, tools: ToolSet, at: str, reference: str, info: Tool
             f"'strands tool show {info.id}' says what it needs.",
             "warning",
         )
-
-
-def _unapproved(spec: Spec, tools: ToolSet, at: str, info: ToolInfo) -> Iterator[Issue]:
-    place = str(Path(info.file).parent)
-    for issue in tools.registry.problems:
-        if issue.file == place:
-            yield spec.issue(at, issue.reason, issue.remediation)
 
 
 def _unknown(spec: Spec, tools: ToolSet, tool: DeclaredTool) -> Issue:
@@ -132,18 +112,17 @@ def check_executors(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
 def check_agent_tools(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
     for name, agent in spec.agents.items():
         for index, reference in enumerate(agent.tools or ()):
-            if reference not in tools.executor_ids and tools.find(reference) is None:
-                yield _undeclared(spec, tools, pointer(("agents", name, "tools", index)), reference)
-
-
-def _undeclared(spec: Spec, tools: ToolSet, at: str, reference: str) -> Issue:
-    if tools.resolve(reference):
-        return spec.issue(
-            at, f"The tool {reference!r} is not declared in this workflow.", "Add it to tools.python."
-        )
-    known = {tool.info.id if tool.info else tool.reference for tool in tools.declared}
-    hint = did_you_mean(reference, known | set(tools.executor_ids)) or _suggestion(tools, reference)
-    return spec.issue(at, f"There is no tool {reference!r}.", f"{hint} Declare it in tools.python.".strip())
+            if reference in tools.executor_ids or tools.find(reference) is not None:
+                continue
+            at = pointer(("agents", name, "tools", index))
+            if tools.resolve(reference):
+                reason = f"The tool {reference!r} is not declared in this workflow."
+                yield spec.issue(at, reason, "Add it to tools.python.")
+                continue
+            known = {tool.info.id if tool.info else tool.reference for tool in tools.declared}
+            hint = did_you_mean(reference, known | set(tools.executor_ids)) or _suggestion(tools, reference)
+            remedy = f"{hint} Declare it in tools.python.".strip()
+            yield spec.issue(at, f"There is no tool {reference!r}.", remedy)
 
 
 def check_tool_counts(spec: Spec, tools: ToolSet) -> Iterator[Issue]:

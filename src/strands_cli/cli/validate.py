@@ -118,7 +118,7 @@ def _is_broken(content: bytes) -> bool:
 
 def _check(file: Path, variables: dict[str, Any]) -> Checked:
     from strands_cli.capability import check_capability
-    from strands_cli.capability.model_checks import missing_for_models
+    from strands_cli.capability.agent_checks import missing_for_models
     from strands_cli.cli.workflow_file import use_project_of
     from strands_cli.loader import examine
 
