@@ -223,6 +223,17 @@ def test_an_agent_of_a_workflow_has_its_prompt_tools_and_rules(
     assert re.search(r"echo +asks for your consent", outcome.err)
 
 
+def test_the_log_of_a_chat_has_no_secret(project: Project, ollama: OllamaStandin) -> None:
+    project.write("flow.yaml", FLOW)
+    project.tool("boom", "def boom():\n    import os\n    raise ValueError(os.environ['CHAT_TOKEN'])")
+    ollama.enqueue(call("boom")).enqueue("It failed.")
+    arguments = ("flow.yaml", "--agent", "writer", "--var", "topic=tea", "--tools", "boom", "--yes")
+    outcome = said(project, ollama, "Hi!\n", *arguments, CHAT_TOKEN="sesame-open", STRANDS_LOG="tools=info")
+    assert outcome.exit_code == 0
+    assert "Traceback" in outcome.err
+    assert "sesame" not in outcome.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "expected"),
     [

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from strands_cli.cli.graph import drawn
+from strands_cli.cli.plan import drawn
 from strands_cli.loader import load_spec
 from tests.cli.workflows import HOSTILE_GRAPH, PATTERNS, workflow
 from tests.projects import Project

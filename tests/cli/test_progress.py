@@ -20,7 +20,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strands_cli.cli.progress import open_progress
-from strands_cli.cli.text import (
+from strands_cli.cli.terminal import (
     call_text,
     cells,
     clean,

@@ -5,15 +5,15 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from io import TextIOWrapper
 from typing import Any
 
 import click
 
 from strands_cli.cli.output import (
+    configure_logging,
     exit_code_of,
-    fill_closed_streams,
     may_colour,
+    prepare_streams,
     print_bug,
     print_error,
     print_failure,
@@ -25,6 +25,7 @@ from strands_cli.errors import (
     Interrupted,
     StrandsError,
     UsageError,
+    did_you_mean,
 )
 
 # name -> (module:attribute, the line that --help shows): a command's module is imported when it is used.
@@ -40,7 +41,7 @@ COMMANDS = {
     "validate": ("strands_cli.cli.validate:validate", "Find every mistake in workflow files."),
     "plan": ("strands_cli.cli.plan:plan", "Say what a workflow would run, and in which order."),
     "explain": ("strands_cli.cli.explain:explain", "Tell a workflow in prose, for review."),
-    "graph": ("strands_cli.cli.graph:graph", "Draw a workflow: Mermaid, Graphviz or SVG."),
+    "graph": ("strands_cli.cli.plan:graph", "Draw a workflow: Mermaid, Graphviz or SVG."),
     "schema": ("strands_cli.cli.app:schema", "Print the JSON Schema of workflow files."),
     "models": (
         "strands_cli.cli.models:models",
@@ -53,33 +54,37 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called; help lists them from the table alone."""
+    """A group whose commands are imported when they are called; help lists them from the table alone.
 
-    def __init__(self, *args: Any, table: dict[str, tuple[str, str]], **kwargs: Any) -> None:
+    Commands that are added as click adds them come after those of the table.
+    """
+
+    def __init__(self, *args: Any, table: dict[str, tuple[str, str]] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.table = table
+        self.table = table or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.table)
+        return [*self.table, *self.commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.table:
-            return None
+            return super().get_command(ctx, cmd_name)
         module, _, attribute = self.table[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        lines = {name: line for name, (_, line) in self.table.items()}
+        lines |= {name: command.get_short_help_str(100) for name, command in self.commands.items()}
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])
+            formatter.write_dl([*lines.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.table and not args[0].startswith("-"):
-            from strands_cli.errors import did_you_mean
-
-            hint = f"{did_you_mean(args[0], self.table)} '{ctx.command_path} --help' lists the commands."
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            hint = f"{did_you_mean(args[0], known)} '{ctx.command_path} --help' lists the commands."
             raise UsageError(f"There is no command {args[0]!r}.", hint=hint.strip())
         return super().resolve_command(ctx, args)
 
@@ -103,8 +108,6 @@ def _print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) 
 def strands(debug: bool) -> None:
     """Give LLM agents tools: find them, check them, call them."""
     if debug or os.environ.get("STRANDS_LOG"):
-        from strands_cli.cli.logs import configure_logging
-
         configure_logging("debug" if debug else os.environ["STRANDS_LOG"])
 
 
@@ -146,26 +149,21 @@ def version() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line and answers with its exit code."""
-    _accept_interrupts()
-    fill_closed_streams()
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Ctrl-C works even if the parent process ignores it, as nohup and background jobs do.
+        with suppress(ValueError):  # only the main thread may set it
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    prepare_streams()
     colour = None if may_colour() else False  # None: where the stream is a terminal
     with click.Context(strands, color=colour):  # messages after the command follow it too
         return _run(list(arguments), colour)
 
 
-def _accept_interrupts() -> None:
-    """Ctrl-C works even if the parent process ignores it, as nohup and background jobs do."""
-    import signal
-
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        with suppress(ValueError):  # only the main thread may set it
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 def _run(arguments: list[str], colour: bool | None) -> int:
     as_json, stdout = "--json" in arguments, sys.stdout
     try:
-        _replace_unencodable()
         status = strands.main(arguments, prog_name="strands", standalone_mode=False, color=colour)
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
@@ -176,34 +174,24 @@ def _run(arguments: list[str], colour: bool | None) -> int:
         click.echo(asked.format_message())
         return UsageError.exit_code
     except click.UsageError as error:
-        print_error(_as_usage_error(error), as_json=as_json)
+        path = error.ctx.command_path if error.ctx else "strands"
+        hint = f"'{path} --help' shows how it is used."
+        print_error(UsageError(error.format_message(), hint=hint), as_json=as_json)
         return UsageError.exit_code
     except (KeyboardInterrupt, click.Abort):
         print_error(Interrupted("Interrupted."), as_json=as_json)
         return EXIT_INTERRUPTED
-    except SystemExit:
-        if sys.stdout is stdout:
+    except (SystemExit, BrokenPipeError) as gone:
+        if isinstance(gone, SystemExit) and sys.stdout is stdout:
             raise
-        return _reader_gone()  # click has wrapped the stream, as it does then
-    except BrokenPipeError:
-        return _reader_gone()
+        # The reader has closed the pipe, as `| head` does; click wraps the stream then, and exits.
+        _drop_output()
+        return 0
     except OSError as error:
         return _unwritable(error)
     except Exception as error:  # noqa: BLE001 - whatever arrives here is a bug: shown in full, with its own exit code
         print_bug(error, as_json=as_json)
         return EXIT_BUG
-
-
-def _replace_unencodable() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
-
-
-def _reader_gone() -> int:
-    """The reader has closed the pipe, as `| head` does."""
-    _drop_output()
-    return 0
 
 
 def _unwritable(error: OSError) -> int:
@@ -221,8 +209,3 @@ def _drop_output() -> None:
     """What is left in the buffer has nowhere to go, and Python must not fail over it as it ends."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _as_usage_error(error: click.UsageError) -> UsageError:
-    path = error.ctx.command_path if error.ctx else "strands"
-    return UsageError(error.format_message(), hint=f"'{path} --help' shows how it is used.")

@@ -1,21 +1,24 @@
 """`strands explain`"""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
 
-from strands_cli.cli.options import var_option
-from strands_cli.cli.plugin.access import accesses
+from strands_cli.cli.options import file_argument, load_workflow, var_option
+from strands_cli.cli.plan import note_problems, resolved_model
+from strands_cli.cli.plugin.commands import accesses
 from strands_cli.cli.tool import first_sentence, plugin_access, remarks
-from strands_cli.cli.workflow_file import file_argument, load_workflow, note_problems, resolved_model
-from strands_cli.drawing.overview import budget_texts, in_words, outline_of, story
+from strands_cli.drawing.overview import budget_texts, listed, outline_of, story
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.outline import Outline, first_line, printable, tool_name
 from strands_cli.patterns.pattern import times
 from strands_cli.plugins.manifest import variable_of
 from strands_cli.toolkit.info import ToolCategory, ToolInfo
 from strands_cli.tools.toolset import ToolSet
+
+UsedTools = Mapping[str, ToolInfo | None]
+"""What the references of agents mean; None for what is not known here."""
 
 _WIDEST = 100
 _TOUCHES = {
@@ -41,17 +44,30 @@ def explain(file: Path, pairs: tuple[str, ...]) -> None:
     Nothing is run and no tool is imported.
     """
     spec = load_workflow(file, pairs)
-    outline = outline_of(spec)
+    tools = ToolSet(spec)
+    outline = outline_of(spec, tools)
+    used = dict[str, ToolInfo | None]()  # an agent may call a declared tool by its id alone
+    for reference in dict.fromkeys(tool for box in outline.work for tool in box.tools):
+        found = tools.find(reference)
+        used[reference] = found.info if found else tools.resolve(reference)
+    sections = {
+        "What it does": story(spec, outline),
+        "What it needs": _needs(spec),
+        "Agents": _agents(spec, outline),
+        "What the tools may touch": _tools(spec, used),
+        "What leaves this machine": _sent_out(spec, outline, used),
+        "What it writes": _writes(spec),
+        "Limits": _limits(spec, outline),
+    }
     click.secho(spec.name, bold=True)
     _print_paragraph(spec.description)
-    for heading, section in SECTIONS.items():
-        sentences = [*section(spec, outline)]
-        if sentences:
-            click.echo()
-            click.secho(heading, bold=True)
-        for sentence in sentences:
+    for heading, sentences in sections.items():
+        for index, sentence in enumerate(sentences):
+            if index == 0:
+                click.echo()
+                click.secho(heading, bold=True)
             _print_paragraph(sentence)
-    note_problems(spec)
+    note_problems(spec, tools)
 
 
 def _print_paragraph(text: str) -> None:
@@ -72,16 +88,15 @@ def _agents(spec: Spec, outline: Outline) -> Iterator[str]:
             yield f"{first_line(agent)} is not declared in the file."
             continue
         tools = [tool_name(tool) for tool in references]
-        may = f"may call {in_words(tools)}" if tools else "has no tools"
+        may = f"may call {listed(tools)}" if tools else "has no tools"
         yield f"{agent} asks {model} and {may}. Its prompt begins: {first_line(spec.agents[agent].prompt)!r}."
     unused = [agent for agent in spec.agents if agent not in used]
     if unused:
-        yield f"Declared but never used: {in_words(unused)}."
+        yield f"Declared but never used: {listed(unused)}."
 
 
-def _tools(spec: Spec, outline: Outline) -> Iterator[str]:
+def _tools(spec: Spec, used: UsedTools) -> Iterator[str]:
     """None of them is loaded."""
-    used = _used_tools(spec, outline)
     executors = {executor.id: executor for executor in spec.tools.http_executors}
     for reference, info in used.items():
         if executor := executors.get(reference):
@@ -111,16 +126,6 @@ def _tools(spec: Spec, outline: Outline) -> Iterator[str]:
         yield f"Besides public addresses these may be reached: {allowed}."
 
 
-def _used_tools(spec: Spec, outline: Outline) -> dict[str, ToolInfo | None]:
-    """What the references of agents mean; an agent may call a declared tool by its id alone."""
-    tools = ToolSet(spec)
-    used: dict[str, ToolInfo | None] = {}
-    for reference in dict.fromkeys(tool for box in outline.work for tool in box.tools):
-        found = tools.find(reference)
-        used[reference] = found.info if found else tools.resolve(reference)
-    return used
-
-
 def _tool(spec: Spec, reference: str, info: ToolInfo) -> str:
     if access := plugin_access(info):
         touches = f"Its plugin asks for: {'; '.join(accesses(*access))}."
@@ -136,15 +141,24 @@ def _tool(spec: Spec, reference: str, info: ToolInfo) -> str:
     return " ".join([what, touches, consent, *remarks(info)])
 
 
-def _sent_out(spec: Spec, outline: Outline) -> Iterator[str]:
+def _sent_out(spec: Spec, outline: Outline, used: UsedTools) -> Iterator[str]:
     models = (resolved_model(spec, box.agent) for box in outline.work)
     for model in {str(model): model for model in models if model}.values():
         local = ", which is on this machine" if model.is_local else ""
         yield f"Prompts, inputs and results of tools go to {model}{local}."
-    used = _used_tools(spec, outline)
     if any(info and info.category is ToolCategory.HTTP for info in used.values()):
         yield "What an agent sends with a tool that reaches the network goes where the agent says."
-    yield from _sent_by_plugins(filter(None, used.values()))
+    for info in filter(None, used.values()):
+        access = plugin_access(info)
+        if access is not None and access[1].network:
+            manifest, tool = access
+            settings = manifest.settings_of(tool).items()
+            variables = [
+                *tool.env,
+                *(variable_of(manifest.name, name, setting) for name, setting in settings),
+            ]
+            given = ", ".join(["its input", "the files that it may read", *variables])
+            yield f"{info.id} opens connections of its own: what it is given ({given}) may go anywhere."
     for executor in spec.tools.http_executors:
         if executor.id in used:
             headers = f" with the headers {', '.join(executor.headers)}" if executor.headers else ""
@@ -157,22 +171,7 @@ def _sent_out(spec: Spec, outline: Outline) -> Iterator[str]:
         yield f"Spans go to {telemetry.otlp_endpoint}, {parts}."
 
 
-def _sent_by_plugins(used: Iterable[ToolInfo]) -> Iterator[str]:
-    for info in used:
-        access = plugin_access(info)
-        if access is None or not access[1].network:
-            continue
-        manifest, tool = access
-        settings = manifest.settings_of(tool).items()
-        variables = [*tool.env, *(variable_of(manifest.name, name, setting) for name, setting in settings)]
-        more = "".join(f", {name}" for name in variables)
-        yield (
-            f"{info.id} opens connections of its own: what it is given (its input, the files that it may read"
-            f"{more}) may go anywhere."
-        )
-
-
-def _writes(spec: Spec, outline: Outline) -> Iterator[str]:
+def _writes(spec: Spec) -> Iterator[str]:
     for artifact in spec.outputs.artifacts:
         yield f"{first_line(artifact.path)}, inside the output directory, from {first_line(artifact.content)}"
     if spec.context_policy.notes:
@@ -181,7 +180,7 @@ def _writes(spec: Spec, outline: Outline) -> Iterator[str]:
         yield "No file of its own."
 
 
-def _needs(spec: Spec, outline: Outline) -> Iterator[str]:
+def _needs(spec: Spec) -> Iterator[str]:
     for name, declared in spec.inputs.declared.items():
         need = "must be given" if name in spec.inputs.required else "may be given"
         need = "is given" if name in {**spec.inputs.values, **spec.variables} else need
@@ -198,19 +197,8 @@ def _limits(spec: Spec, outline: Outline) -> Iterator[str]:
     more = ", and once more for each round of tool calls" if any(box.tools for box in outline.work) else ""
     yield f"A model is asked {often}{more}."
     budgets = budget_texts(spec)
-    yield f"A run ends after {in_words(budgets, 'or')}." if budgets else "There is no budget that ends a run."
+    yield f"A run ends after {listed(budgets, 'or')}." if budgets else "There is no budget that ends a run."
     policy = spec.runtime.failure_policy
     if policy.retries:
         often = times(policy.retries)
         yield f"A call to a model that fails in a way that may pass is repeated at most {often}."
-
-
-SECTIONS: dict[str, Callable[[Spec, Outline], Iterator[str]]] = {
-    "What it does": story,
-    "What it needs": _needs,
-    "Agents": _agents,
-    "What the tools may touch": _tools,
-    "What leaves this machine": _sent_out,
-    "What it writes": _writes,
-    "Limits": _limits,
-}

@@ -1,28 +1,20 @@
 """`strands models`: the weights of the embedded model."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
+from strands_cli.cli.app import LazyGroup
 from strands_cli.cli.options import json_option
 from strands_cli.cli.output import print_columns, print_json, print_note
 from strands_cli.errors import ProviderError
 from strands_cli.providers.local import weights
-from strands_cli.providers.local.weights import (
-    CATALOGUE,
-    DEFAULT,
-    SMALLEST,
-    CatalogueModel,
-    Progress,
-    model_named,
-)
+from strands_cli.providers.local.weights import CATALOGUE, DEFAULT, SMALLEST, CatalogueModel, model_named
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def models() -> None:
     """List, fetch and remove the models that run on this machine."""
 
@@ -78,22 +70,10 @@ def pull(name: str, source: Path | None) -> None:
 
 
 def _pull(model: CatalogueModel, source: Path | None) -> Path:
-    with _progress(model) as progress:
-        return weights.pull(model, given=source, progress=progress)
-
-
-@contextmanager
-def _progress(model: CatalogueModel) -> Iterator[Progress]:
-    """A bar on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
+        return weights.pull(model, given=source)
     with click.progressbar(length=model.size, label=model.name, file=sys.stderr) as bar:
-
-        def advance(done: int, total: int) -> None:
-            bar.update(done - bar.pos)
-
-        yield advance
+        return weights.pull(model, given=source, progress=lambda done, total: bar.update(done - bar.pos))
 
 
 @models.command()

@@ -1,36 +1,38 @@
-"""Options and arguments that several commands share."""
+"""Options and arguments that several commands share, and what they stand for.
 
-from collections.abc import Callable, Iterable
+What only workflows need is imported where it is used: listing tools and calling one must be quick.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from strands_cli.errors import UsageError
+from strands_cli.errors import ProviderError, UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from strands_cli.loader.spec import Spec
+    from strands_cli.runtime.agent_hooks import PendingCall
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class ToolReference(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases only
-    """A tool, by any of its names; the shell completes ids."""
+def complete_tools(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """The ids of tools, for the shell."""
+    from click.shell_completion import CompletionItem
 
-    name = "tool"
+    from strands_cli.tools import get_registry
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> "list[CompletionItem]":
-        from click.shell_completion import CompletionItem
-
-        from strands_cli.tools import get_registry
-
-        return [
-            CompletionItem(info.id, help=info.description)
-            for info in get_registry().list_all()
-            if info.id.startswith(incomplete)
-        ]
+    return [
+        CompletionItem(info.id, help=info.description)
+        for info in get_registry().list_all()
+        if info.id.startswith(incomplete)
+    ]
 
 
 class ProviderName(click.Choice):  # type: ignore[type-arg]  # generic in newer releases only
@@ -61,6 +63,19 @@ def var_option(command: Command) -> Command:
     )(command)
 
 
+def yes_option(command: Command) -> Command:
+    return click.option("--yes", "-y", is_flag=True, help="Give consent to whatever asks for it.")(command)
+
+
+async def permit_all(tool: object, arguments: dict[str, Any]) -> None:
+    """What --yes means for the call of one tool."""
+
+
+async def grant_all(calls: "Sequence[PendingCall]") -> Sequence[str]:
+    """What --yes means for the calls of agents: the ids of those that may be made."""
+    return [call.call_id for call in calls]
+
+
 def read_variables(pairs: Iterable[str]) -> dict[str, Any]:
     """The values of `--var` by their names, as texts: the workflow's inputs say what they are to be."""
     values: dict[str, Any] = {}
@@ -84,3 +99,42 @@ def file_text(file: str, *, where: str = "", hint: str) -> str:
         raise UsageError(f"{where}{file} cannot be read: {error.strerror}.", hint=hint) from None
     except UnicodeDecodeError:
         raise UsageError(f"{where}{file} is not UTF-8 text.", hint=hint) from None
+
+
+# --- The workflow file that a command is about --------------------------------------------------------------
+
+
+def file_argument(command: Command) -> Command:
+    return click.argument("file", type=click.Path(path_type=Path))(command)
+
+
+def load_workflow(file: Path, pairs: Iterable[str] = ()) -> "Spec":
+    """The workflow with the inputs of the command line, in its own project."""
+    from strands_cli.loader import load_spec
+
+    use_project_of(file)
+    return load_spec(file, read_variables(pairs))
+
+
+def use_project_of(file: Path) -> None:
+    """A workflow's tools are those of its own project, even if it is named from outside of it."""
+    from strands_cli.settings import marked_project
+
+    project: Path | None = None
+    with suppress(OSError, RuntimeError, ValueError):  # why the file cannot be reached is the loader's to say
+        marked = marked_project(file.resolve().parent)
+        project = marked if marked and not Path.cwd().is_relative_to(marked) else None
+    if project or "strands_cli.tools.registry" in sys.modules:  # else nothing was looked for before
+        from strands_cli.tools.registry import ToolRegistry
+
+        ToolRegistry.use_project(project)
+
+
+def require_models(spec: "Spec", agents: Iterable[str]) -> None:
+    """What the models of agents lack here is reported before anything is done, not when a step begins."""
+    from strands_cli.providers.choice import missing, model_of
+
+    for agent in agents:
+        choice = model_of(spec, agent)
+        for reason, remedy in missing(choice) if choice else ():
+            raise ProviderError(reason, hint=remedy)

@@ -7,18 +7,21 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import FileIO, TextIOWrapper
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from strands_cli.errors import Issue, SpecError, StrandsError, ToolError, UnsupportedError
+from strands_cli.errors import Issue, SpecError, StrandsError, ToolError, UnsupportedError, UsageError
+
+if TYPE_CHECKING:
+    from strands_cli.secrets import Redactor
 
 # Controls that JSON need not escape, and some terminals obey.
 _CONTROL = re.compile("[\x7f-\x9f]")
 
 
-def fill_closed_streams() -> None:
-    """Puts something in the place of standard streams that are closed.
+def prepare_streams() -> None:
+    """Makes the standard streams take any text, and puts something in the place of those that are closed.
 
     Else the next file that is opened would get their number, and what is printed. Writing a result to a
     closed standard output fails; what goes to a closed standard error is for nobody.
@@ -33,6 +36,14 @@ def fill_closed_streams() -> None:
         sys.stdout = TextIOWrapper(FileIO(1, "w", closefd=False), encoding="utf-8", write_through=True)
     if sys.stderr is None:
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def can_ask() -> bool:
+    """Whether a user at the terminal can read a question and answer it."""
+    return bool(sys.stdin and sys.stdin.isatty() and sys.stderr.isatty())
 
 
 def may_colour() -> bool:
@@ -59,9 +70,40 @@ def tool_output_aside() -> Iterator[None]:
 
 def _printable(text: str) -> str:
     """Text of models, tools and files, for a terminal."""
-    from strands_cli.cli.text import clean
+    from strands_cli.cli.terminal import clean
 
     return clean(text)
+
+
+def configure_logging(setting: str) -> None:
+    """`debug`, or `tools=debug,plugins=info`: levels for all of strands_cli, or for rooms of it."""
+    import logging
+
+    logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    for part in filter(None, (item.strip() for item in setting.split(","))):
+        room, _, level = part.rpartition("=")
+        known = logging.getLevelNamesMapping().get(level.upper())
+        if known is None:
+            levels = "debug, info, warning or error"
+            raise UsageError(
+                f"STRANDS_LOG: {level!r} is not a level", hint=f"Use {levels}, or room={levels}."
+            )
+        logging.getLogger(f"strands_cli.{room}" if room else "strands_cli").setLevel(known)
+
+
+def redact_logs(redactor: "Redactor") -> None:
+    """For commands that run agents: no secret of the workflow gets into the log."""
+    import logging
+
+    def redact(record: logging.LogRecord) -> bool:
+        record.msg, record.args = redactor.text(record.getMessage()), None
+        if record.exc_info:
+            record.exc_text = redactor.text(logging.Formatter().formatException(record.exc_info))
+        return True
+
+    if redactor:
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(redact)
 
 
 def print_text(text: str) -> None:
@@ -72,11 +114,12 @@ def print_text(text: str) -> None:
 
 def print_json(document: Any) -> None:
     """One JSON document, and nothing else, on standard output."""
-    text = json.dumps(document, indent=2, ensure_ascii=False, default=_as_json)
+    text = json.dumps(document, indent=2, ensure_ascii=False, default=json_default)
     click.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
-def _as_json(value: object) -> object:
+def json_default(value: object) -> object:
+    """What JSON cannot hold, as text."""
     if isinstance(value, bytes):
         from base64 import b64encode
 

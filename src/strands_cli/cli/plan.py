@@ -1,4 +1,4 @@
-"""`strands plan`"""
+"""`strands plan`, `strands graph`, and what they have in common with `strands explain`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,18 +7,32 @@ from typing import Any
 import click
 import msgspec
 
-from strands_cli.cli.options import json_option, var_option
-from strands_cli.cli.output import count, issue_document, print_columns, print_json
-from strands_cli.cli.workflow_file import (
-    file_argument,
-    load_workflow,
-    note_problems,
-    problems_of,
-    resolved_model,
-)
+from strands_cli.capability import check_capability
+from strands_cli.cli.options import file_argument, json_option, load_workflow, var_option
+from strands_cli.cli.output import count, issue_document, print_columns, print_json, print_note, print_warning
 from strands_cli.drawing.overview import budget_texts, outline_of
+from strands_cli.errors import UsageError
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.outline import Box, Outline, first_line, printable, tool_name
+from strands_cli.providers.choice import PROVIDERS, ModelChoice, model_of, with_default
+from strands_cli.tools.toolset import ToolSet
+
+
+def resolved_model(spec: Spec, agent: str) -> ModelChoice | None:
+    """The model that an agent asks, by its name, even if the file leaves it to the provider."""
+    choice = model_of(spec, agent)
+    return with_default(choice) if choice is not None and choice.provider in PROVIDERS else choice
+
+
+def note_problems(spec: Spec, tools: ToolSet) -> None:
+    """Warns that a workflow could not run: what is shown may not be what is meant."""
+    if found := check_capability(spec, tools=tools).errors:
+        print_warning(
+            f"{count(len(found), 'problem')} in this workflow: 'strands validate {spec.file}' says more."
+        )
+
+
+# --- plan -------------------------------------------------------------------------------------------------
 
 
 @click.command()
@@ -32,15 +46,17 @@ def plan(file: Path, pairs: tuple[str, ...], as_json: bool) -> None:
     equally long.
     """
     spec = load_workflow(file, pairs)
-    show_plan(spec, as_json=as_json)
+    tools = ToolSet(spec)
+    show_plan(spec, tools, as_json=as_json)
     if not as_json:
-        note_problems(spec)
+        note_problems(spec, tools)
 
 
-def show_plan(spec: Spec, *, as_json: bool) -> None:
-    outline = outline_of(spec)
+def show_plan(spec: Spec, tools: ToolSet, *, as_json: bool) -> None:
+    outline = outline_of(spec, tools)
     if as_json:
-        print_json(_document(spec, outline))
+        problems = [issue_document(issue) for issue in check_capability(spec, tools=tools).errors]
+        print_json(_document(spec, outline, problems))
         return
     stages = [box.stage for box in outline.work if not box.when]
     is_concurrent = len(set(stages)) < len(stages) or any(box.kind == "worker" for box in outline.work)
@@ -104,7 +120,7 @@ def _inputs(spec: Spec) -> dict[str, str]:
     return states
 
 
-def _document(spec: Spec, outline: Outline) -> dict[str, Any]:
+def _document(spec: Spec, outline: Outline, problems: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "name": spec.name,
         "description": spec.description,
@@ -120,7 +136,7 @@ def _document(spec: Spec, outline: Outline) -> dict[str, Any]:
         },
         "inputs": _inputs(spec),
         "budgets": msgspec.to_builtins(spec.runtime.budgets),
-        "problems": [issue_document(issue) for issue in problems_of(spec)],
+        "problems": problems,
         "artifacts": [artifact.path for artifact in spec.outputs.artifacts],
     }
 
@@ -140,3 +156,51 @@ def _step_document(box: Box, spec: Spec) -> dict[str, Any]:
         "note": box.note,
         "model_calls": {"at_least": box.calls.least, "at_most": box.calls.most},
     }
+
+
+# --- graph ------------------------------------------------------------------------------------------------
+
+_SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid"}
+
+
+@click.command()
+@file_argument
+@click.option(
+    "--format",
+    "chosen",
+    type=click.Choice(["mermaid", "dot", "svg"]),
+    help="By default what --out ends in, else mermaid.",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="The file to write, instead of printing."
+)
+def graph(file: Path, chosen: str | None, out: Path | None) -> None:
+    """Draw a workflow: as Mermaid text, for Graphviz, or as an SVG picture. Nothing is run."""
+    if out is not None and chosen is None and out.suffix.lower() not in _SUFFIXES:
+        endings = ", ".join(_SUFFIXES)
+        raise UsageError(
+            f"{out} does not say which format is wanted.", hint=f"End it in {endings}, or give --format."
+        )
+    spec = load_workflow(file)
+    tools = ToolSet(spec)
+    text = drawn(spec, chosen or (_SUFFIXES[out.suffix.lower()] if out else "mermaid"), tools)
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        try:
+            out.write_text(text, "utf-8")
+        except OSError as error:
+            reason = f"{out} cannot be written: {error.strerror}"
+            raise UsageError(reason, hint="Give another --out.") from None
+        print_note(f"Wrote {out}")
+    note_problems(spec, tools)
+
+
+def drawn(spec: Spec, form: str, tools: ToolSet | None = None) -> str:
+    from strands_cli.drawing.svg import as_svg
+    from strands_cli.drawing.text_formats import as_dot, as_mermaid
+
+    outline = outline_of(spec, tools)
+    if form == "svg":
+        return as_svg(outline, spec.name, spec.description)
+    return as_dot(outline, spec.name) if form == "dot" else as_mermaid(outline, spec.name)

@@ -1,4 +1,4 @@
-"""Questions to the person at the terminal: consent to calls, and what tools and workflows want to know."""
+"""Questions to the person at the terminal: consent to calls, and what workflows ask a human."""
 
 import asyncio
 import json
@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from strands_cli.cli.terminal import can_ask, discard_typed_input
-from strands_cli.cli.text import clean
+from strands_cli.cli.terminal import clean, discard_typed_input
 from strands_cli.errors import Interrupted, ToolFailed
-from strands_cli.settings import Settings
 from strands_cli.toolkit.cancellation import Cancellation
-from strands_cli.toolkit.context import Permit
 from strands_cli.toolkit.contract import Tool
 
 if TYPE_CHECKING:
-    from strands_cli.runtime.agent_hooks import AskConsent, PendingCall
-    from strands_cli.types.sections import Input
+    from strands_cli.runtime.agent_hooks import PendingCall
 
 YES = {"y", "yes"}
 _ALWAYS = {"a", "always"}
@@ -34,21 +30,8 @@ def _show_call(tool_id: str, arguments: Any) -> None:
     discard_typed_input()
 
 
-# --- One call, as `strands tool call` makes it ------------------------------------------------------------
-
-
-def permit_for(settings: Settings, *, yes: bool) -> Permit | None:
-    """Decides about a tool that asks for consent; None if nobody can be asked."""
-    if yes or settings.bypass_consent:
-        return _permit_all
-    return _ask_for_permit if can_ask() else None
-
-
-async def _permit_all(tool: Tool, arguments: dict[str, Any]) -> None:
-    """The user has consented to everything beforehand."""
-
-
-async def _ask_for_permit(tool: Tool, arguments: dict[str, Any]) -> None:
+async def ask_for_permit(tool: Tool, arguments: dict[str, Any]) -> None:
+    """Asks about one call, as `strands tool call` makes it."""
     if not tool.requires_consent:
         return
     _show_call(tool.id, arguments)
@@ -58,9 +41,6 @@ async def _ask_for_permit(tool: Tool, arguments: dict[str, Any]) -> None:
         raise KeyboardInterrupt from None
     if not agreed:
         raise ToolFailed(f"You refused the call of {tool.id}.", code="denied")
-
-
-# --- While agents are at work -----------------------------------------------------------------------------
 
 
 class Questions:
@@ -125,23 +105,3 @@ class Questions:
         if not typed:
             raise Interrupted("Interrupted." if cancel.is_set() else "Nobody answers any more.")
         return typed.decode("utf-8", "replace").rstrip("\r\n")
-
-
-async def grant_all(calls: "Sequence[PendingCall]") -> Collection[str]:
-    """The user has consented to everything beforehand."""
-    return [call.call_id for call in calls]
-
-
-def consent_for(settings: Settings, *, yes: bool, questions: Questions | None) -> "AskConsent | None":
-    """Decides about calls that need consent; None if nobody can be asked."""
-    if yes or settings.bypass_consent:
-        return grant_all
-    return questions.consent if questions else None
-
-
-def ask_for(name: str, declared: "Input") -> str:
-    """A value for an input, typed at the terminal; the loader judges it like one of --var."""
-    about = [declared.description, " or ".join(str(item) for item in declared.enum)]
-    label = "; ".join(part for part in about if part)
-    answer: str = click.prompt(clean(f"{name} ({label})" if label else name), err=True)
-    return answer

@@ -16,8 +16,9 @@ import click
 import msgspec
 
 from strands_cli.cli.app import LazyGroup
-from strands_cli.cli.options import ToolReference, file_text, json_option
+from strands_cli.cli.options import complete_tools, file_text, json_option, permit_all, yes_option
 from strands_cli.cli.output import (
+    can_ask,
     count,
     issue_document,
     print_columns,
@@ -37,21 +38,11 @@ if TYPE_CHECKING:
     from strands_cli.plugins.manifest import CliTool, Manifest
     from strands_cli.toolkit.results import ToolResult
 
-COMMANDS = {
-    "list": (
-        "strands_cli.cli.tool:list_tools",
-        "List every tool, its origin and whether it is available.",
-    ),
-    "show": ("strands_cli.cli.tool:show", "Show a tool: what it does, takes, returns and needs."),
-    "call": ("strands_cli.cli.tool:call", "Call a tool with validated input."),
-    "check": ("strands_cli.cli.tool:check", "Find everything that registration would refuse."),
-    "new": ("strands_cli.cli.tool:new", "Create a tool in this project, with a test that passes."),
-}
 _UNGROUPED = "other"
 _GROUPS = [*(item.value for item in ToolCategory), _UNGROUPED]
 
 
-@click.group(cls=LazyGroup, table=COMMANDS)
+@click.group(cls=LazyGroup)
 def tool() -> None:
     """List, show, call, check and create tools."""
 
@@ -59,7 +50,7 @@ def tool() -> None:
 # --- list -------------------------------------------------------------------------------------------------
 
 
-@click.command("list-tools")
+@tool.command("list")
 @click.option("--category", type=click.Choice(_GROUPS), help="Only this category.")
 @click.option("--verbose", "-v", is_flag=True, help="Show every tool's file and what could not be read.")
 @json_option
@@ -120,8 +111,8 @@ def _info_document(info: ToolInfo) -> dict[str, Any]:
 # --- show -------------------------------------------------------------------------------------------------
 
 
-@click.command()
-@click.argument("reference", metavar="TOOL", type=ToolReference())
+@tool.command()
+@click.argument("reference", metavar="TOOL", shell_complete=complete_tools)
 @click.option("--load", is_flag=True, help="Import the tool, to show what only that can tell.")
 @json_option
 def show(reference: str, load: bool, as_json: bool) -> None:
@@ -140,7 +131,7 @@ def show(reference: str, load: bool, as_json: bool) -> None:
     if as_json:
         document = _info_document(info)
         if declared := plugin_access(info):
-            from strands_cli.cli.plugin.access import access_document
+            from strands_cli.cli.plugin.commands import access_document
 
             document["access"] = access_document(*declared)
         print_json(document)
@@ -166,7 +157,7 @@ def _facts(info: ToolInfo) -> Iterator[tuple[str, str]]:
         if FIELDS[name].label and value != default:
             yield FIELDS[name].label, value if isinstance(value, str) else json.dumps(value)
     if declared := plugin_access(info):
-        from strands_cli.cli.plugin.access import accesses
+        from strands_cli.cli.plugin.commands import accesses
 
         yield from (("access", text) for text in accesses(*declared))
     if info.output_schema:
@@ -231,13 +222,13 @@ def _example(part: Any) -> object:
 # --- call -------------------------------------------------------------------------------------------------
 
 
-@click.command()
-@click.argument("reference", metavar="TOOL", type=ToolReference())
+@tool.command()
+@click.argument("reference", metavar="TOOL", shell_complete=complete_tools)
 @click.argument("arguments", metavar="[JSON | - | @FILE | KEY=VALUE…]", nargs=-1)
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds that replace the tool's limit."
 )
-@click.option("--yes", "-y", is_flag=True, help="Give consent to whatever asks for it.")
+@yes_option
 @json_option
 def call(reference: str, arguments: tuple[str, ...], timeout: float | None, yes: bool, as_json: bool) -> int:
     """Call a tool with validated input.
@@ -247,9 +238,8 @@ def call(reference: str, arguments: tuple[str, ...], timeout: float | None, yes:
     begins with '@'.
     """
     from strands_cli.cli.loops import run_async
-    from strands_cli.cli.questions import permit_for
     from strands_cli.toolkit.call import call_tool
-    from strands_cli.toolkit.context import CallContext
+    from strands_cli.toolkit.context import CallContext, Permit
     from strands_cli.toolkit.workspace import Workspace, current_directory
 
     if timeout is not None and isnan(timeout):
@@ -261,8 +251,15 @@ def call(reference: str, arguments: tuple[str, ...], timeout: float | None, yes:
         print_warning(f"{info.id} {info.version} is deprecated{instead}.")
     with tool_output_aside():
         loaded = registry.load(info)
+    permit: Permit | None = None
+    if yes or settings.bypass_consent:
+        permit = permit_all
+    elif can_ask():
+        from strands_cli.cli.questions import ask_for_permit
+
+        permit = ask_for_permit
     context = CallContext(
-        permit=permit_for(settings, yes=yes),
+        permit=permit,
         timeout=timeout,
         max_output=0,
         settings=settings,
@@ -339,7 +336,7 @@ def _block_text(block: dict[str, Any]) -> str:
 # --- check ------------------------------------------------------------------------------------------------
 
 
-@click.command()
+@tool.command()
 @click.argument("path", required=False, type=click.Path(path_type=Path))
 @click.option("--load", is_flag=True, help="Import the tools too, and make each of them.")
 @json_option
@@ -419,7 +416,7 @@ def test_{name}_refuses_a_missing_name() -> None:
 '''
 
 
-@click.command()
+@tool.command()
 @click.argument("name")
 @click.option("--family", help="Put it into a family of tools: tools/FAMILY/NAME.py.")
 def new(name: str, family: str | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from strands_cli.cli.options import json_option, read_variables, var_option
+from strands_cli.cli.options import json_option, read_variables, use_project_of, var_option
 from strands_cli.cli.output import count, issue_document, print_issues, print_json, print_note
 from strands_cli.errors import Issue, SpecError, UnsupportedError, UsageError
 
@@ -119,7 +119,6 @@ def _is_broken(content: bytes) -> bool:
 def _check(file: Path, variables: dict[str, Any]) -> Checked:
     from strands_cli.capability import check_capability
     from strands_cli.capability.agent_checks import missing_for_models
-    from strands_cli.cli.workflow_file import use_project_of
     from strands_cli.loader import examine
 
     use_project_of(file)

@@ -9,8 +9,8 @@ from strands_cli.patterns.outline import END, NEVER, START, Box, Calls, Outline,
 from strands_cli.tools.toolset import ToolSet
 
 
-def outline_of(spec: Spec) -> Outline:
-    pattern, tools = spec.pattern, ToolSet(spec)
+def outline_of(spec: Spec, tools: ToolSet | None = None) -> Outline:
+    pattern, tools = spec.pattern, tools or ToolSet(spec)
     boxes, arrows, frames = pattern.outline(spec)
     tools_of = {name: tools.references_for(agent) for name, agent in spec.agents.items()}
     boxes = [msgspec.structs.replace(box, tools=tools_of.get(box.agent, ())) for box in boxes]
@@ -32,13 +32,19 @@ def story(spec: Spec, outline: Outline) -> Iterator[str]:
     yield spec.pattern.story(spec)
     frames = {key: frame.title for frame in outline.frames for key in frame.boxes}
     titles = {box.key: box.title for box in outline.boxes}
-    ways = {box.key: _ways_on(box, outline, titles) for box in outline.work}
-    inner = outline.boxes[1:-1] if outline.frames else outline.work
-    for box in inner:
-        yield _sentence(box, frames.get(box.key, "")) + ways[box.key]
+    for box in outline.boxes[1:-1] if outline.frames else outline.work:
+        following = []
+        for arrow in outline.arrows:
+            if arrow.source == box.key and box.key.startswith("nodes/"):  # of a graph
+                is_plain = arrow.label in ("", "otherwise")
+                condition = arrow.label if is_plain else f"if {first_line(arrow.label)}"
+                following.append(f"{titles[arrow.target]} {condition}".rstrip())
+        then = f" Then: {'; '.join(following)}." if following else ""
+        yield _sentence(box, frames.get(box.key, "")) + then
 
 
-def in_words(items: Sequence[str], last: str = "and") -> str:
+def listed(items: Sequence[str], last: str = "and") -> str:
+    """`a, b and c`"""
     return f" {last} ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)
 
 
@@ -56,26 +62,7 @@ def _sentence(box: Box, frame: str) -> str:
     return f"{place}: {first_line(box.agent)}{text}"
 
 
-def _ways_on(box: Box, outline: Outline, titles: dict[str, str]) -> str:
-    """Where a node of a graph leads."""
-    ways = [arrow for arrow in outline.arrows if arrow.source == box.key]
-    if not box.key.startswith("nodes/") or not ways:
-        return ""
-    parts = [f"{titles[arrow.target]}{_condition(arrow.label)}" for arrow in ways]
-    return f" Then: {'; '.join(parts)}."
-
-
-def _condition(label: str) -> str:
-    if label in ("", "otherwise"):
-        return f" {label}".rstrip()
-    return f" if {first_line(label)}"
-
-
 def budget_texts(spec: Spec) -> list[str]:
     budgets = spec.runtime.budgets
-    texts = [
-        (budgets.max_steps, "steps"),
-        (budgets.max_tokens, "tokens"),
-        (budgets.max_duration_s, "seconds"),
-    ]
-    return [f"{number:g} {noun}" for number, noun in texts if number is not None]
+    limits = {"steps": budgets.max_steps, "tokens": budgets.max_tokens, "seconds": budgets.max_duration_s}
+    return [f"{number:g} {noun}" for noun, number in limits.items() if number is not None]

@@ -1,27 +1,44 @@
 """`strands chat`"""
 
 import sys
+from collections.abc import Iterable, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
-from strands_cli.cli.chat.partner import DEFAULT_PROVIDER, Partner, choose_partner
 from strands_cli.cli.loops import run_async
-from strands_cli.cli.options import ProviderName, ToolReference, var_option
-from strands_cli.cli.output import count
-from strands_cli.cli.terminal import can_ask, is_live
-from strands_cli.cli.text import wrapped
-from strands_cli.errors import Interrupted
+from strands_cli.cli.options import (
+    ProviderName,
+    complete_tools,
+    grant_all,
+    load_workflow,
+    require_models,
+    var_option,
+    yes_option,
+)
+from strands_cli.cli.output import can_ask, count, print_warning, redact_logs
+from strands_cli.cli.terminal import is_live, wrapped
+from strands_cli.errors import Interrupted, UsageError, did_you_mean
+from strands_cli.loader.spec import Spec
+from strands_cli.patterns.chain import Chain
+from strands_cli.patterns.pattern import Step
+from strands_cli.providers.choice import with_choice
 from strands_cli.settings import cache_directory
+from strands_cli.templates import TemplateError, render
+from strands_cli.types import AgentSpec
+from strands_cli.types.sections import PythonTool, Runtime, Tools
 
 if TYPE_CHECKING:
-    from strands_cli.cli.chat.screen import Screen
-    from strands_cli.cli.chat.session import ChatSession
+    from strands_cli.runtime.resources import RunResources
 
 HISTORY = "chat-history"
 """The file, in the user's cache directory, that keeps what was typed."""
+DEFAULT_PROVIDER = "local"
+DEFAULT_PROMPT = "You are a helpful assistant. Answer briefly and in plain text."
+_AGENT = "assistant"
 
 
 @click.command()
@@ -31,7 +48,7 @@ HISTORY = "chat-history"
     "--tools",
     "tools",
     multiple=True,
-    type=ToolReference(),
+    shell_complete=complete_tools,
     metavar="TOOL,…",
     help="Tools that the model gets, by any of their names. May be given many times.",
 )
@@ -44,7 +61,7 @@ HISTORY = "chat-history"
 @click.option("--host", help="Where the provider listens.")
 @click.option("--system", metavar="TEXT", help="The system prompt, in place of FILE's.")
 @var_option
-@click.option("--yes", "-y", is_flag=True, help="Give consent to whatever asks for it.")
+@yes_option
 def chat(
     *,
     file: Path | None,
@@ -62,27 +79,122 @@ def chat(
     On a terminal, Ctrl-C stops an answer, Ctrl-D leaves, and /help lists the commands. Elsewhere each line
     of standard input is a message, and standard output has the answers and nothing else.
     """
-    partner = choose_partner(
-        file,
-        agent=agent,
-        tools=tools,
-        system=system,
-        pairs=pairs,
-        provider=provider,
-        model=model,
-        host=host,
+    from strands_cli.exec.run import prepare
+
+    added = _references(tools)
+    if file is None:
+        for option, value in (("--agent", agent), ("--var", pairs)):
+            if value:
+                raise UsageError(
+                    f"{option} is about a workflow, and no file is given.",
+                    hint="Name the file: strands chat FILE",
+                )
+        runtime = Runtime(provider=provider or DEFAULT_PROVIDER, model_id=model, host=host)
+        name, spec = _AGENT, _described(runtime, DEFAULT_PROMPT if system is None else system, added)
+    else:
+        spec = with_choice(load_workflow(file, pairs), provider=provider, model=model, host=host)
+        name = _agent_of(spec, agent)
+        spec = _with_tools(spec, name, added)
+    resources = prepare(spec, with_artifacts=False).resources
+    require_models(spec, [name])
+    prompt = _rendered(spec, name, resources.inputs) if system is None else system
+    return run_async(_chat(resources, name, prompt, yes=yes), reads_in_loop=True)
+
+
+def _references(tools: Iterable[str]) -> tuple[str, ...]:
+    """The tools of `--tools a,b --tools c`, each of which there is; files are those of this directory."""
+    from strands_cli.tools import get_registry
+    from strands_cli.tools.sources.modules import is_path
+
+    parts = [part.strip() for text in tools for part in text.split(",")]
+    found = tuple(dict.fromkeys(part for part in parts if part))
+    for reference in found:
+        get_registry().require(reference)
+    return tuple(str(Path.cwd() / reference) if is_path(reference) else reference for reference in found)
+
+
+def _described(runtime: Runtime, prompt: str, tools: Sequence[str]) -> Spec:
+    """A workflow of one agent that no file declares; there is no `validate` for it, so it warns here."""
+    from strands_cli.capability import check_capability
+
+    spec = Spec(
+        version=0,
+        name="chat",
+        runtime=runtime,
+        agents={_AGENT: AgentSpec(prompt=prompt)},
+        pattern=Chain(steps=(Step(agent=_AGENT),)),
+        tools=Tools(python=tuple(PythonTool(callable=reference) for reference in tools)),
+        file=Path.cwd() / "chat",
     )
-    return run_async(_chat(partner, yes=yes), reads_in_loop=True)
+    for issue in check_capability(spec).warnings:
+        print_warning(f"{issue.reason} {issue.remediation}".strip())
+    return spec
 
 
-async def _chat(partner: Partner, *, yes: bool) -> int:
+def _agent_of(spec: Spec, name: str | None) -> str:
+    names = ", ".join(spec.agents)
+    if name is None:
+        if len(spec.agents) > 1:
+            raise UsageError(
+                f"{spec.file} has several agents: {names}.", hint="Say which one with --agent NAME."
+            )
+        return next(iter(spec.agents))
+    if name not in spec.agents:
+        hint = did_you_mean(name, spec.agents) or f"The agents are {names}."
+        raise UsageError(f"There is no agent {name!r} in {spec.file}.", hint=hint)
+    return name
+
+
+def _with_tools(spec: Spec, agent: str, added: Sequence[str]) -> Spec:
+    """The workflow with more tools for one agent."""
+    if not added:
+        return spec
+    own = spec.agents[agent]
+    if own.tools is not None:
+        own = msgspec.structs.replace(own, tools=(*own.tools, *added))
+    known = {tool.callable for tool in spec.tools.python}
+    more = tuple(PythonTool(callable=reference) for reference in added if reference not in known)
+    tools = msgspec.structs.replace(spec.tools, python=(*spec.tools.python, *more))
+    return msgspec.structs.replace(spec, agents={**spec.agents, agent: own}, tools=tools)
+
+
+def _rendered(spec: Spec, agent: str, inputs: dict[str, Any]) -> str:
+    prompt, scope = spec.agents[agent].prompt, {**inputs, "inputs": inputs}
+    try:
+        return render(prompt, scope, spec=spec, pointer=f"/agents/{agent}/prompt")
+    except TemplateError as error:
+        hint = "In a chat there are inputs, and no steps before it: give the prompt with --system."
+        raise UsageError(error.message, hint=f"{error.hint} {hint}".strip()) from None
+
+
+async def _chat(resources: "RunResources", agent: str, prompt: str, *, yes: bool) -> int:
     from strands_cli.cli.chat.screen import Screen
+    from strands_cli.cli.chat.session import ChatQuestions, ChatSession
+    from strands_cli.exec.steps import Emitter
+    from strands_cli.runtime.conversation import Conversation
 
     live = bool(sys.stdin and sys.stdin.isatty() and is_live(sys.stdout))
-    session = _session(partner, Screen(sys.stdout, sys.stderr, live=live), yes=yes)
+    screen = Screen(sys.stdout, sys.stderr, live=live)
+    redact_logs(resources.redactor)
+    resources.load_tools()
+    resources.model(agent)  # what is missing is reported now, not after the first question
+    questions = ChatQuestions(screen, lambda: resources.cancel) if can_ask() else None
+    granted = yes or resources.settings.bypass_consent
+    conversation = Conversation(
+        resources,
+        agent,
+        prompt,
+        emit=Emitter((screen,), resources.redactor),
+        ask_consent=grant_all if granted else questions.consent if questions else None,
+        ask_person=questions.ask if questions else None,
+    )
+    session = ChatSession(conversation, screen, resources.redactor)
     if live:
         from strands_cli.cli.chat.prompt import Prompt
 
+        tools = count(len(conversation.tools), "tool")
+        banner = f"{conversation.model}, {tools}. /help lists the commands, Ctrl-D leaves."
+        screen.note("\n".join(wrapped(banner, screen.width - 1)))
         read = Prompt(cache_directory() / HISTORY).next
     else:
         read = InputLines("> " if can_ask() else "").next
@@ -113,29 +225,3 @@ class InputLines:
             return sys.stdin.readline() or None
         except KeyboardInterrupt:  # which a loop does not survive in a task
             raise Interrupted("Interrupted.") from None
-
-
-def _session(partner: Partner, screen: "Screen", *, yes: bool) -> "ChatSession":
-    from strands_cli.cli.chat.session import ChatQuestions, ChatSession
-    from strands_cli.cli.questions import consent_for
-    from strands_cli.exec.steps import Emitter
-    from strands_cli.runtime.conversation import Conversation
-    from strands_cli.runtime.resources import RunResources
-
-    resources = RunResources(partner.spec, inputs=partner.inputs, directory=Path())
-    resources.load_tools()
-    resources.model(partner.agent)  # what is missing is reported now, not after the first question
-    questions = ChatQuestions(screen, lambda: resources.cancel) if can_ask() else None
-    conversation = Conversation(
-        resources,
-        partner.agent,
-        partner.prompt,
-        emit=Emitter((screen,), resources.redactor),
-        ask_consent=consent_for(resources.settings, yes=yes, questions=questions),
-        ask_person=questions.ask if questions else None,
-    )
-    if screen.is_live:
-        tools = count(len(conversation.tools), "tool")
-        banner = f"{conversation.model}, {tools}. /help lists the commands, Ctrl-D leaves."
-        screen.note("\n".join(wrapped(banner, screen.width - 1)))
-    return ChatSession(conversation, screen, resources.redactor)

@@ -12,7 +12,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.shortcuts import CompleteStyle
 
-from strands_cli.cli.chat.slash import COMMANDS, is_command
+from strands_cli.cli.chat.session import COMMANDS, is_command
 
 _PROMPT = "> "
 _CONTINUED = "  "

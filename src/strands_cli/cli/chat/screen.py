@@ -4,9 +4,17 @@ import re
 from threading import Lock
 from typing import TextIO
 
-from strands_cli.cli.output import count
-from strands_cli.cli.terminal import StreamStyle, size_of
-from strands_cli.cli.text import call_text, clean, duration, failure_text, one_line, tokens
+from strands_cli.cli.output import count, may_colour
+from strands_cli.cli.terminal import (
+    StreamStyle,
+    call_text,
+    clean,
+    duration,
+    failure_text,
+    one_line,
+    size_of,
+    tokens,
+)
 from strands_cli.errors import StrandsError
 from strands_cli.events import (
     ContextCompacted,
@@ -63,8 +71,8 @@ class Screen:
     def __init__(self, out: TextIO, err: TextIO, *, live: bool) -> None:
         self.is_live = live
         self._out, self._err = out, err
-        self._style = StreamStyle(err, coloured=live)
-        self._out_style = StreamStyle(out, coloured=live)
+        self._style = StreamStyle(err, coloured=live and may_colour())
+        self._out_style = StreamStyle(out, coloured=live and may_colour())
         self._stream = CleanStream()
         self._lock = Lock()
         self._is_inside_line = False
@@ -77,7 +85,7 @@ class Screen:
     @property
     def width(self) -> int:
         """The columns of the terminal; a usual number if there is none."""
-        return size_of(self._err, otherwise=(_USUAL_WIDTH, 24))[0]
+        return size_of(self._err, (_USUAL_WIDTH, 24))[0]
 
     # --- what an agent says and does ----------------------------------------------------------------------
 
@@ -123,7 +131,7 @@ class Screen:
         self._is_inside_line = not text.endswith("\n")
 
     def _begin_call(self, event: ToolStarted) -> None:
-        shown = call_text(event.tool_id, event.arguments, _CALL_ROOM, self._style.signs.dots)
+        shown = call_text(event.tool_id, event.arguments, _CALL_ROOM)
         self._calls[event.call_id] = shown
         if self.is_live:
             self._fresh_line()
@@ -141,7 +149,8 @@ class Screen:
         )
         rest = " ".join(filter(None, [one_line(event.code or ""), duration(event.seconds)]))
         self._write(f"  {sign} {self._style.paint(rest, 'dim')}\n")
-        why = failure_text(event.tool_id, event.content, self.width - 5, signs.dots) if event.code else ""
+        room = self.width - 4 - len(signs.dots)
+        why = failure_text(event.tool_id, event.content, room) if event.code else ""
         if why:
             self._write(f"    {self._style.paint(why, 'dim')}\n")
         self._is_inside_line, self._open_call = False, ""

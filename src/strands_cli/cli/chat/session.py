@@ -1,22 +1,45 @@
-"""One thing after the other that the user says: commands are done, questions are put to the model."""
+"""One thing after the other that the user says: commands begin with a slash, all else is put to the model."""
 
 import asyncio
+import json
 import signal
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
 
 import click
 
 from strands_cli.cli.chat.screen import Screen
-from strands_cli.cli.chat.slash import Commands, is_command
-from strands_cli.cli.output import tool_output_aside
+from strands_cli.cli.output import aligned, can_ask, count, json_default, tool_output_aside
 from strands_cli.cli.questions import YES, Questions
-from strands_cli.cli.terminal import can_ask
-from strands_cli.errors import Interrupted, StrandsError
+from strands_cli.cli.terminal import clean
+from strands_cli.cli.tool import first_sentence
+from strands_cli.documents.files import Draft
+from strands_cli.errors import ArtifactError, Interrupted, StrandsError, UsageError, did_you_mean
 from strands_cli.runtime.agent_hooks import PendingCall
 from strands_cli.runtime.conversation import Conversation
 from strands_cli.secrets import Redactor
 from strands_cli.toolkit.cancellation import Cancellation
+
+COMMANDS = {
+    "/help": ("", "Shows the commands and the keys."),
+    "/tools": ("", "Lists the tools that the model has."),
+    "/model": ("", "Shows which model answers."),
+    "/save": ("FILE", "Writes the conversation to a file: Markdown, or JSON where it ends in .json."),
+    "/save!": ("FILE", "The same, in the place of a file that is there."),
+    "/clear": ("", "Begins a new conversation; the model forgets this one."),
+    "/quit": ("", "Leaves."),
+}
+_KEYS = """\
+  Enter sends, Alt-Enter (or Esc and then Enter, or Ctrl-J) begins a new line.
+  Ctrl-C stops an answer, and at the prompt drops the line. Ctrl-D leaves.
+  A message that begins with a slash is sent with two: //etc is a directory."""
+_ROLES = {"user": "You", "assistant": "Model"}
+
+
+def is_command(line: str) -> bool:
+    return line.startswith("/") and not line.startswith("//")
 
 
 class ChatSession:
@@ -24,8 +47,7 @@ class ChatSession:
 
     def __init__(self, conversation: Conversation, screen: Screen, redactor: Redactor) -> None:
         self._conversation, self._screen = conversation, screen
-        confirm = self._confirm if can_ask() else None
-        self._commands = Commands(conversation, screen, redactor, confirm)
+        self._redactor = redactor
         self.exit_code = 0
         """That of the last thing that went wrong."""
 
@@ -34,7 +56,7 @@ class ChatSession:
         line = line.strip()
         try:
             if is_command(line):
-                return await self._commands.run(line)
+                return await self._run_command(line)
             if line:
                 await self._ask(line.removeprefix("/"))  # of two slashes at the beginning, one is sent
         except Interrupted:
@@ -54,6 +76,54 @@ class ChatSession:
         self._screen.answered(reply.text, reply.usage, reply.seconds, is_stopped=reply.is_stopped)
         if reply.is_stopped and not self._screen.is_live:
             raise Interrupted("Interrupted.")
+
+    async def _run_command(self, line: str) -> bool:
+        """Whether the conversation goes on; StrandsError if the command cannot be done."""
+        name, _, argument = line.strip().partition(" ")
+        argument = argument.strip()
+        if name not in COMMANDS:
+            hint = f"{did_you_mean(name, COMMANDS)} /help lists the commands; // sends a slash.".strip()
+            raise UsageError(f"There is no command {name}.", hint=hint)
+        usage, _ = COMMANDS[name]
+        if bool(argument) != bool(usage):
+            raise UsageError(
+                f"The command is {name} {usage}".rstrip() + ".", hint="/help lists the commands."
+            )
+        match name:
+            case "/help":
+                rows = [(f"{name} {usage}".strip(), text) for name, (usage, text) in COMMANDS.items()]
+                self._screen.note("\n".join([*aligned(rows), _KEYS]))
+            case "/tools":
+                self._screen.note(self._tools())
+            case "/model":
+                self._screen.note(self._conversation.model)
+            case "/save" | "/save!":
+                await self._save(argument, replace=name == "/save!")
+            case "/clear":
+                self._conversation.clear()
+                self._screen.note("A new conversation.")
+        return name != "/quit"
+
+    def _tools(self) -> str:
+        rows = []
+        for tool in self._conversation.tools:
+            asks = "asks for your consent" if tool.requires_consent else ""
+            rows.append((tool.id, asks, first_sentence(tool.description)))
+        none = "The model has no tools: 'strands chat --tools echo,calculator' gives it some."
+        return "\n".join(aligned(rows)) or none
+
+    async def _save(self, argument: str, *, replace: bool) -> None:
+        file = _file_of(argument)
+        messages = self._redactor.value(self._conversation.messages)
+        text = _as_text(file, messages, self._conversation.model)
+        try:
+            _write(file, text, replace=replace)
+        except FileExistsError:
+            question = f"{file} exists already. Replace it? [y/N]"
+            if not can_ask() or not await self._confirm(question):
+                raise ArtifactError(f"{file} exists already.", hint=f"/save! {file} replaces it.") from None
+            _write(file, text, replace=True)
+        self._screen.note(f"Wrote {count(len(messages), 'message')} to {file}.")
 
     async def _confirm(self, question: str) -> bool:
         """Asks while no answer is on its way; Ctrl-C means no."""
@@ -102,3 +172,75 @@ def _on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+
+
+# --- A conversation as a file -----------------------------------------------------------------------------
+
+
+def _file_of(argument: str) -> Path:
+    try:
+        return Path(argument).expanduser()
+    except RuntimeError as error:  # no such home
+        raise UsageError(f"{argument}: {error}", hint="Name a file: /save FILE") from None
+
+
+def _write(file: Path, text: str, *, replace: bool) -> None:
+    """Writes the file whole or not at all. FileExistsError if there is one, and `replace` is false."""
+    elsewhere = "Choose another place: /save FILE"
+    if file.exists() and not file.is_file():
+        raise ArtifactError(f"{file} is not a file.", hint=elsewhere)
+    try:
+        with Draft(str(file), None, None) as draft:
+            draft.stream.write(text.encode("utf-8", "replace"))
+            draft.sync()
+            draft.publish(replace=replace)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise ArtifactError(f"{file} cannot be written: {error.strerror}.", hint=elsewhere) from None
+
+
+def _as_text(file: Path, messages: Sequence[Mapping[str, Any]], model: str) -> str:
+    """What the file is to hold, by its name: JSON for `.json`, else Markdown."""
+    if file.suffix.lower() == ".json":
+        document = {"model": model, "messages": messages}
+        return json.dumps(document, indent=2, ensure_ascii=False, default=json_default) + "\n"
+    return clean("\n".join(_markdown(messages, model)))
+
+
+def _markdown(messages: Sequence[Mapping[str, Any]], model: str) -> Iterator[str]:
+    yield f"# Conversation with {model}\n"
+    speaker = ""
+    for message in messages:
+        is_result = any("toolResult" in block for block in message["content"])
+        now = speaker if is_result else _ROLES[message["role"]]
+        if now != speaker:
+            yield f"## {now}\n"
+        speaker = now
+        for block in message["content"]:
+            yield from _block(block)
+
+
+def _block(block: Mapping[str, Any]) -> Iterator[str]:
+    if "text" in block:
+        yield f"{block['text'].strip()}\n"
+    elif "toolUse" in block:
+        use = block["toolUse"]
+        yield _fenced(f"Calls `{use['name']}` with", use["input"])
+    elif "toolResult" in block:
+        result = block["toolResult"]
+        parts = [part.get("text", part.get("json", list(part))) for part in result["content"]]
+        if result["status"] == "success":
+            yield _fenced("The tool answers", parts[0] if len(parts) == 1 else parts)
+        else:  # the message, which is there for programs a second time
+            yield _fenced("The tool fails", parts[0] if parts else "")
+
+
+def _fenced(title: str, value: Any) -> str:
+    """A value in a fence that nothing in it ends."""
+    is_text = isinstance(value, str)
+    text = str(value) if is_text else json.dumps(value, indent=2, ensure_ascii=False, default=json_default)
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{title}:\n\n{fence}{'text' if is_text else 'json'}\n{text}\n{fence}\n"

@@ -1,4 +1,4 @@
-"""`strands plugin list`, `validate`, `enable` and `disable`."""
+"""`strands plugin list`, `validate`, `enable` and `disable`; what a plugin asks for, in words and as JSON."""
 
 from pathlib import Path
 from typing import Any
@@ -8,12 +8,11 @@ from click.shell_completion import CompletionItem
 
 from strands_cli.cli.options import json_option
 from strands_cli.cli.output import count, issue_document, print_columns, print_issues, print_json, print_note
-from strands_cli.cli.plugin.access import access_document, accesses
 from strands_cli.cli.plugin.fetch import plugin_directory, unportable
-from strands_cli.cli.text import one_line
+from strands_cli.cli.terminal import one_line
 from strands_cli.errors import SpecError, StrandsError
 from strands_cli.plugins.directories import State, plugin_roots, read_state, write_state
-from strands_cli.plugins.manifest import CliTool
+from strands_cli.plugins.manifest import CliTool, Manifest, variable_of
 from strands_cli.plugins.plugin import (
     FoundPlugin,
     Plugin,
@@ -26,28 +25,51 @@ from strands_cli.settings import load_settings
 from strands_cli.toolkit.info import missing_requirements
 
 
-class PluginName(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases only
-    """A plugin of this project or of the user; the shell completes names."""
+def complete_plugins(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The names of plugins, for the shell."""
+    try:
+        found = find_plugins(load_settings())
+    except (StrandsError, OSError):  # completion in a shell cannot show errors
+        return []
+    return [
+        CompletionItem(one.name, help=one.reading.plugin.manifest.description if one.reading.plugin else "")
+        for one in found
+        if one.name.startswith(incomplete)
+    ]
 
-    name = "plugin"
 
-    def shell_complete(
-        self,
-        ctx: click.Context,
-        param: click.Parameter,
-        incomplete: str,
-    ) -> list[CompletionItem]:
-        try:
-            found = find_plugins(load_settings())
-        except (StrandsError, OSError):  # completion in a shell cannot show errors
-            return []
-        return [
-            CompletionItem(
-                one.name, help=one.reading.plugin.manifest.description if one.reading.plugin else ""
-            )
-            for one in found
-            if one.name.startswith(incomplete)
-        ]
+# --- What a plugin asks for ---------------------------------------------------------------------------------
+
+
+def accesses(manifest: Manifest, tool: CliTool) -> list[str]:
+    """What a tool may touch besides the workspace, which it may read, and its own directory."""
+    lines = ["network: opens connections"] if tool.network else []
+    lines += [f"files: reads {path}" for path in tool.files.read]
+    lines += [f"files: writes {path}" for path in tool.files.write]
+    lines += [f"env: gets {name}" for name in tool.env]
+    for name, setting in manifest.settings_of(tool).items():
+        secret = ", secret" if setting.sensitive else ""
+        optional = "" if setting.is_needed else ", optional"
+        lines.append(
+            f"config: gets {name} from {variable_of(manifest.name, name, setting)}{secret}{optional}"
+        )
+    return lines or ["nothing but reading the workspace"]
+
+
+def access_document(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
+    return {
+        "network": tool.network,
+        "files": {"read": tool.files.read, "write": tool.files.write},
+        "env": tool.env,
+        "config": {
+            name: {
+                "env": variable_of(manifest.name, name, setting),
+                "sensitive": setting.sensitive,
+                "required": setting.is_needed,
+            }
+            for name, setting in manifest.settings_of(tool).items()
+        },
+    }
 
 
 # --- list --------------------------------------------------------------------------------------------------
@@ -193,7 +215,7 @@ def validate(path: Path, as_json: bool) -> int:
 
 
 @click.command()
-@click.argument("name", type=PluginName())
+@click.argument("name", shell_complete=complete_plugins)
 def enable(name: str) -> None:
     """Switch a plugin on again."""
     found = find_plugin(name, load_settings())
@@ -205,7 +227,7 @@ def enable(name: str) -> None:
 
 
 @click.command()
-@click.argument("name", type=PluginName())
+@click.argument("name", shell_complete=complete_plugins)
 def disable(name: str) -> None:
     """Switch a plugin off: its tools are gone for every command and workflow, its files stay."""
     found = find_plugin(name, load_settings())

@@ -6,6 +6,7 @@ import re
 import shutil
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -14,10 +15,10 @@ import click
 import msgspec
 
 from strands_cli.cli.loops import run_async
-from strands_cli.cli.options import json_option
+from strands_cli.cli.options import json_option, permit_all
 from strands_cli.cli.output import count, print_columns, print_json, print_note, tool_output_aside
 from strands_cli.cli.plugin.fetch import plugin_directory
-from strands_cli.cli.text import cut, duration, one_line
+from strands_cli.cli.terminal import cut, duration, one_line
 from strands_cli.documents.problems import local_target
 from strands_cli.errors import SpecError, ToolError, ToolFailed
 from strands_cli.plugins.executable_output import OWN_CODES, parsed
@@ -27,7 +28,6 @@ from strands_cli.plugins.plugin_tool import plugin_tool
 from strands_cli.settings import Settings, load_settings
 from strands_cli.toolkit.call import call_tool, prepare
 from strands_cli.toolkit.context import CallContext
-from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import missing_requirements
 from strands_cli.toolkit.results import ToolResult, error_of
 from strands_cli.toolkit.workspace import Workspace
@@ -107,13 +107,13 @@ def _check_tool(plugin: Plugin, declared: CliTool) -> dict[str, Check]:
         else:
             workspace.mkdir()
         trial = _Trial(plugin, declared, load_settings(), workspace)
-        checks = run_async(_all_checks(trial))
+
+        async def all_checks() -> dict[str, Check]:
+            return {name: await check(trial) for name, check in _CHECKS.items()}
+
+        checks = run_async(all_checks())
         # After the loop has ended, and with it what was started ahead.
         return {**checks, "survivors": _left_processes(trial)}
-
-
-async def _all_checks(trial: "_Trial") -> dict[str, Check]:
-    return {name: await check(trial) for name, check in _CHECKS.items()}
 
 
 class _Attempt(msgspec.Struct, frozen=True):
@@ -151,7 +151,7 @@ class _Trial:
         self._fresh = plugin_tool(plugin, fresh, settings)
         self.mark = os.environ[_MARK] = f"{os.getpid()}-{time.monotonic_ns()}"
         self._context = CallContext(
-            permit=_grant, settings=settings, workspace=Workspace((workspace,), workspace), max_output=0
+            permit=permit_all, settings=settings, workspace=Workspace((workspace,), workspace), max_output=0
         )
         self.schema = self.tool.input_schema
         self.good: dict[str, Any] = {}
@@ -172,10 +172,6 @@ class _Trial:
         except ToolFailed:
             return True
         return False
-
-
-async def _grant(tool: Tool, arguments: dict[str, Any]) -> None:
-    """A test of a plugin runs its tools without asking."""
 
 
 # --- The checks --------------------------------------------------------------------------------------------
@@ -303,14 +299,11 @@ def _has_json_inside(text: str) -> bool:
     if not begins or not ends:
         return False
     parts = [lines[begins[0] : ends[-1]], lines[begins[0] : begins[0] + 1], lines[begins[-1] : ends[-1]]]
-    return any(_is_json("\n".join(part)) for part in parts)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        return isinstance(parsed(text), dict | list)
-    except ValueError:
-        return False
+    for part in parts:
+        with suppress(ValueError):
+            if isinstance(parsed("\n".join(part)), dict | list):
+                return True
+    return False
 
 
 def _like_the_first(first: _Attempt, attempt: _Attempt) -> Check:
@@ -376,12 +369,9 @@ class Example(msgspec.Struct, frozen=True):
     """Whether some of it is made from a type alone, and so may mean nothing to the tool."""
 
 
-def good_input(schema: dict[str, Any]) -> Example:
+def good_input(schema: Any, root: dict[str, Any] | None = None, depth: int = 0) -> Example:
     """An input from `examples`, defaults and enums, and only then from types."""
-    return _example(schema, schema, 0)
-
-
-def _example(schema: Any, root: dict[str, Any], depth: int) -> Example:
+    root = schema if root is None else root
     schema = _resolved(schema, root)
     for key in ("examples", "enum"):
         if isinstance(schema.get(key), list) and schema[key]:
@@ -389,15 +379,12 @@ def _example(schema: Any, root: dict[str, Any], depth: int) -> Example:
     for key in ("const", "default"):
         if key in schema:
             return Example(schema[key], False)
-    for key in ("oneOf", "anyOf"):
+    for key in ("oneOf", "anyOf", "allOf"):
         if schema.get(key) and depth < _DEEPEST:
-            rest = {name: value for name, value in schema.items() if name != key}
-            return _example(_merged(rest, _resolved(schema[key][0], root)), root, depth + 1)
-    if schema.get("allOf") and depth < _DEEPEST:
-        whole = {name: value for name, value in schema.items() if name != "allOf"}
-        for part in schema["allOf"]:
-            whole = _merged(whole, _resolved(part, root))
-        return _example(whole, root, depth + 1)
+            whole = {name: value for name, value in schema.items() if name != key}
+            for part in schema[key] if key == "allOf" else schema[key][:1]:
+                whole = _merged(whole, _resolved(part, root))
+            return good_input(whole, root, depth + 1)
     return _invented(schema, root, depth)
 
 
@@ -408,7 +395,7 @@ def _invented(schema: dict[str, Any], root: dict[str, Any], depth: int) -> Examp
         return _object(schema, root, depth)
     if kind == "array":
         count = schema.get("minItems", 1) if depth < _DEEPEST else 0
-        item = _example(schema.get("items", {}), root, depth + 1) if count else Example(None, False)
+        item = good_input(schema.get("items", {}), root, depth + 1) if count else Example(None, False)
         return Example([item.value] * count, item.is_invented)
     if kind in ("integer", "number"):
         return Example(_number(schema), True)
@@ -429,7 +416,7 @@ def _object(schema: dict[str, Any], root: dict[str, Any], depth: int) -> Example
         if name not in names and isinstance(part, dict) and part.get("examples")
     ]
     for name in names if depth < _DEEPEST else ():
-        made = _example(properties[name], root, depth + 1)
+        made = good_input(properties[name], root, depth + 1)
         value[name] = made.value
         is_invented |= made.is_invented
     return Example(value, is_invented)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from strands_cli.cli.text import clean, one_line
+from strands_cli.cli.terminal import clean, one_line
 from strands_cli.errors import Issue, Severity, SpecError, ToolError, UnsupportedError, UsageError
 from strands_cli.plugins.directories import MANIFEST_NAME, Approved, digests
 from strands_cli.plugins.plugin import Plugin, read_plugin

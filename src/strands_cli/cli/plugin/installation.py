@@ -6,6 +6,7 @@ that nobody approved.
 """
 
 import ctypes
+import difflib
 import errno
 import fcntl
 import os
@@ -19,13 +20,13 @@ from tempfile import mkdtemp
 import click
 import msgspec
 
-from strands_cli.cli.output import exit_code_of, print_error, print_note, print_warning
-from strands_cli.cli.plugin.access import ask, show_access, show_files, show_plugin, show_texts
-from strands_cli.cli.plugin.commands import PluginName, forget_switch
+from strands_cli.cli.output import can_ask, count, exit_code_of, print_error, print_note, print_warning
+from strands_cli.cli.plugin.commands import accesses, complete_plugins, forget_switch
 from strands_cli.cli.plugin.fetch import Candidate, copy_plugin, fetched, source_from, source_in
-from strands_cli.cli.text import one_line
-from strands_cli.errors import SpecError, StrandsError, UsageError
+from strands_cli.cli.terminal import clean, discard_typed_input, one_line
+from strands_cli.errors import SpecError, StrandsError, ToolError, UsageError
 from strands_cli.plugins.directories import (
+    MANIFEST_NAME,
     Approval,
     Approved,
     Changes,
@@ -38,7 +39,7 @@ from strands_cli.plugins.directories import (
     read_lock,
     write_lock,
 )
-from strands_cli.plugins.plugin import FoundPlugin, find_plugin, find_plugins
+from strands_cli.plugins.plugin import FoundPlugin, Plugin, find_plugin, find_plugins
 from strands_cli.settings import Settings, load_settings
 
 _yes_option = click.option("--yes", "-y", is_flag=True, help="Approve without being asked.")
@@ -62,8 +63,8 @@ def add(source: str, user: bool, yes: bool) -> None:
         name = candidate.plugin.name
         place = plugin_roots(settings)[owner] / name
         _refuse_known(name, place, owner, settings)
-        show_plugin(candidate.plugin, candidate.files, str(candidate.source))
-        ask(f"Add {name}, and let its tools run with this access?", yes=yes)
+        _show_plugin(candidate.plugin, candidate.files, str(candidate.source))
+        _ask(f"Add {name}, and let its tools run with this access?", yes=yes)
         lock = _lock_of(owner, settings)
         approved = candidate.source.approved(candidate.files, candidate.commit, lock, owner)
         _put_plugin(candidate.directory, place, lock, approved)
@@ -86,7 +87,7 @@ def _refuse_known(name: str, place: Path, owner: str, settings: Settings) -> Non
 
 
 @click.command()
-@click.argument("name", type=PluginName(), required=False)
+@click.argument("name", shell_complete=complete_plugins, required=False)
 @click.option("--restore", is_flag=True, help="Give up changes that were made here: take the source's files.")
 @_yes_option
 def update(name: str | None, restore: bool, yes: bool) -> int:
@@ -136,12 +137,12 @@ def _approve(found: FoundPlugin, settings: Settings, *, yes: bool) -> None:
     lock, approved = _lock_of(found.owner, settings), Approved(files=files)
     if approval:
         print_note(f"{found.name} was changed here since it was approved:")
-        show_files(approval.changes)
+        _show_files(approval.changes)
         _show_changes(found, approval)
         # It is no longer what a commit has.
         lock, approved = approval.lock, msgspec.structs.replace(approval.approved, files=files, commit="")
-    show_plugin(plugin, files, "")
-    ask(f"Approve {found.name} as it is now?", yes=yes)
+    _show_plugin(plugin, files, "")
+    _ask(f"Approve {found.name} as it is now?", yes=yes)
     with _entry(found.place, lock, approved):
         pass  # the files stay where they are
     click.echo(f"Approved {found.name} {plugin.manifest.version}.")
@@ -159,7 +160,7 @@ def _show_changes(found: FoundPlugin, approval: Approval) -> None:
                 name for name in changes.changed if candidate.files.get(name) == approved.files[name]
             )
             comparable = Changes(added=changes.added, changed=same, removed=())
-            show_texts(comparable, candidate.directory, found.place, ("approved", "now"))
+            _show_texts(comparable, candidate.directory, found.place, ("approved", "now"))
     except StrandsError as error:  # it can be approved without its source
         print_note(f"  The lines are not shown, since the source is not there: {one_line(error.message)}")
 
@@ -181,24 +182,24 @@ def _replace(found: FoundPlugin, approval: Approval, candidate: Candidate, *, ye
         commits = f" ({approval.approved.commit[:12] or '?'} → {candidate.commit[:12]})"
     versions = f"{old.manifest.version if old else '?'} → {new.manifest.version}"
     print_note(f"{found.name} {versions}, from {one_line(str(candidate.source))}{commits}")
-    show_files(changes)
-    show_access(old, new)
-    show_texts(changes, found.place, candidate.directory)
-    ask(f"Replace {found.name}, and let its tools run with this access?", yes=yes)
+    _show_files(changes)
+    _show_access(old, new)
+    _show_texts(changes, found.place, candidate.directory)
+    _ask(f"Replace {found.name}, and let its tools run with this access?", yes=yes)
     approved = msgspec.structs.replace(approval.approved, files=candidate.files, commit=candidate.commit)
     _put_plugin(candidate.directory, found.place, approval.lock, approved)
     click.echo(f"Updated {found.name} to {new.manifest.version}.")
 
 
 @click.command()
-@click.argument("name", type=PluginName())
+@click.argument("name", shell_complete=complete_plugins)
 @_yes_option
 def remove(name: str, yes: bool) -> None:
     """Remove a plugin: its directory, and what the lock says about it. Of a link, the link alone."""
     settings = load_settings()
     found = find_plugin(name, settings)
     print_note(f"{found.place}  ({found.owner}'s)")
-    ask(f"Remove {found.name}?", yes=yes)
+    _ask(f"Remove {found.name}?", yes=yes)
     directory = str(found.place.resolve())
     lock = found.approval.lock if found.approval else _lock_of(found.owner, settings)
     with staging(found.place.parent) as stage, ExitStack() as undo:
@@ -209,6 +210,93 @@ def remove(name: str, yes: bool) -> None:
     if not found.is_enabled:
         forget_switch(directory)
     click.echo(f"Removed {found.name}.")
+
+
+# --- What a person sees before approving a plugin -----------------------------------------------------------
+
+_MOST_LINES = 100
+_MOST_BYTES = 200_000
+
+
+def _ask(question: str, *, yes: bool) -> None:
+    """Returns when it is approved; ToolError (`consent_required`, `denied`) when it is not."""
+    if yes:
+        return
+    if not can_ask():
+        raise ToolError(
+            "Nobody can be asked here, so nothing was changed.",
+            code="consent_required",
+            hint="Look at what is shown above; --yes approves it.",
+        )
+    discard_typed_input()
+    if not click.confirm(question, default=False, err=True):
+        raise ToolError("You refused it; nothing was changed.", code="denied")
+
+
+def _show_plugin(plugin: Plugin, files: dict[str, str], source: str) -> None:
+    """All that an approval would allow."""
+    manifest = plugin.manifest
+    origin = f" from {one_line(source)}" if source else ""
+    print_note(f"{manifest.name} {manifest.version}{origin}, {count(len(files), 'file')}")
+    if manifest.description:
+        print_note(f"  {one_line(manifest.description)}")
+    for tool in manifest.cli_tools:
+        about = f": {one_line(tool.description)}" if tool.description else ""
+        print_note(f"  {manifest.tool_id(tool)}  {one_line(tool.path)}{about}")
+        for access in accesses(manifest, tool):
+            print_note(f"    {one_line(access)}")
+
+
+def _show_files(changes: Changes) -> None:
+    for what, names in (("new", changes.added), ("changed", changes.changed), ("gone", changes.removed)):
+        for name in names:
+            print_note(f"  {what:<7}  {one_line(name)}")
+
+
+def _show_access(old: Plugin | None, new: Plugin) -> None:
+    """The access that is asked for and was not before, and the other way round."""
+    before, after = (
+        [
+            f"{plugin.manifest.tool_id(tool)}  {access}"
+            for tool in plugin.manifest.cli_tools
+            for access in accesses(plugin.manifest, tool)
+        ]
+        if plugin
+        else []
+        for plugin in (old, new)
+    )
+    lost = [f"- {line}" for line in before if line not in after]
+    won = [f"+ {line}" for line in after if line not in before]
+    print_note("  access:" if lost or won else "  access: as before")
+    for line in (*lost, *won):
+        print_note(f"    {one_line(line)}")
+
+
+def _show_texts(changes: Changes, old: Path, new: Path, labels: tuple[str, str] = ("now", "new")) -> None:
+    """What changed inside the files, definitions first; the labels are what the two versions are called."""
+    for name in sorted((*changes.changed, *changes.added), key=lambda name: (name != MANIFEST_NAME, name)):
+        before = [] if name in changes.added else _lines(old / name)
+        after = _lines(new / name)
+        if before is None or after is None:
+            continue
+        one, other = (f"{label}/{name}" for label in labels)
+        lines = [*difflib.unified_diff(before, after, one, other, lineterm="")]
+        for line in lines[:_MOST_LINES]:
+            print_note(clean(line).replace("\n", " "))
+        if len(lines) > _MOST_LINES:
+            print_note(f"… {count(len(lines) - _MOST_LINES, 'line')} more")
+
+
+def _lines(file: Path) -> list[str] | None:
+    """The lines of a text; None if it is not text, or too long to be read here."""
+    if file.is_symlink() or not file.exists():
+        return []
+    try:
+        if file.stat().st_size > _MOST_BYTES:
+            return None
+        return file.read_text("utf-8").splitlines()
+    except UnicodeDecodeError:
+        return None
 
 
 # --- In one step -------------------------------------------------------------------------------------------
