@@ -224,9 +224,8 @@ class AgentHooks:
                 collector.add(event.get("event") or {})
                 if isinstance(event, ModelStopReason):
                     self._misnamed = repair_message(event.message, collector.texts)
-                    if not event.message["content"]:
-                        text = _NAMELESS_CALL if event.stop_reason == "tool_use" else _NO_ANSWER
-                        event.message["content"].append({"text": text})
+                    nothing = _NAMELESS_CALL if event.stop_reason == "tool_use" else _NO_ANSWER
+                    event.message["content"] = event.message["content"] or [{"text": nothing}]
                 yield event
 
     # --- a turn -----------------------------------------------------------------------------------------
