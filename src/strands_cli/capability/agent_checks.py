@@ -85,11 +85,11 @@ def check_ids(spec: Spec) -> Iterator[Issue]:
 
 def check_models(spec: Spec) -> Iterator[Issue]:
     """Hosts that are not addresses, and settings that have no effect on their model."""
-    hosts = {"/runtime/host": spec.runtime.host}
-    hosts |= {pointer(("agents", name, "host")): agent.host for name, agent in spec.agents.items()}
-    for at, host in hosts.items():
+    hosts: dict[tuple[str, ...], str | None] = {("runtime",): spec.runtime.host}
+    hosts |= {("agents", name): agent.host for name, agent in spec.agents.items()}
+    for path, host in hosts.items():
         if host is not None and (problem := problem_of_host(host)):
-            yield spec.issue(at, f"The host {problem}", HOST_HINT)
+            yield spec.issue(pointer((*path, "host")), f"The host {problem}", HOST_HINT)
     reported: set[tuple[str, str]] = set()
     for agent, choice in _models(spec):
         for at, what in _without_effect(spec, agent, choice):
@@ -118,11 +118,12 @@ def _models(spec: Spec) -> Iterator[tuple[str, ModelChoice]]:
 
 
 def _without_effect(spec: Spec, agent: str, choice: ModelChoice) -> Iterator[tuple[str, str]]:
+    provider = PROVIDERS[choice.provider]
     for place in ("host", "region"):
-        if getattr(choice, place) is not None and place not in PROVIDERS[choice.provider].places:
+        if getattr(choice, place) is not None and place not in provider.places:
             yield _place(spec, agent, place), place
     own = msgspec.structs.asdict(spec.agents[agent].inference)
-    for key in PROVIDERS[choice.provider].ignores:
+    for key in provider.ignores:
         if getattr(choice.inference, key) in (None, ()):
             continue
         at = ("agents", agent) if own[key] not in (None, ()) else ("runtime",)
@@ -161,17 +162,17 @@ def check_artifact_names(spec: Spec) -> Iterator[Issue]:
 
 
 def check_header_names(spec: Spec) -> Iterator[Issue]:
-    seen = header_scope(spec)
     for index, executor in enumerate(spec.tools.http_executors):
         for name, text in executor.headers.items():
             at = pointer(("tools", "http_executors", index, "headers", name))
-            yield from _template_issues(spec, at, text, ("", seen))
+            yield from _template_issues(spec, at, text, ("", header_scope(spec)))
 
 
 def _template_issues(spec: Spec, at: str, text: str, *scopes: tuple[str, Names]) -> Iterator[Issue]:
     """What is wrong with a template, whose names must be in every one of the scopes; each with its remark."""
+    if "{" not in text:
+        return
     found, flaws = names(text)
-    flaws = [*flaws]
     for word in found:
         for remark, seen in () if word.guarded else scopes:
             if missing := unresolved(seen, word.name, word.path):
