@@ -20,7 +20,7 @@ from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.events import Event, Listener, ToolProgress
 from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.cancellation import Cancellation
-from strands_cli.toolkit.context import NO_CONTEXT, CallContext, InterruptRequested
+from strands_cli.toolkit.context import NO_CONTEXT, AgentView, CallContext, InterruptRequested
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.provider_schema import provider_schema
 from strands_cli.toolkit.results import ToolResult, ToolUse, error_of, failure
@@ -148,15 +148,8 @@ def context_for(call: ToolUse, invocation_state: dict[str, Any]) -> CallContext:
         sdk = SdkToolContext(tool_use=cast(SdkToolUse, call), agent=agent, invocation_state=engine_state)
         changes["interrupt"] = context.interrupt or asker(sdk)
         changes["resolve"] = context.resolve or _resolver(agent)
-        changes["agent"] = context.agent or AgentFacts(agent.name, agent.state)
+        changes["agent"] = context.agent or AgentView(agent.name, agent.state)
     return msgspec.structs.replace(context, **changes)
-
-
-class AgentFacts(msgspec.Struct, frozen=True):
-    """As much of an agent as a tool may see."""
-
-    name: str
-    state: Any
 
 
 class CallerState(MutableMapping[str, Any]):

@@ -1,7 +1,7 @@
 """What the outside gives to a call, and the narrow view of it that a tool's body gets."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,13 +22,11 @@ CallOther = Callable[["ToolContext", "Tool", dict[str, Any], int], Any]
 """How a body makes its n-th call of another tool; `call.py` gives it, which this module need not know."""
 
 
-class AgentView(Protocol):
+class AgentView(msgspec.Struct, frozen=True):
     """As much of an agent as a tool may see."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def state(self) -> Any: ...
+    name: str
+    state: Any
 
 
 class InterruptRequested(BaseException):

@@ -63,10 +63,14 @@ def tool_use_invoke(function: Function) -> Invoke:
     takes_state = any(parameter.kind is parameter.VAR_KEYWORD for parameter in _parameters(function))
 
     def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
-        use = {**context.tool_use, "toolUseId": context.tool_use.get("toolUseId", ""), "input": arguments}
+        use = _whole_use(arguments, context)
         return function(use, **context.invocation_state) if takes_state else function(use)
 
     return _yielding(function, invoke)
+
+
+def _whole_use(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+    return {"toolUseId": "", **context.tool_use, "input": arguments}
 
 
 def keyword_invoke(
@@ -259,8 +263,7 @@ def tool_from_class(value: Any, spec: dict[str, Any], **options: Any) -> Tool:
         fits, reason = instance.validate_inputs(arguments)
         if not fits:
             raise ToolFailed(f"The input does not fit: {reason}", code="input_invalid")
-        use = {**context.tool_use, "toolUseId": context.tool_use.get("toolUseId", ""), "input": arguments}
-        return instance.execute(use, **context.invocation_state)
+        return instance.execute(_whole_use(arguments, context), **context.invocation_state)
 
     async def invoke_async(arguments: dict[str, Any], context: ToolContext) -> Any:
         value = invoke(arguments, context)

@@ -57,7 +57,10 @@ def _answer(request: IsolatedCall, outer: CallContext) -> dict[str, Any]:
             import asyncio
 
             value = asyncio.run(value)
-        return _portable(value)
+        if isinstance(value, dict) and is_result(value):
+            return {"value": normalise(str(value.get("toolUseId", "")), value)}
+        # As JSON text where it can be, since msgpack has no integers of any size.
+        return {"value": value} if isinstance(value, bytes) else {"json": json.dumps(plain_json(value))}
     except ToolFailed as failed:
         parts = {
             "message": failed.message,
@@ -70,13 +73,6 @@ def _answer(request: IsolatedCall, outer: CallContext) -> dict[str, Any]:
         return {"failed": {"message": error.message, "code": error.code, "hint": error.hint}}
     except BaseException as error:  # noqa: BLE001 - whatever an async body raises is its outcome
         return {"crashed": f"Execution failed: {type(error).__name__}: {str(error)[:2000]}"}
-
-
-def _portable(value: object) -> dict[str, Any]:
-    """A frame with the value; as JSON text where it can be, since msgpack has no integers of any size."""
-    if isinstance(value, dict) and is_result(value):
-        return {"value": normalise(str(value.get("toolUseId", "")), value)}
-    return {"value": value} if isinstance(value, bytes) else {"json": json.dumps(plain_json(value))}
 
 
 def _plain(data: object) -> Any:

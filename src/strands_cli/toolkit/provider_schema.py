@@ -31,9 +31,11 @@ _DROPPED = frozenset(
 _COMPOSING = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"})
 _DROPPED_AT_TOP = _COMPOSING | {"enum", "const", "dependentRequired", "propertyNames"}
 _TYPE_KEYS = ("type", "$ref", "anyOf", "oneOf", "allOf", "not")
-_SUBSCHEMA = ("items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames")
-_SUBSCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
-_NAMED_SUBSCHEMAS = ("patternProperties", "dependentSchemas")
+_WITH_SUBSCHEMA = frozenset(
+    {"items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames"}
+)
+_WITH_LIST = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_WITH_NAMES = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _FOR_READERS = frozenset({"title", "description", "default", "examples"})
 
 _TYPE_NAMES: dict[type, str] = {
@@ -106,19 +108,17 @@ class _Plain:
         return self._kept[reference]
 
     def _rewritten(self, schema: Schema, above: tuple[str, ...]) -> Schema:
-        made = {key: value for key, value in schema.items() if key not in _DROPPED}
-        for key in _SUBSCHEMA:
-            if key in made:
-                made[key] = self.of(made[key], above)
-        for key in _SUBSCHEMAS:
-            if isinstance(made.get(key), list):
-                made[key] = [self.of(part, above) for part in made[key]]
-        for key in _NAMED_SUBSCHEMAS:
-            if isinstance(made.get(key), dict):
-                made[key] = {name: self.of(part, above) for name, part in made[key].items()}
-        if isinstance(made.get("properties"), dict):
-            parts = made["properties"].items()
-            made["properties"] = {name: _typed(self.of(part, above)) for name, part in parts}
+        made: Schema = {}
+        for key, value in schema.items():
+            if key in _WITH_SUBSCHEMA:
+                made[key] = self.of(value, above)
+            elif key in _WITH_LIST and isinstance(value, list):
+                made[key] = [self.of(part, above) for part in value]
+            elif key in _WITH_NAMES and isinstance(value, dict):
+                typed = _typed if key == "properties" else lambda part: part
+                made[key] = {name: typed(self.of(part, above)) for name, part in value.items()}
+            elif key not in _DROPPED:
+                made[key] = value
         return made
 
 
@@ -160,7 +160,9 @@ def _flat(schema: Any) -> Schema:
     for keyword in ("anyOf", "oneOf"):
         branches = list(_parts(schema.get(keyword)))
         if branches:
-            made = _with_note(_both(made, _either(branches)), _choice(branches))
+            made = _both(made, _either(branches))
+            text = " ".join(part for part in (made.get("description"), _choice(branches)) if part)
+            made |= {"description": text} if text else {}
     dependent = schema.get("dependentSchemas", {}).values()
     for part in _parts([schema.get("then"), schema.get("else"), *dependent]):
         made["properties"] = part.get("properties", {}) | made.get("properties", {})
@@ -221,8 +223,3 @@ def _choice(branches: list[Schema]) -> str:
     groups = [", ".join(branch.get("required") or branch.get("properties", {})) for branch in branches]
     named = list(dict.fromkeys(group for group in groups if group))
     return f"Give one of these groups: {'; or '.join(named)}." if len(named) > 1 else ""
-
-
-def _with_note(schema: Schema, note: str) -> Schema:
-    text = " ".join(part for part in (schema.get("description"), note) if part)
-    return {**schema, "description": text} if text else schema

@@ -31,13 +31,12 @@ import msgspec
 from strands_cli.documents.problems import Refusal
 from strands_cli.errors import Issue, ToolError
 from strands_cli.toolkit.docstring import read_docstring
-from strands_cli.toolkit.functions import innermost
+from strands_cli.toolkit.functions import Convert, Function, innermost
 from strands_cli.toolkit.type_schemas import (
     MAPPINGS,
     NOT_JSON,
     UNRESOLVED,
     Arguments,
-    Convert,
     NeedsPydantic,
     Schema,
     SchemaReader,
@@ -52,8 +51,6 @@ from strands_cli.toolkit.type_schemas import (
 
 if TYPE_CHECKING:
     from strands_cli.toolkit.pydantic_types import PydanticTypes
-
-Function = Callable[..., Any]
 
 _NO_DEFAULT: Any = inspect.Parameter.empty
 _CHANGEABLE = (list, dict, set, bytearray)

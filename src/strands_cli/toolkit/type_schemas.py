@@ -36,7 +36,6 @@ from strands_cli.toolkit.values import plain_json
 
 Schema = dict[str, Any]
 Arguments = dict[str, Any]
-Convert = Callable[[Arguments], Arguments]
 
 NOT_JSON: Any = object()
 """In the place of a default that JSON does not have."""
@@ -444,7 +443,7 @@ def msgspec_takes(annotation: Any) -> bool:
     return True
 
 
-def converter(types: dict[str, Any]) -> Convert:
+def converter(types: dict[str, Any]) -> Callable[[Arguments], Arguments]:
     """Converts these arguments, as fields of one Struct: msgspec prepares that once, other types anew."""
     fields: list[tuple[str, Any, Any]] = [(name, annotation, None) for name, annotation in types.items()]
     shape = msgspec.defstruct("Arguments", fields)

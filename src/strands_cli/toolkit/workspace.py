@@ -4,7 +4,7 @@ import errno
 import io
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -51,7 +51,10 @@ class Workspace(msgspec.Struct, frozen=True):
 
         Answers that were too long for a model, which are kept in files elsewhere, can be read too.
         """
-        with self.place(path, "read", (*self.roots, *_answers())) as place:
+        roots = self.roots
+        with suppress(RuntimeError):  # no such home
+            roots = (*roots, answers_directory().resolve())
+        with self.place(path, "read", roots) as place:
             return io.BufferedReader(io.FileIO(place.open()))
 
     def locate(self, path: str) -> Path:
@@ -107,13 +110,6 @@ class Workspace(msgspec.Struct, frozen=True):
         """How a path is shown: relative to the base where it lies below it, and always as text."""
         shown = file.relative_to(self.base) if file.is_relative_to(self.base) else file
         return os.fsencode(shown).decode("utf-8", "replace")
-
-
-def _answers() -> tuple[Path, ...]:
-    try:
-        return (answers_directory().resolve(),)
-    except RuntimeError:  # no such home
-        return ()
 
 
 def refusal(error: OSError, path: str, act: str, place: Place | None = None) -> ToolFailed:
