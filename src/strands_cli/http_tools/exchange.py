@@ -214,7 +214,7 @@ async def _read_result(response: httpx.Response, limit: int) -> dict[str, Any]:
     return result | ({"truncated": True} if cut else {})
 
 
-async def _read(response: httpx.Response, most: int) -> bytes:
+async def _read(response: httpx.Response, limit: int) -> bytes:
     """The unpacked body, up to so many bytes.
 
     httpx would unpack whole chunks, and an encoding within an encoding multiplies by a thousand each time. So
@@ -224,8 +224,8 @@ async def _read(response: httpx.Response, most: int) -> bytes:
     gunzip = _Gunzip() if packed else None
     data = bytearray()
     async for chunk in response.aiter_raw():
-        data += gunzip.unpack(chunk, most - len(data)) if gunzip else chunk[: most - len(data)]
-        if len(data) >= most or (gunzip and gunzip.is_over):
+        data += gunzip.unpack(chunk, limit - len(data)) if gunzip else chunk[: limit - len(data)]
+        if len(data) >= limit or (gunzip and gunzip.is_over):
             return bytes(data)
     if gunzip and gunzip.is_cut_short:
         raise request_failed("the packed body broke off", code="network", hint="Try again.")

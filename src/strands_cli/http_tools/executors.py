@@ -98,7 +98,7 @@ def http_tools(spec: BaseSpec, scope: Mapping[str, Any], redactor: Redactor = NO
     `scope` is what headers may use: the inputs by their names, `inputs` and `secrets`. SpecError, with an
     issue for each problem, where a base URL or a header cannot be used.
     """
-    made: list[Tool] = []
+    tools: list[Tool] = []
     issues: list[Issue] = []
     for index, declared in enumerate(spec.tools.http_executors):
         at = ("tools", "http_executors", index)
@@ -110,11 +110,11 @@ def http_tools(spec: BaseSpec, scope: Mapping[str, Any], redactor: Redactor = NO
             issues.append(spec.issue(place, f"The base_url {error.reason}.", error.remedy))
         headers = _headers(spec, (*at, "headers"), declared.headers, scope, issues)
         if len(issues) == found:
-            made.append(_tool(spec, declared, target, headers, redactor))
+            tools.append(_tool(spec, declared, target, headers, redactor))
     if issues:
         shown = [redactor.value(issue) for issue in issues]
         raise SpecError(f"{shown[0].place}: {shown[0].reason}", hint=shown[0].remediation, issues=shown)
-    return made
+    return tools
 
 
 def _headers(

@@ -221,7 +221,7 @@ def _arguments_from(value: Any, tool: Tool) -> dict[str, Any]:
 
 def _composition(tools: Sequence[Tool], body: Body, parts: Mapping[str, Any]) -> FunctionTool:
     async def function(**arguments: Any) -> Any:
-        return value_of_result(await call_tool(made, {"name": made.id, "input": arguments}), made)
+        return value_of_result(await call_tool(composed, {"name": composed.id, "input": arguments}), composed)
 
     fields = {"id" if key == "name" else key: value for key, value in parts.items()}
     caps = [tool.max_output for tool in tools]
@@ -229,8 +229,8 @@ def _composition(tools: Sequence[Tool], body: Body, parts: Mapping[str, Any]) ->
     rules = {"readOnlyHint": all, "idempotentHint": all, "destructiveHint": any, "openWorldHint": any}
     hints = {hint: rule(tool.annotations.get(hint) for tool in tools) for hint, rule in rules.items()}
     fields["annotations"] = {hint: True for hint, is_so in hints.items() if is_so}
-    made = FunctionTool(invoke=body, function=function, binding=lambda _: body, is_async=True, **fields)
-    return made
+    composed = FunctionTool(invoke=body, function=function, binding=lambda _: body, is_async=True, **fields)
+    return composed
 
 
 def _joined(word: str, names: Iterable[str]) -> str:

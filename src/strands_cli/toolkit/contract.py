@@ -69,11 +69,11 @@ class Tool(ToolFields, kw_only=True, dict=True, eq=False):
 
     def with_fields(self, **fields: Any) -> Self:
         """The same tool with other fields. Its input schema, which stays, is not compiled again."""
-        made = copy(self)
+        changed = copy(self)
         for name, value in fields.items():
-            setattr(made, name, value)
-        made._take(fields)
-        return made
+            setattr(changed, name, value)
+        changed._take(fields)
+        return changed
 
     def _take(self, names: Collection[str]) -> None:
         """Holds the named fields against their rules, and keeps what follows from them up to date."""

@@ -193,15 +193,15 @@ def tool_from_function(function: Function, spec: dict[str, Any], **options: Any)
 
 def _make(function: Function, parts: dict[str, Any], binding: Callable[[Function], Invoke]) -> FunctionTool:
     code = getattr(inspect.unwrap(function), "__code__", None)
-    made = FunctionTool(
+    function_tool = FunctionTool(
         **{"origin": code.co_filename if code else "", **parts},
         function=function,
         binding=binding,
         invoke=_unbound if is_method(function) else binding(function),
         is_async=runs_async(function),
     )
-    update_wrapper(made, function)
-    return made
+    update_wrapper(function_tool, function)
+    return function_tool
 
 
 def _unbound(_arguments: dict[str, Any], _context: ToolContext) -> Any:

@@ -61,12 +61,14 @@ def provider_schema(schema: Schema) -> Schema:
     """A schema of `type: object` with `properties` and `required`; only recursive references are left."""
     plain = _Plain(schema)
     top = _flat(plain.of(schema, ()))
-    made = {key: value for key, value in top.items() if key not in _DROPPED_AT_TOP}
-    made["type"] = "object"
-    made["properties"] = {name: part for name, part in top.get("properties", {}).items() if part is not False}
-    made["required"] = list(top.get("required", []))
+    advertised = {key: value for key, value in top.items() if key not in _DROPPED_AT_TOP}
+    advertised["type"] = "object"
+    advertised["properties"] = {
+        name: part for name, part in top.get("properties", {}).items() if part is not False
+    }
+    advertised["required"] = list(top.get("required", []))
     definitions = plain.definitions()
-    return made | ({"$defs": definitions} if definitions else {})
+    return advertised | ({"$defs": definitions} if definitions else {})
 
 
 class _Plain:
@@ -79,11 +81,11 @@ class _Plain:
         self._inlined = 0
 
     def definitions(self) -> Schema:
-        made: Schema = {}
-        while missing := [reference for reference, name in self._kept.items() if name not in made]:
+        definitions: Schema = {}
+        while missing := [reference for reference, name in self._kept.items() if name not in definitions]:
             for reference in missing:
-                made[self._kept[reference]] = self.of(_resolved(self._root, reference), (reference,))
-        return made
+                definitions[self._kept[reference]] = self.of(_resolved(self._root, reference), (reference,))
+        return definitions
 
     def of(self, schema: Any, above: tuple[str, ...]) -> Any:
         if not isinstance(schema, dict):
@@ -108,18 +110,18 @@ class _Plain:
         return self._kept[reference]
 
     def _rewritten(self, schema: Schema, above: tuple[str, ...]) -> Schema:
-        made: Schema = {}
+        rewritten: Schema = {}
         for key, value in schema.items():
             if key in _WITH_SUBSCHEMA:
-                made[key] = self.of(value, above)
+                rewritten[key] = self.of(value, above)
             elif key in _WITH_LIST and isinstance(value, list):
-                made[key] = [self.of(part, above) for part in value]
+                rewritten[key] = [self.of(part, above) for part in value]
             elif key in _WITH_NAMES and isinstance(value, dict):
                 typed = _typed if key == "properties" else lambda part: part
-                made[key] = {name: typed(self.of(part, above)) for name, part in value.items()}
+                rewritten[key] = {name: typed(self.of(part, above)) for name, part in value.items()}
             elif key not in _DROPPED:
-                made[key] = value
-        return made
+                rewritten[key] = value
+        return rewritten
 
 
 def _resolved(root: Schema, reference: str) -> Any:
@@ -154,19 +156,19 @@ def _flat(schema: Any) -> Schema:
     """One object schema for a composed one: all of its properties, and what it requires in any case."""
     if not isinstance(schema, dict):
         return {}
-    made = {key: value for key, value in schema.items() if key not in _COMPOSING}
+    flat = {key: value for key, value in schema.items() if key not in _COMPOSING}
     for part in _parts(schema.get("allOf")):
-        made = _both(made, part)
+        flat = _both(flat, part)
     for keyword in ("anyOf", "oneOf"):
         branches = list(_parts(schema.get(keyword)))
         if branches:
-            made = _both(made, _either(branches))
-            text = " ".join(part for part in (made.get("description"), _choice(branches)) if part)
-            made |= {"description": text} if text else {}
+            flat = _both(flat, _either(branches))
+            text = " ".join(part for part in (flat.get("description"), _choice(branches)) if part)
+            flat |= {"description": text} if text else {}
     dependent = schema.get("dependentSchemas", {}).values()
     for part in _parts([schema.get("then"), schema.get("else"), *dependent]):
-        made["properties"] = part.get("properties", {}) | made.get("properties", {})
-    return made
+        flat["properties"] = part.get("properties", {}) | flat.get("properties", {})
+    return flat
 
 
 def _parts(schemas: Any) -> Iterator[Schema]:
@@ -175,28 +177,28 @@ def _parts(schemas: Any) -> Iterator[Schema]:
 
 def _both(one: Schema, other: Schema) -> Schema:
     """What has to fit two schemas, as one."""
-    made = {**other, **one}
-    made["properties"] = _merged(one, other, lambda first, second: {"allOf": [first, second]})
-    made["required"] = list(dict.fromkeys([*one.get("required", []), *other.get("required", [])]))
+    both = {**other, **one}
+    both["properties"] = _merged(one, other, lambda first, second: {"allOf": [first, second]})
+    both["required"] = list(dict.fromkeys([*one.get("required", []), *other.get("required", [])]))
     if one.get("additionalProperties") != other.get("additionalProperties"):
-        del made["additionalProperties"]  # what the one forbids may be a property of the other
-    return made
+        del both["additionalProperties"]  # what the one forbids may be a property of the other
+    return both
 
 
 def _either(branches: list[Schema]) -> Schema:
     """What has to fit one of several schemas: all properties, but only what every one of them requires."""
-    made: Schema = {"properties": {}}
+    either: Schema = {"properties": {}}
     for branch in branches:
-        made["properties"] = _merged(made, branch, _alternative)
+        either["properties"] = _merged(either, branch, _alternative)
     first, *others = (branch.get("required", []) for branch in branches)
-    return made | {"required": [name for name in first if all(name in other for other in others)]}
+    return either | {"required": [name for name in first if all(name in other for other in others)]}
 
 
 def _merged(one: Schema, other: Schema, conflict: Callable[[Any, Any], Any]) -> Schema:
-    made = dict(one.get("properties", {}))
+    merged = dict(one.get("properties", {}))
     for name, part in other.get("properties", {}).items():
-        made[name] = part if name not in made or made[name] == part else conflict(made[name], part)
-    return made
+        merged[name] = part if name not in merged or merged[name] == part else conflict(merged[name], part)
+    return merged
 
 
 def _alternative(first: Any, second: Any) -> Any:

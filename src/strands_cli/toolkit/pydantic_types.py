@@ -58,7 +58,7 @@ class PydanticTypes:
         sent = {name: arguments[name] for name in self._names if name in arguments}
         try:
             # As JSON, so that a strict model takes a date from text.
-            made: Arguments = self._adapter.validate_json(to_json(sent))
+            converted: Arguments = self._adapter.validate_json(to_json(sent))
         except ValidationError as error:
             errors = error.errors(include_url=False, include_context=False, include_input=False)
             # The schema let the value through, so an alternative of another shape is not what was meant.
@@ -68,7 +68,7 @@ class PydanticTypes:
                 if not item["type"].endswith("_type") and item["type"] not in _ABOUT_SHAPE
             ]
             raise refused([_problem(item, sent) for item in relevant or errors]) from None
-        return arguments | made
+        return arguments | converted
 
     def default_as_json(self, name: str, default: Any) -> Any:
         """A parameter's default in JSON, if it comes back from there as it was; NOT_JSON otherwise."""
@@ -132,28 +132,28 @@ class _Generator(GenerateJsonSchema):
         before = self.by_alias
         if self.mode == "serialization":
             self.by_alias = config.get("serialize_by_alias", False)
-        made = super().model_schema(schema)
+        json_schema = super().model_schema(schema)
         self.by_alias = before
-        return self._finished(made, schema["cls"], config.get("extra"))
+        return self._finished(json_schema, schema["cls"], config.get("extra"))
 
     def dataclass_schema(self, schema: Any) -> Schema:
-        made = super().dataclass_schema(schema)
+        json_schema = super().dataclass_schema(schema)
         for field in schema["schema"].get("fields", ()):
             if field.get("init") is False and self.mode == "validation":
-                made["properties"].pop(field["name"], None)
-        return self._finished(made, schema["cls"])
+                json_schema["properties"].pop(field["name"], None)
+        return self._finished(json_schema, schema["cls"])
 
     def typed_dict_schema(self, schema: Any) -> Schema:
         return self._finished(super().typed_dict_schema(schema), schema.get("cls"))
 
-    def _finished(self, made: Schema, cls: type | None, extra: str | None = None) -> Schema:
-        if made.get("title") == getattr(cls, "__name__", None):
-            del made["title"]
-        if self.mode == "serialization" and made.get("additionalProperties") is False:
-            del made["additionalProperties"]  # an object of a derived class may say more
-        if self.mode == "validation" and "properties" in made:
-            made.setdefault("additionalProperties", extra == "ignore")
-        return made
+    def _finished(self, json_schema: Schema, cls: type | None, extra: str | None = None) -> Schema:
+        if json_schema.get("title") == getattr(cls, "__name__", None):
+            del json_schema["title"]
+        if self.mode == "serialization" and json_schema.get("additionalProperties") is False:
+            del json_schema["additionalProperties"]  # an object of a derived class may say more
+        if self.mode == "validation" and "properties" in json_schema:
+            json_schema.setdefault("additionalProperties", extra == "ignore")
+        return json_schema
 
     def default_schema(self, schema: Any) -> Schema:
         """Without the default: the platform fills in those that it sees, and a model tells what was set."""

@@ -245,12 +245,12 @@ class _Inputs:
     def schema(self) -> Schema:
         parameters = self._declared.parameters
         required = [parameter.name for parameter in parameters if parameter.default is _NO_DEFAULT]
-        made: Schema = {"type": "object", "properties": self._properties, "required": required}
+        schema: Schema = {"type": "object", "properties": self._properties, "required": required}
         if self._declared.takes_others:
-            made["additionalProperties"] = True
+            schema["additionalProperties"] = True
         if self._reader.definitions:
-            made["$defs"] = self._reader.definitions
-        return made
+            schema["$defs"] = self._reader.definitions
+        return schema
 
     def _read_types(self) -> Convert | None:
         by_msgspec: dict[str, Any] = {}
@@ -329,8 +329,8 @@ def _with_defaults(defaults: dict[str, Callable[[], Any]], convert: Convert | No
         return convert
 
     def completed(arguments: Arguments) -> Arguments:
-        made = convert(arguments) if convert else arguments
-        return {name: make() for name, make in defaults.items() if name not in made} | made
+        converted = convert(arguments) if convert else arguments
+        return {name: make() for name, make in defaults.items() if name not in converted} | converted
 
     return completed
 

@@ -215,16 +215,16 @@ class SchemaReader:
 
     def _mapping(self, parts: tuple[Any, ...]) -> Schema:
         key, value = parts or (str, Any)
-        made: Schema = {"type": "object"}
+        schema: Schema = {"type": "object"}
         values = self.read(value)
         if values:
-            made["additionalProperties"] = values
+            schema["additionalProperties"] = values
         if key in (str, Any) or self._output:
-            return made
+            return schema
         names = self.read(key)  # that become the keys of the dictionary
         if key is not int and names.get("type") != "string":
             raise Unknown(key)
-        return {**made, "propertyNames": {"pattern": r"^-?\d+$"} if key is int else names}
+        return {**schema, "propertyNames": {"pattern": r"^-?\d+$"} if key is int else names}
 
     def _lazy(self, _parts: tuple[Any, ...]) -> Schema:
         raise Refusal("is read only while the body runs, too late to refuse what is in it", "Use list[…].")
@@ -273,16 +273,16 @@ class SchemaReader:
         text = cls.__dict__.get("__doc__") or ""
         # Dataclasses without a docstring get their signature as one.
         documented = Docstring() if text.startswith(f"{cls.__name__}(") else read_docstring(text)
-        made: Schema = {"type": "object"}
+        schema: Schema = {"type": "object"}
         if documented.description:
-            made["description"] = documented.description
-        made["properties"] = {
+            schema["description"] = documented.description
+        schema["properties"] = {
             field.name: self._property(field, documented.parameters.get(field.attribute, ""))
             for field in fields
         }
-        made["required"] = [field.name for field in fields if field.required]
+        schema["required"] = [field.name for field in fields if field.required]
         # A body may return more than its annotation promises, an object of a derived class for one.
-        return made if self._output else {**made, "additionalProperties": False}
+        return schema if self._output else {**schema, "additionalProperties": False}
 
     def _property(self, field: "_Field", documented: str) -> Schema:
         schema = self.read(field.type)
@@ -452,10 +452,10 @@ def converter(types: dict[str, Any]) -> Callable[[Arguments], Arguments]:
     def convert(arguments: Arguments) -> Arguments:
         try:
             # Not strict only so that 5.0 is an int: strings for numbers the schema has refused already.
-            made = msgspec.convert(arguments, shape, strict=False, str_keys=True, dec_hook=_restore)
+            converted = msgspec.convert(arguments, shape, strict=False, str_keys=True, dec_hook=_restore)
         except msgspec.ValidationError as error:
             raise refused([_problem(str(error), arguments)]) from None
-        return arguments | {name: getattr(made, name) for name in names if name in arguments}
+        return arguments | {name: getattr(converted, name) for name in names if name in arguments}
 
     return convert
 

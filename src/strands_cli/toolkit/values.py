@@ -194,30 +194,30 @@ _PREVIEW_SHARE = 0.5
 """How much of the limit the preview may take, so that path and size fit beside it."""
 
 
-def capped(tool_id: str, result: ToolResult, most: int) -> ToolResult:
+def capped(tool_id: str, result: ToolResult, limit: int) -> ToolResult:
     """The result itself where it is short enough, else previews that name the files with the whole.
 
     Images and documents are not counted: models take them by other measures.
     """
     content = result["content"]
     # The common case without encoding anything: one short text, of at most four bytes a character.
-    if not most or (len(content) == 1 and "text" in content[0] and len(content[0]["text"]) * 4 <= most):
+    if not limit or (len(content) == 1 and "text" in content[0] and len(content[0]["text"]) * 4 <= limit):
         return result
     blocks = [block for block in content if not any(kind in block for kind in _BINARY_KINDS)]
-    if encoded_size({**result, "content": blocks}) <= most:
+    if encoded_size({**result, "content": blocks}) <= limit:
         return result
-    share = most // len(blocks)
+    share = limit // len(blocks)
     return {**result, "content": [_preview(tool_id, block, share) for block in content]}
 
 
-def _preview(tool_id: str, block: dict[str, Any], most: int) -> dict[str, Any]:
+def _preview(tool_id: str, block: dict[str, Any], limit: int) -> dict[str, Any]:
     if "text" in block:
         data, suffix, how = block["text"].encode(), ".txt", "file_read opens it"
     elif "json" in block:
         data, suffix, how = _json(block["json"]), ".json", "parse_json opens it, with a query for a part"
     else:
         return block
-    if len(data) <= most:
+    if len(data) <= limit:
         return block
     path = None
     try:
@@ -226,7 +226,7 @@ def _preview(tool_id: str, block: dict[str, Any], most: int) -> dict[str, Any]:
     except OSError as error:
         whole = f"The rest is lost: it could not be written to a file ({error.strerror})."
     note = f"The answer has {len(data)} bytes. {whole}"
-    room = int(most * _PREVIEW_SHARE)
+    room = int(limit * _PREVIEW_SHARE)
     if "text" in block:
         return {"text": f"{data[:room].decode(errors='ignore')}\n… {note}"}
     preview = _pruned(block["json"], room)
