@@ -39,7 +39,7 @@ class _Target(msgspec.Struct, frozen=True):
     """A file to be written. `file` is its place below the resolved directory."""
 
     pointer: str
-    shown: str
+    path: str
     file: Path
     data: bytes = b""
 
@@ -64,17 +64,18 @@ def write_artifacts(
     targets: list[_Target] = []
     for index, artifact in enumerate(spec.outputs.artifacts):
         at = f"/outputs/artifacts/{index}"
-        path = redactor.text(_rendered(spec, f"{at}/path", artifact.path, scope))
-        content = redactor.text(_rendered(spec, f"{at}/from", artifact.content, scope))
+        path = _rendered(spec, f"{at}/path", artifact.path, scope)
+        content = _rendered(spec, f"{at}/from", artifact.content, scope)
+        path, content = redactor.text(path), redactor.text(content)
         targets.append(_target(spec, f"{at}/path", path, root, content))
     _check(spec, targets, root, force)
     with _without_needless_directories(targets, root), ExitStack() as opened:
         drafts: list[Draft] = []
         for target in targets:
-            with _placed(spec, target.pointer, target.shown):
+            with _placed(spec, target.pointer, target.path):
                 drafts.append(_draft(target, root, opened))
         for target, draft in zip(targets, drafts, strict=True):
-            with _placed(spec, target.pointer, target.shown):
+            with _placed(spec, target.pointer, target.path):
                 _publish(target, draft, force)
             if emit is not None:
                 emit(ArtifactWritten(str(directory / target.file.relative_to(root)), len(target.data)))
@@ -131,11 +132,10 @@ def _target(spec: Spec, pointer: str, path: str, root: Path, content: str = "") 
         problem = "it leaves the output directory"
     elif any(ord(letter) < 32 or ord(letter) == 127 for letter in path):
         problem = "it has control characters"
-    shown = repr(shorten(path, 100))
-    with _placed(spec, pointer, shown):
+    with _placed(spec, pointer, path):
         if problem:
             raise Refusal(problem, "Name a file inside the output directory, such as result.txt.")
-        return _Target(pointer, shown, root / PurePath(path), content.encode("utf-8", "replace"))
+        return _Target(pointer, path, root / PurePath(path), content.encode("utf-8", "replace"))
 
 
 def _check(spec: Spec, targets: Iterable[_Target], root: Path, force: bool) -> None:
@@ -143,7 +143,7 @@ def _check(spec: Spec, targets: Iterable[_Target], root: Path, force: bool) -> N
     taken: dict[Path, _Target] = {}
     for target in targets:
         own = Path(str(target.file).casefold()) if _FOLDS_CASE else target.file
-        with _placed(spec, target.pointer, target.shown):
+        with _placed(spec, target.pointer, target.path):
             _check_others(own, taken)
             for folder in [*reversed(target.file.relative_to(root).parents)][1:]:
                 _check_folder(root / folder)
@@ -157,7 +157,7 @@ def _check_others(own: Path, taken: Mapping[Path, _Target]) -> None:
         if path == own:
             raise Refusal(f"{other.pointer} has the same path", "Give each artifact a path of its own.")
         if path in own.parents or own in path.parents:
-            reason = f"{other.pointer} is {other.shown}, and a file cannot be a directory too"
+            reason = f"{other.pointer} is {shorten(other.path, 100)!r}, and a file cannot be a directory too"
             raise Refusal(reason, "Give each artifact a path of its own.")
 
 
@@ -225,7 +225,7 @@ def _without_needless_directories(targets: Iterable[_Target], root: Path) -> Ite
 
 
 @contextmanager
-def _placed(spec: Spec, pointer: str, shown: str) -> Iterator[None]:
+def _placed(spec: Spec, pointer: str, path: str) -> Iterator[None]:
     """Says of a failure which artifact it is, where it stands in the workflow, and what to do.
 
     Without a pointer it is the output directory that fails.
@@ -241,6 +241,6 @@ def _placed(spec: Spec, pointer: str, shown: str) -> Iterator[None]:
     except (ValueError, RuntimeError) as error:  # no file system takes such a name; links in a circle
         reason, remedy = str(error), _ELSEWHERE
     if not pointer:
-        raise ArtifactError(f"Nothing can be written to {shown}: {reason}", hint=remedy)
-    issue = spec.issue(pointer, f"The artifact {shown} cannot be written: {reason}.", remedy)
+        raise ArtifactError(f"Nothing can be written to {path}: {reason}", hint=remedy)
+    issue = spec.issue(pointer, f"The artifact {shorten(path, 100)!r} cannot be written: {reason}.", remedy)
     raise ArtifactError(f"{issue.place}: {issue.reason}", hint=remedy)

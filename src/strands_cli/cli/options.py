@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from strands_cli.errors import ProviderError, UsageError
+from strands_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -128,13 +128,3 @@ def use_project_of(file: Path) -> None:
         from strands_cli.tools.registry import ToolRegistry
 
         ToolRegistry.use_project(project)
-
-
-def require_models(spec: "Spec", agents: Iterable[str]) -> None:
-    """What the models of agents lack here is reported before anything is done, not when a step begins."""
-    from strands_cli.providers.choice import missing, model_of
-
-    for agent in agents:
-        choice = model_of(spec, agent)
-        for reason, remedy in missing(choice) if choice else ():
-            raise ProviderError(reason, hint=remedy)

@@ -13,7 +13,6 @@ from strands_cli.cli.options import (
     grant_all,
     json_option,
     load_workflow,
-    require_models,
     var_option,
     yes_option,
 )
@@ -28,7 +27,7 @@ from strands_cli.cli.output import (
 from strands_cli.errors import UsageError
 from strands_cli.loader import load_spec
 from strands_cli.loader.spec import Spec
-from strands_cli.providers.choice import with_choice
+from strands_cli.providers.choice import require_models, with_choice
 from strands_cli.types import RunResult
 
 if TYPE_CHECKING:

@@ -84,12 +84,8 @@ def shorten(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def explain(errors: Iterable["ValidationError"], schema: dict[str, Any]) -> list[Problem]:
-    """Every problem that the validator saw, one for each thing to correct."""
-    return [problem for error in errors for problem in _problems(error, schema)]
-
-
-def _problems(error: "ValidationError", schema: dict[str, Any]) -> Iterator[Problem]:
+def explain(error: "ValidationError", schema: dict[str, Any]) -> Iterator[Problem]:
+    """What the validator saw, one problem for each thing to correct."""
     keyword = error.kind.name
     path = tuple(error.instance_path)
     facts = error.kind.as_dict()
@@ -135,7 +131,9 @@ def _alternatives(
     error: "ValidationError", path: JsonPath, facts: dict[str, Any], schema: dict[str, Any]
 ) -> Iterator[Problem]:
     """anyOf and oneOf: the alternative that came closest, or all types that would have done."""
-    branches = [explain(branch, schema) for branch in facts["context"]]
+    branches = [
+        [problem for error in errors for problem in explain(error, schema)] for errors in facts["context"]
+    ]
     if not all(branches):
         yield Problem(
             path=path,

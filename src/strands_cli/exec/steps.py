@@ -289,7 +289,7 @@ class Run:
         """Waits for its turn, renders, asks the agent, records. See `StepRunner.step`."""
         self.check()
         self.ledger.begin_step()
-        meter = _Meter(self.emit, self.ledger)
+        meter, model = _Meter(self.emit, self.ledger), str(self.resources.choice(step.agent))
 
         async def ask() -> AgentAnswer:
             own = self.spec.agents[step.agent]
@@ -299,6 +299,7 @@ class Run:
             request = AgentRequest(
                 agent=step.agent,
                 prompt="\n\n".join(part for part in (prompt, instructions) if part),
+                model=model,
                 step=key,
                 title=title,
                 emit=meter,
@@ -312,7 +313,7 @@ class Run:
 
         async with self._slots:
             self.check()
-            started = StepStarted(key, title, step.agent, str(self.resources.choice(step.agent)))
+            started = StepStarted(key, title, step.agent, model)
             return await self._perform(started, ask(), meter, getattr(step, "id", ""), turn)
 
     async def _perform(

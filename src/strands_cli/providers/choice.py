@@ -5,7 +5,7 @@ through entry points. Each is imported when it is asked for, and imports its cli
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=BaseSpec)
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+_SHORTEST_KEY = 12
 HOST_HINT = "Write it as http://localhost:11434 or https://models.example.com."
 
 
@@ -194,6 +195,13 @@ def missing(choice: ModelChoice, environment: Mapping[str, str] = os.environ) ->
         )
 
 
+def provider_keys(choices: Iterable[ModelChoice]) -> Iterator[str]:
+    """The keys that these models are asked with; not a word such as `none`, for a server that wants any."""
+    names = {name for choice in choices for name in PROVIDERS[choice.provider].credentials}
+    values = (os.environ.get(name, "") for name in sorted(names))
+    return (value for value in values if len(value) >= _SHORTEST_KEY)
+
+
 def _is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
@@ -259,6 +267,14 @@ def model_of(spec: BaseSpec, agent: str) -> ModelChoice | None:
         own.region or runtime.region,
         inference,
     )
+
+
+def require_models(spec: BaseSpec, agents: Iterable[str]) -> None:
+    """ProviderError for what the models of agents lack here, before anything is done."""
+    for agent in agents:
+        choice = model_of(spec, agent)
+        for reason, remedy in missing(choice) if choice else ():
+            raise ProviderError(reason, hint=remedy)
 
 
 def with_choice(

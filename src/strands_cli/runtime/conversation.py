@@ -62,6 +62,7 @@ class Conversation:
         self._request = AgentRequest(
             agent=agent,
             prompt=prompt,
+            model=str(resources.choice(agent)),
             step=STEP,
             title=STEP,
             emit=self._on_event,
@@ -86,7 +87,7 @@ class Conversation:
     @property
     def model(self) -> str:
         """The provider, the model and where it is."""
-        return str(self._resources.choice(self._request.agent))
+        return self._request.model
 
     @property
     def cancel(self) -> Cancellation:

@@ -1,8 +1,7 @@
 """RunResources: what all agents of a run share, made once before its first step."""
 
 import logging
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import msgspec
 
 from strands_cli.loader.run_values import read_secrets
 from strands_cli.loader.spec import Spec
-from strands_cli.providers.choice import PROVIDERS, ModelChoice, build_model, model_of, with_default
+from strands_cli.providers.choice import ModelChoice, build_model, model_of, provider_keys, with_default
 from strands_cli.secrets import Redactor
 from strands_cli.settings import Settings
 from strands_cli.toolkit.cancellation import Cancellation
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from strands.models import Model
 
 _NOWHERE = logging.NullHandler()
-_SHORTEST_KEY = 12
-"""What is shorter is not a key, but a word such as `none` for a server that wants any."""
 
 
 class RunResources:
@@ -42,14 +39,14 @@ class RunResources:
         logging.getLogger("strands").addHandler(_NOWHERE)
         self.spec = spec
         self.inputs = dict(inputs)
-        self.cancel = Cancellation()
+        self.cancel, self.begun_in = Cancellation(), current_directory()
         self.secrets = read_secrets(spec) if secrets is None else dict(secrets)
         choices = {agent: model_of(spec, agent) for agent in spec.agents}
         self._choices = {agent: with_default(choice) for agent, choice in choices.items() if choice}
-        self.redactor = Redactor([*self.secrets.values(), *_provider_keys(self._choices.values())])
+        # Some providers repeat a key when they refuse it.
+        self.redactor = Redactor([*self.secrets.values(), *provider_keys(self._choices.values())])
         self.tools = ToolSet(spec) if tools is None else tools
         self.settings = _settings(spec, self.tools.registry.settings)
-        self.begun_in = current_directory()
         self.workspace = _workspace(spec, self.settings, self.begun_in)
         self._directory = self.begun_in / directory
         self._models: dict[ModelChoice, Model] = {}
@@ -68,13 +65,6 @@ class RunResources:
         if choice not in self._models:
             self._models[choice] = build_model(choice)
         return self._models[choice]
-
-
-def _provider_keys(choices: Iterable[ModelChoice]) -> Iterator[str]:
-    """The keys of the providers that a workflow asks, which some of them repeat when they refuse one."""
-    names = {name for choice in choices for name in PROVIDERS[choice.provider].credentials}
-    values = (os.environ.get(name, "") for name in sorted(names))
-    return (value for value in values if len(value) >= _SHORTEST_KEY)
 
 
 def _settings(spec: Spec, settings: Settings) -> Settings:

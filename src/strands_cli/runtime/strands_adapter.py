@@ -46,6 +46,8 @@ class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     prompt: str
     """The system prompt, rendered."""
+    model: str
+    """What people are told of the model."""
     step: str
     title: str
     emit: Listener
@@ -181,7 +183,7 @@ def add_stages(
     if request.may_ask_model is not None:
         agent.add_middleware(InvokeModelStage, _unless_over(request.may_ask_model))
     between()
-    agent.add_middleware(InvokeModelStage, Reporting(emit, request.step, str(choice)).report)
+    agent.add_middleware(InvokeModelStage, Reporting(emit, request.step, request.model).report)
 
 
 def _unless_over(may_ask_model: Callable[[], bool]) -> Any:

@@ -52,7 +52,8 @@ class Validator:
     def problems(self, value: object, most: int | None = None) -> list[Problem]:
         """All problems at once, or the first `most`; an empty list where the value fits."""
         try:
-            return explain(islice(self._compiled.iter_errors(value), most), self.schema)
+            errors = islice(self._compiled.iter_errors(value), most)
+            return [problem for error in errors for problem in explain(error, self.schema)]
         except ValueError as error:
             return [Problem(path=(), keyword="json", expected="JSON", got=describe(value), hint=f"{error}.")]
 

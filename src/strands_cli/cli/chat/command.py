@@ -15,7 +15,6 @@ from strands_cli.cli.options import (
     complete_tools,
     grant_all,
     load_workflow,
-    require_models,
     var_option,
     yes_option,
 )
@@ -25,7 +24,7 @@ from strands_cli.errors import Interrupted, UsageError, did_you_mean
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.chain import Chain
 from strands_cli.patterns.pattern import Step
-from strands_cli.providers.choice import with_choice
+from strands_cli.providers.choice import require_models, with_choice
 from strands_cli.settings import cache_directory
 from strands_cli.templates import TemplateError, render
 from strands_cli.types import AgentSpec
