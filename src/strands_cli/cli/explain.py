@@ -201,4 +201,4 @@ def _limits(spec: Spec, outline: Outline) -> Iterator[str]:
     policy = spec.runtime.failure_policy
     if policy.retries:
         often = times(policy.retries)
-        yield f"A call to a model that fails in a way that may pass is repeated at most {often}."
+        yield f"A model request that fails for a passing reason is repeated at most {often}."

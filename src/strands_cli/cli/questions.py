@@ -103,5 +103,7 @@ class Questions:
         finally:
             loop.remove_reader(number)
         if not typed:
-            raise Interrupted("Interrupted." if cancel.is_set() else "Nobody answers any more.")
+            raise Interrupted(
+                "Interrupted." if cancel.is_set() else "Standard input has ended, so nobody can answer."
+            )
         return typed.decode("utf-8", "replace").rstrip("\r\n")

@@ -91,14 +91,9 @@ def tail(text: str, room: int) -> str:
 
 def wrapped(text: str, room: int) -> list[str]:
     """The words of the text in lines of at most so many cells; a longer word gets its own line."""
-    lines, line = list[str](), ""
-    for word in text.split():
-        if line and cells(line) + 1 + cells(word) > room:
-            lines.append(line)
-            line = word
-        else:
-            line = f"{line} {word}".lstrip()
-    return [*lines, line] if line else lines
+    from wcwidth import wrap
+
+    return wrap(" ".join(text.split()), max(room, 1), break_long_words=False, break_on_hyphens=False)
 
 
 # --- Formatted ---------------------------------------------------------------------------------------------

@@ -300,20 +300,20 @@ def _drawn_loop(block: _Block, label: _Label) -> Iterator[str]:
 def _drawn_line(route: Route) -> str:
     """Straight pieces, joined by curves that leave and arrive upright."""
     (x, y), _ = route[0]
-    way = [f"M {x:.1f} {y:.1f}"]
+    data = [f"M {x:.1f} {y:.1f}"]
     for index, ((x1, y1), (x2, y2)) in enumerate(route):
         if index:
             half = (y + y1) / 2
-            way.append(f"C {x:.1f} {half:.1f} {x1:.1f} {half:.1f} {x1:.1f} {y1:.1f}")
+            data.append(f"C {x:.1f} {half:.1f} {x1:.1f} {half:.1f} {x1:.1f} {y1:.1f}")
         if (x1, y1) != (x2, y2):
-            way.append(f"L {x2:.1f} {y2:.1f}")
+            data.append(f"L {x2:.1f} {y2:.1f}")
         x, y = x2, y2
-    return _path(" ".join(way))
+    return _path(" ".join(data))
 
 
-def _path(way: str) -> str:
+def _path(data: str) -> str:
     return _element(
-        "path", class_="line", d=way, fill="none", stroke=_LINE, stroke_width=1.5, marker_end="url(#arrow)"
+        "path", class_="line", d=data, fill="none", stroke=_LINE, stroke_width=1.5, marker_end="url(#arrow)"
     )
 
 

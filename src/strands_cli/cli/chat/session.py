@@ -186,9 +186,9 @@ def _file_of(argument: str) -> Path:
 
 def _write(file: Path, text: str, *, replace: bool) -> None:
     """Writes the file whole or not at all. FileExistsError if there is one, and `replace` is false."""
-    elsewhere = "Choose another place: /save FILE"
+    hint = "Choose another place: /save FILE"
     if file.exists() and not file.is_file():
-        raise ArtifactError(f"{file} is not a file.", hint=elsewhere)
+        raise ArtifactError(f"{file} is not a file.", hint=hint)
     try:
         with Draft(str(file), None, None) as draft:
             draft.stream.write(text.encode("utf-8", "replace"))
@@ -197,7 +197,7 @@ def _write(file: Path, text: str, *, replace: bool) -> None:
     except FileExistsError:
         raise
     except OSError as error:
-        raise ArtifactError(f"{file} cannot be written: {error.strerror}.", hint=elsewhere) from None
+        raise ArtifactError(f"{file} cannot be written: {error.strerror}.", hint=hint) from None
 
 
 def _as_text(file: Path, messages: Sequence[Mapping[str, Any]], model: str) -> str:

@@ -416,9 +416,9 @@ def _object(schema: dict[str, Any], root: dict[str, Any], depth: int) -> Example
         if name not in names and isinstance(part, dict) and part.get("examples")
     ]
     for name in names if depth < _DEEPEST else ():
-        made = good_input(properties[name], root, depth + 1)
-        value[name] = made.value
-        is_invented |= made.is_invented
+        part = good_input(properties[name], root, depth + 1)
+        value[name] = part.value
+        is_invented |= part.is_invented
     return Example(value, is_invented)
 
 

@@ -266,9 +266,9 @@ def _show_access(old: Plugin | None, new: Plugin) -> None:
         for plugin in (old, new)
     )
     lost = [f"- {line}" for line in before if line not in after]
-    won = [f"+ {line}" for line in after if line not in before]
-    print_note("  access:" if lost or won else "  access: as before")
-    for line in (*lost, *won):
+    gained = [f"+ {line}" for line in after if line not in before]
+    print_note("  access:" if lost or gained else "  access: as before")
+    for line in (*lost, *gained):
         print_note(f"    {one_line(line)}")
 
 

@@ -206,12 +206,12 @@ def new(name: str, language: str) -> None:
     if os.path.lexists(place):
         raise UsageError(f"{place} is there already; nothing was written.", hint="Choose another name.")
     with staging(place.parent) as stage:
-        made = stage / name
-        _write(made, name, starter)
-        reading = read_plugin(made)
+        directory = stage / name
+        _write(directory, name, starter)
+        reading = read_plugin(directory)
         if reading.plugin is None:
             raise SpecError("The new plugin is not in order.", issues=reading.issues)
-        made.rename(place)
+        directory.rename(place)
     for path in digests(place):
         click.echo(str((place / path).relative_to(settings.project)))
     if missing := missing_requirements({"binaries": list(starter.binaries)}):
