@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from shutil import get_terminal_size
 
 import click
 
 from strands_cli.cli.options import file_argument, load_workflow, var_option
 from strands_cli.cli.plan import note_problems, resolved_model
 from strands_cli.cli.plugin.commands import accesses
+from strands_cli.cli.terminal import wrapped
 from strands_cli.cli.tool import first_sentence, plugin_access, remarks
 from strands_cli.drawing.overview import budget_texts, listed, outline_of, story
 from strands_cli.loader.spec import Spec
@@ -71,13 +73,9 @@ def explain(file: Path, pairs: tuple[str, ...]) -> None:
 
 
 def _print_paragraph(text: str) -> None:
-    from shutil import get_terminal_size
-    from textwrap import fill
-
     width = max(min(get_terminal_size().columns, _WIDEST), 30)
-    plain = printable(" ".join(text.split()))
-    if plain:
-        click.echo(fill(plain, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
+    for line in wrapped(printable(" ".join(text.split())), width - 2):
+        click.echo(f"  {line}")
 
 
 def _agents(spec: Spec, outline: Outline) -> Iterator[str]:

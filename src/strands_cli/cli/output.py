@@ -213,6 +213,16 @@ def print_issues(issues: Iterable[Issue], *, err: bool) -> None:
             click.echo(f"  {_printable(issue.remediation)}", err=err)
 
 
+def print_findings(issues: Sequence[Issue], *, document: dict[str, Any], summary: str, as_json: bool) -> int:
+    """What a check has found, as one JSON document or for people; the answer is the exit code."""
+    if as_json:
+        print_json({**document, "issues": [issue_document(issue) for issue in issues]})
+    else:
+        print_issues(issues, err=False)
+        print_note(summary)
+    return SpecError.exit_code if any(issue.severity == "error" for issue in issues) else 0
+
+
 def print_columns(rows: Sequence[Sequence[str]], *, indent: str = "  ") -> None:
     """Rows with aligned columns; on a terminal the last column is cut to the width of the window."""
     width = None

@@ -23,6 +23,7 @@ from strands_cli.cli.output import (
     issue_document,
     print_columns,
     print_failure,
+    print_findings,
     print_issues,
     print_json,
     print_note,
@@ -30,7 +31,7 @@ from strands_cli.cli.output import (
     print_warning,
     tool_output_aside,
 )
-from strands_cli.errors import Issue, SpecError, ToolError, UsageError
+from strands_cli.errors import Issue, ToolError, UsageError
 from strands_cli.toolkit.info import DEFAULTS, FIELDS, ToolCategory, ToolInfo, missing_requirements
 from strands_cli.tools import get_registry
 
@@ -359,13 +360,9 @@ def check(path: Path | None, load: bool, as_json: bool) -> int:
     issues += [issue for info in infos for issue in schema_issues(info)]
     if load:
         issues += [issue for info in infos for issue in _load_issues(info)]
-    if as_json:
-        documents = [issue_document(issue) for issue in issues]
-        print_json({"tools": [info.reference for info in infos], "issues": documents})
-    else:
-        print_issues(issues, err=False)
-        print_note(f"{count(len(infos), 'tool')} checked, {count(len(issues), 'issue')}.")
-    return SpecError.exit_code if any(issue.severity == "error" for issue in issues) else 0
+    summary = f"{count(len(infos), 'tool')} checked, {count(len(issues), 'issue')}."
+    document = {"tools": [info.reference for info in infos]}
+    return print_findings(issues, document=document, summary=summary, as_json=as_json)
 
 
 def _load_issues(info: ToolInfo) -> list[Issue]:

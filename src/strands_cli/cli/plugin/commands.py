@@ -7,10 +7,18 @@ import click
 from click.shell_completion import CompletionItem
 
 from strands_cli.cli.options import json_option
-from strands_cli.cli.output import count, issue_document, print_columns, print_issues, print_json, print_note
+from strands_cli.cli.output import (
+    count,
+    issue_document,
+    print_columns,
+    print_findings,
+    print_issues,
+    print_json,
+    print_note,
+)
 from strands_cli.cli.plugin.fetch import plugin_directory, unportable
 from strands_cli.cli.terminal import one_line
-from strands_cli.errors import SpecError, StrandsError
+from strands_cli.errors import StrandsError
 from strands_cli.plugins.directories import State, plugin_roots, read_state, write_state
 from strands_cli.plugins.manifest import CliTool, Manifest, variable_of
 from strands_cli.plugins.plugin import (
@@ -200,15 +208,11 @@ def validate(path: Path, as_json: bool) -> int:
     reading = read_plugin(place)
     issues = [*reading.issues, *unportable(place, severity="warning")]
     plugin = reading.plugin
-    if as_json:
-        tools = [plugin.manifest.tool_id(tool) for tool in plugin.manifest.cli_tools] if plugin else []
-        name = plugin.name if plugin else None
-        print_json({"plugin": name, "tools": tools, "issues": [issue_document(issue) for issue in issues]})
-    else:
-        print_issues(issues, err=False)
-        about = f"{plugin.name}: {count(len(plugin.manifest.cli_tools), 'tool')}" if plugin else str(place)
-        print_note(f"{about}, {count(len(issues), 'issue')}.")
-    return SpecError.exit_code if any(issue.severity == "error" for issue in issues) else 0
+    tools = [plugin.manifest.tool_id(tool) for tool in plugin.manifest.cli_tools] if plugin else []
+    document = {"plugin": plugin.name if plugin else None, "tools": tools}
+    about = f"{plugin.name}: {count(len(tools), 'tool')}" if plugin else str(place)
+    summary = f"{about}, {count(len(issues), 'issue')}."
+    return print_findings(issues, document=document, summary=summary, as_json=as_json)
 
 
 # --- enable and disable ------------------------------------------------------------------------------------
