@@ -58,6 +58,8 @@ def leave_group(mark: str, then: str) -> str:
 def die(how: str) -> None:
     if how == "kill":
         os.kill(os.getpid(), 9)
+    if how == "strange details":
+        raise ToolFailed("no such place", code="not_found", details=[{"place": object(), "size": 2**80}])
     if how == "exit":
         os._exit(3)
     if how == "system_exit":
@@ -94,3 +96,8 @@ def look(context: ToolContext) -> dict[str, Any]:
 @tool(spec=spec("same", value={"type": "object"}), isolate="process", timeout=20)
 def same(value: dict[str, Any]) -> dict[str, Any]:
     return value
+
+
+@tool(spec=spec("large_number"), isolate="process", timeout=20)
+def large_number() -> dict[str, Any]:
+    return {"status": "success", "content": [{"json": {"number": 2**80}}]}

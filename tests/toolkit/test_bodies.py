@@ -100,6 +100,7 @@ def test_an_isolated_body_ends_with_its_host() -> None:
         ("system_exit", "crashed", "SystemExit"),
         ("failed", "not_found", "not here"),
         ("raise", "crashed", "ValueError: boom"),
+        ("strange details", "not_found", "no such place"),
     ],
 )
 def test_however_an_isolated_body_ends_the_answer_is_coded(how: str, code: str, words: str) -> None:
@@ -121,6 +122,7 @@ def test_an_isolated_body_yields_progress_and_sees_its_context(tmp_path: Path) -
     seen = ask(isolated_tools.look, context=context)["content"][0]["json"]
     assert (seen["id"], seen["root"], seen["key"], seen["user"]) == ("t1", str(tmp_path), "k1", "ada")
     assert ask(isolated_tools.number)["content"] == [{"text": "7"}]
+    assert ask(isolated_tools.large_number)["content"] == [{"json": {"number": 2**80}}]
 
 
 def test_an_isolated_call_can_be_cancelled() -> None:

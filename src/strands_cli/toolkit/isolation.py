@@ -2,7 +2,8 @@
 
 The child (`isolation_child`) is a fresh interpreter, not a fork of the host: it imports the tool by its place
 and gets the arguments as data. What it says comes back in frames: four bytes of length, then a msgpack map
-with one of the keys `progress`, `json`, `value`, `failed` and `crashed`.
+with one of the keys `progress`, `json`, `failed` (JSON text: msgpack has no integers of any size), `value`
+(what has bytes in it) and `crashed`.
 """
 
 import inspect
@@ -20,7 +21,7 @@ import msgspec
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.sandbox.tree import end_marked_tree
 from strands_cli.toolkit.context import ToolContext, tool_of
-from strands_cli.toolkit.values import Raised
+from strands_cli.toolkit.values import Raised, failed_as
 
 _LENGTH_BYTES = 4
 _NUMBERS = count(1)
@@ -110,9 +111,9 @@ class IsolatedBody:
             stdin.close()
             while (frame := _read_frame(stdout)) is not None:
                 if "progress" in frame:
-                    context.progress(frame["progress"])
+                    context.progress(json.loads(frame["progress"]))
                 elif "failed" in frame:
-                    raise ToolFailed(**frame["failed"])
+                    raise failed_as(json.loads(frame["failed"]))
                 elif "crashed" in frame:
                     raise ToolFailed(frame["crashed"], code="crashed")
                 else:

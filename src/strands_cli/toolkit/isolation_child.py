@@ -18,6 +18,7 @@ from strands_cli.sandbox import tree
 from strands_cli.toolkit.context import CallContext, ToolContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.isolation import MARK, FunctionPlace, IsolatedCall, frame_of
+from strands_cli.toolkit.results import error_of, failure
 from strands_cli.toolkit.values import is_result, normalise, plain_json, run_inline, value_of
 from strands_cli.toolkit.workspace import Workspace
 
@@ -34,7 +35,11 @@ def main() -> None:
 
     def listen(event: Event) -> None:
         if isinstance(event, ToolProgress):
-            send({"progress": _plain(event.data)})
+            try:
+                data = plain_json(event.data)
+            except ToolFailed:  # what has no JSON form becomes text
+                data = str(event.data)
+            send({"progress": json.dumps(data)})
 
     request = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=IsolatedCall)
     sys.path[:] = [*request.sys_path, *(entry for entry in sys.path if entry not in request.sys_path)]
@@ -58,31 +63,23 @@ def _answer(request: IsolatedCall, outer: CallContext) -> dict[str, Any]:
 
             value = asyncio.run(value)
         if isinstance(value, dict) and is_result(value):
-            return {"value": normalise(str(value.get("toolUseId", "")), value)}
-        # As JSON text where it can be, since msgpack has no integers of any size.
-        return {"value": value} if isinstance(value, bytes) else {"json": json.dumps(plain_json(value))}
+            value = normalise(str(value.get("toolUseId", "")), value)
+        elif not isinstance(value, bytes):
+            value = plain_json(value)
+        return _frame_with(value)
     except ToolFailed as failed:
-        parts = {
-            "message": failed.message,
-            "code": failed.code,
-            "hint": failed.hint,
-            "details": list(failed.details),
-        }
-        return {"failed": parts}
+        return {"failed": json.dumps(error_of(failure("", failed)))}
     except ToolError as error:
-        return {"failed": {"message": error.message, "code": error.code, "hint": error.hint}}
+        return {"failed": json.dumps({"message": error.message, "code": error.code, "hint": error.hint})}
     except BaseException as error:  # noqa: BLE001 - whatever an async body raises is its outcome
         return {"crashed": f"Execution failed: {type(error).__name__}: {str(error)[:2000]}"}
 
 
-def _plain(data: object) -> Any:
-    """Progress as JSON; what has no JSON form becomes text."""
+def _frame_with(value: Any) -> dict[str, Any]:
     try:
-        plain = plain_json(data)
-        msgspec.msgpack.encode(plain)
-    except (ToolFailed, OverflowError):
-        return str(data)
-    return plain
+        return {"json": json.dumps(value)}
+    except TypeError:  # it has bytes in it
+        return {"value": value}
 
 
 def _find(place: FunctionPlace) -> Tool:
