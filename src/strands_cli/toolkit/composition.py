@@ -134,7 +134,7 @@ def fan_out(
 def fallback(*tools: Tool, **identity: Unpack[Identity]) -> FunctionTool:
     """The value of the first tool that does not fail; if all do, the last failure, with all in its details.
 
-    A call that was cancelled, denied, blocked or lacks consent is not tried otherwise.
+    After a call that was cancelled, denied, blocked or lacks consent, no other tool is tried.
     """
     inner = _tools(tools)
 
@@ -265,7 +265,7 @@ def _effects_of_pipe(tools: Sequence[Tool]) -> Effects | None:
 
 
 def _effects_of_each(tool: Tool) -> Effects | None:
-    effects = _united([tool])
+    effects = tool.effects
     if effects is None:
         return None
     reads, writes = (

@@ -49,7 +49,7 @@ def is_context(parameter: inspect.Parameter) -> bool:
 
 def takes_tool_use(function: Function, schema: dict[str, Any]) -> bool:
     """Whether a function beside a spec is called as SDK modules are: `f(tool, **kwargs)`."""
-    parameters = _parameters(function)
+    parameters = parameters_of(function)
     first = parameters[0] if parameters else None
     if first is None or first.kind not in _POSITIONAL or is_context(first):
         return False
@@ -60,7 +60,7 @@ def takes_tool_use(function: Function, schema: dict[str, Any]) -> bool:
 
 
 def tool_use_invoke(function: Function) -> Invoke:
-    takes_state = any(parameter.kind is parameter.VAR_KEYWORD for parameter in _parameters(function))
+    takes_state = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters_of(function))
 
     def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
         use = _whole_use(arguments, context)
@@ -125,14 +125,14 @@ def innermost(function: Any) -> Any:
 def context_name(function: Function, context: bool | str = False) -> str | None:
     """The parameter that the platform fills, if there is one."""
     named = context if isinstance(context, str) else "tool_context" if context else None
-    names = [item.name for item in _parameters(function) if is_context(item) or item.name == named]
+    names = [item.name for item in parameters_of(function) if is_context(item) or item.name == named]
     return names[0] if names else None
 
 
 def refuse_mismatch(function: Function, schema: dict[str, Any], context: str | None) -> None:
     """ToolError if a function cannot take what its schema lets through."""
     mismatch = _mismatch(
-        [item for item in _parameters(function) if item.name != context], bare_schema(schema)
+        [item for item in parameters_of(function) if item.name != context], bare_schema(schema)
     )
     if mismatch:
         name = getattr(function, "__name__", type(function).__name__)
@@ -159,7 +159,7 @@ def _mismatch(parameters: list[inspect.Parameter], schema: dict[str, Any]) -> st
     return ""
 
 
-def _parameters(function: Function) -> list[inspect.Parameter]:
+def parameters_of(function: Function) -> list[inspect.Parameter]:
     """A function's parameters, without the `self` or `cls` of a method."""
     parameters = list(inspect.signature(function).parameters.values())
     return parameters[1:] if is_method(function) else parameters

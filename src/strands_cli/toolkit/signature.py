@@ -31,7 +31,7 @@ import msgspec
 from strands_cli.documents.problems import Refusal
 from strands_cli.errors import Issue, ToolError
 from strands_cli.toolkit.docstring import read_docstring
-from strands_cli.toolkit.functions import Convert, Function, innermost
+from strands_cli.toolkit.functions import Convert, Function, innermost, parameters_of
 from strands_cli.toolkit.type_schemas import (
     MAPPINGS,
     NOT_JSON,
@@ -126,10 +126,9 @@ class Declaration:
         return self.refused(f"its parameter '{name}: {written}' {why.reason}", why.remedy)
 
     def _read(self, function: Function, context: bool | str) -> Iterator[Parameter]:
-        for index, parameter in enumerate(inspect.signature(function).parameters.values()):
+        for parameter in parameters_of(function):
             name = parameter.name
-            is_self = index == 0 and name in ("self", "cls") and not inspect.ismethod(function)
-            if is_self or self._is_filled_by_platform(parameter, context):
+            if self._is_filled_by_platform(parameter, context):
                 continue
             # Arguments come by name, so a parameter that only takes a position gets none.
             if parameter.kind is parameter.VAR_POSITIONAL:
