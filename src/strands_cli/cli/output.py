@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import FileIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,8 @@ def prepare_streams() -> None:
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            with suppress(OSError):  # it writes what is left of --version, on a full disk too
+                stream.reconfigure(errors="replace")
 
 
 def can_ask() -> bool:
