@@ -14,7 +14,6 @@ import msgspec
 
 from strands_cli.conditions import (
     ConditionError,
-    Expression,
     is_certain,
     is_impossible,
     negation,
@@ -77,7 +76,7 @@ def check_reachability(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
             "Name the first node: start: NODE.",
         )
         return
-    found = reachable(graph.successors, graph.entries)
+    found = reachable(graph.edges_from(), graph.entries)
     for name in graph.nodes:
         if name not in found:
             yield spec.issue(
@@ -88,7 +87,7 @@ def check_reachability(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
 
 
 def check_conditions(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
-    leading = graph.predecessors
+    leading = graph.edges_to()
     for index, edge in enumerate(graph.edges):
         if edge.when is None:
             continue
@@ -99,27 +98,22 @@ def check_conditions(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
             reason = f"This is not a condition: {error.message} (column {error.column + 1} of the text)."
             yield spec.issue(at, reason, error.hint)
             continue
-        scope = _edge_scope(graph, spec, leading, edge.source)
+        seen = _scope(graph, spec, edge.source, Reach(leading, (edge.source,)))
         for path in paths(condition):
-            missing = unresolved(scope, path.name, path.path)
+            missing = unresolved(seen, path.name, path.path)
             if missing:
                 yield spec.issue(at, f"{missing[0]}.", missing[1])
-        yield from _constant(spec, at, condition)
-    yield from _duplicates(graph, spec)
+        if is_impossible(condition):
+            yield spec.issue(at, "This condition is never true.", "Correct it, or take the edge out.")
+        elif is_certain(condition):
+            yield spec.issue(at, "This condition is always true.", "Leave 'when' out.", "warning")
 
 
-def _constant(spec: BaseSpec, at: str, condition: Expression) -> Iterator[Issue]:
-    if is_impossible(condition):
-        yield spec.issue(at, "This condition is never true.", "Correct it, or take the edge out.")
-    elif is_certain(condition):
-        yield spec.issue(at, "This condition is always true.", "Leave 'when' out.", "warning")
-
-
-def _duplicates(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
+def check_duplicates(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
     """Edges that another edge between the same nodes makes needless."""
     seen: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
-    ways = [(index, edge, target) for index, edge in enumerate(graph.edges) for target in edge.to]
-    for index, edge, target in ways:
+    single = [(index, edge, target) for index, edge in enumerate(graph.edges) for target in edge.to]
+    for index, edge, target in single:
         others = seen.setdefault((edge.source, target), [])
         same = (other for other, when in others if when is None or edge.when in (None, when))
         first = next(same, None)
@@ -131,19 +125,19 @@ def _duplicates(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
         others.append((index, edge.when))
 
 
-def check_ways_on(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
+def check_ends(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
     """A node with conditions on all its edges, some of them forward, may end the run where none is true.
 
     A node whose edges all lead back to it is the end of a loop: to stop there is what its author wants.
     """
-    ways = graph.successors
+    targets = graph.edges_from()
     leaving: dict[str, list[tuple[int, Edge]]] = {}
     for index, edge in enumerate(graph.edges):
         leaving.setdefault(edge.source, []).append((index, edge))
     for name, own in leaving.items():
         if any(edge.when is None for _, edge in own) or _are_complete(own):
             continue
-        if all(name in reachable(ways, edge.to) for _, edge in own):
+        if all(name in reachable(targets, edge.to) for _, edge in own):
             continue
         yield spec.issue(
             f"{CONFIG}/edges/{own[-1][0]}/when",
@@ -173,7 +167,8 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         check_edges: (f"{CONFIG}/nodes",),
         check_reachability: ("/pattern*",),
         check_conditions: (),
-        check_ways_on: ("/pattern*",),
+        check_duplicates: (),
+        check_ends: ("/pattern*",),
     }
 
     nodes: dict[str, Node]
@@ -197,26 +192,27 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         reached = {name for edge in self.edges for name in edge.to}
         return tuple(name for name in self.nodes if name not in reached)
 
-    @property
-    def successors(self) -> dict[str, list[str]]:
-        ways: dict[str, list[str]] = {}
+    def edges_from(self, *, conditional: bool = True) -> dict[str, Collection[str]]:
+        """Where edges lead from each node: all of them, or those without a condition."""
+        targets: dict[str, dict[str, None]] = {name: {} for name in self.nodes}
         for edge in self.edges:
-            ways.setdefault(edge.source, []).extend(edge.to)
-        return ways
+            if edge.source in targets and (conditional or edge.when is None):
+                targets[edge.source] |= dict.fromkeys(name for name in edge.to if name in self.nodes)
+        return {name: tuple(others) for name, others in targets.items()}
 
-    @property
-    def predecessors(self) -> dict[str, list[str]]:
-        ways: dict[str, list[str]] = {}
+    def edges_to(self) -> dict[str, list[str]]:
+        sources: dict[str, list[str]] = {}
         for edge in self.edges:
             for name in edge.to:
-                ways.setdefault(name, []).append(edge.source)
-        return ways
+                sources.setdefault(name, []).append(edge.source)
+        return sources
 
     def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
-        leading, entries = self.predecessors, frozenset(self.entries)
+        leading, entries = self.edges_to(), frozenset(self.entries)
         for name, node in self.nodes.items():
             at = f"{CONFIG}/nodes{pointer((name,))}"
-            yield place(at, node, partial(_node_scope, self, spec, leading, entries, name))
+            before = Reach(leading, leading.get(name, ()))
+            yield place(at, node, partial(_scope, self, spec, name, before, entries))
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
         return {"nodes": Names(Results(self.nodes), "node")}
@@ -326,34 +322,23 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
 # --- What templates see -----------------------------------------------------------------------------------
 
 
-def _node_scope(
+def _scope(
     graph: Graph,
     spec: BaseSpec,
-    leading: Mapping[str, Collection[str]],
-    entries: Collection[str],
     name: str,
+    before: Reach,
+    entries: Collection[str] = (),
 ) -> Names:
-    """What a node sees; `leading` are the nodes that lead to each."""
-    before = Reach(leading, leading.get(name, ()))
+    """What a node sees, or the condition of an edge that leaves it: the nodes that may have run before."""
 
     def blocked(key: str) -> str:
         if name in entries:
             return "nothing has run before a node where the graph begins"
         return "" if key in before else f"no edge leads from {key!r} to {name!r}"
 
-    last: dict[str, Names | None] = {} if name in entries else {"last_response": None}
+    answer: dict[str, Names | None] = {} if name in entries else {"last_response": None}
     nodes = Names(Results(graph.nodes), "node", blocked=blocked)
-    return scope(spec, "nothing has answered before a node where the graph begins", nodes=nodes, **last)
-
-
-def _edge_scope(graph: Graph, spec: BaseSpec, leading: Mapping[str, Collection[str]], source: str) -> Names:
-    before = Reach(leading, (source,))
-
-    def blocked(key: str) -> str:
-        return "" if key in before else f"no edge leads from {key!r} to {source!r}"
-
-    nodes = Names(Results(graph.nodes), "node", blocked=blocked)
-    return scope(spec, nodes=nodes, last_response=None)
+    return scope(spec, "nothing has answered before a node where the graph begins", nodes=nodes, **answer)
 
 
 # --- What is drawn ----------------------------------------------------------------------------------------
@@ -371,17 +356,17 @@ def _ends(graph: Graph, edges: list[tuple[str, str, str]]) -> list[tuple[str, st
 
     Several conditions mostly cover every case, and an arrow for what is left would mislead.
     """
-    ways = {name: [when for source, _, when in edges if source == name] for name in graph.nodes}
-    last = [(name, "") for name, conditions in ways.items() if not conditions]
-    maybe = [(name, "otherwise") for name, conditions in ways.items() if conditions and all(conditions)]
-    return last + [item for item in maybe if len(ways[item[0]]) == 1 or not last]
+    leaving = {name: [when for source, _, when in edges if source == name] for name in graph.nodes}
+    last = [(name, "") for name, conditions in leaving.items() if not conditions]
+    maybe = [(name, "otherwise") for name, conditions in leaving.items() if conditions and all(conditions)]
+    return last + [item for item in maybe if len(leaving[item[0]]) == 1 or not last]
 
 
 def depths(graph: Graph) -> dict[str, int]:
     """How many nodes are run before each one and itself at the earliest, for those that can be reached."""
     found = {name: 1 for name in graph.entries if name in graph.nodes}
     waiting = deque(found)
-    follows = _follows(graph, conditional=True)
+    follows = graph.edges_from()
     while waiting:
         name = waiting.popleft()
         for other in follows[name]:
@@ -395,7 +380,7 @@ def visits(graph: Graph) -> dict[str, Calls]:
     """How often each node runs: at least, if no condition holds; at most, if all of them do."""
     reached = depths(graph)
     entries = [name for name in graph.entries if name in graph.nodes]
-    certain = reachable(_follows(graph, conditional=False), entries)
+    certain = reachable(graph.edges_from(conditional=False), entries)
     most = _most_visits(graph, reached)
     return {
         name: Calls(int(name in certain), most[name]) if name in reached else NEVER for name in graph.nodes
@@ -404,7 +389,7 @@ def visits(graph: Graph) -> dict[str, Calls]:
 
 def _most_visits(graph: Graph, reached: Iterable[str]) -> dict[str, int]:
     """A node runs once for each time that one before it did; in loops and after them, as often as it may."""
-    follows = _follows(graph, conditional=True)
+    follows = graph.edges_from()
     most = {name: 0 for name in reached}
     for name in graph.entries:
         if name in most:
@@ -424,11 +409,3 @@ def _most_visits(graph: Graph, reached: Iterable[str]) -> dict[str, int]:
             if before[other] == 0:
                 ready.append(other)
     return {name: number if name in settled else graph.max_visits for name, number in most.items()}
-
-
-def _follows(graph: Graph, *, conditional: bool) -> dict[str, Sequence[str]]:
-    follows: dict[str, dict[str, None]] = {name: {} for name in graph.nodes}
-    for edge in graph.edges:
-        if edge.source in follows and (conditional or edge.when is None):
-            follows[edge.source] |= dict.fromkeys(name for name in edge.to if name in graph.nodes)
-    return {name: tuple(others) for name, others in follows.items()}
