@@ -1,9 +1,11 @@
 """What is wrong, as a person or a model can act on it: refusals, and validator errors with pointer and hint.
 
-Also the ways through a JSON Schema, behind its local references and into what it is composed of.
+Also the ways through a JSON Schema, behind its local references and into what it is composed of, and what is
+left of a document in spite of its problems.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -271,3 +273,63 @@ def relocated(schema: Any, place: str) -> Any:
     if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
         moved["$ref"] = f"#{place}{reference[1:]}"
     return moved
+
+
+# --- What is left of a document that has problems ---------------------------------------------------------
+
+_EMPTY: dict[str, Any] = {
+    "string": "",
+    "integer": 1,
+    "number": 1,
+    "boolean": False,
+    "array": [],
+    "object": {},
+}
+_DEEPEST_STAND_IN = 8
+
+
+def repaired(document: dict[str, Any], problems: Iterable[Problem], schema: dict[str, Any]) -> dict[str, Any]:
+    """A copy in which what has problems is left out where it may be absent, and empty where it may not.
+
+    Nothing is moved: every pointer still means the same place.
+    """
+    made = deepcopy(document)
+    for problem in problems:
+        *way, last = problem.path or ("",)
+        holder: Any = made
+        for step in way:
+            holder = _inside(holder, step)
+        if isinstance(holder, dict) and ("name" in problem.facts or _may_be_absent(schema, tuple(way), last)):
+            holder.pop(last, None)
+        elif isinstance(holder, dict | list):
+            holder[last] = _stand_in(schemas_at(schema, *problem.path), schema)  # type: ignore[index]
+    return made
+
+
+def _inside(holder: Any, step: str | int) -> Any:
+    if isinstance(holder, dict):
+        return holder.get(str(step))
+    return holder[step] if isinstance(holder, list) and isinstance(step, int) and step < len(holder) else None
+
+
+def _may_be_absent(schema: dict[str, Any], holder: JsonPath, key: str | int) -> bool:
+    """Whether a key is one that the schema names and does not require."""
+    parts = schemas_at(schema, *holder)
+    is_named = any(key in part.get("properties", {}) for part in parts)
+    return is_named and not any(key in part.get("required", ()) for part in parts)
+
+
+def _stand_in(parts: list[dict[str, Any]], schema: dict[str, Any], depth: int = 0) -> Any:
+    """Something empty that fits the types."""
+    for part in parts:
+        if "const" in part:
+            return part["const"]
+        if "enum" in part:
+            return part["enum"][0]
+        if part.get("type") == "object" and depth < _DEEPEST_STAND_IN:
+            # What any of the parts requires: a key too many does no harm here.
+            required = [name for part in parts for name in part.get("required", ())]
+            return {name: _stand_in(members(parts, name, schema), schema, depth + 1) for name in required}
+        if part.get("type") in _EMPTY:
+            return deepcopy(_EMPTY[part["type"]])
+    return None

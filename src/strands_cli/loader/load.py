@@ -1,15 +1,14 @@
 """`load_spec`: text, document, variables, schema, Spec; every problem with its place in the file."""
 
-import copy
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from strands_cli.documents.problems import JsonPath, Problem, members, pointer, schemas_at
+from strands_cli.documents.problems import JsonPath, Problem, pointer, repaired
 from strands_cli.documents.reader import Document, read_file, with_whole_numbers
 from strands_cli.errors import Issue, SpecError
 from strands_cli.loader.run_values import check_variables, typed_variables
@@ -39,16 +38,6 @@ _HARMLESS = frozenset(
         "uniqueItems",
     }
 )
-_EMPTY: dict[str, Any] = {
-    "string": "",
-    "integer": 1,
-    "number": 1,
-    "boolean": False,
-    "array": [],
-    "object": {},
-}
-_NO_PATTERN = {"type": "chain", "config": {"steps": []}}
-_DEEPEST = 8
 
 
 def load_spec(path: str | Path, variables: Mapping[str, Any] | None = None) -> Spec:
@@ -123,6 +112,7 @@ def _looked_into(problem: Problem, value: dict[str, Any], schema: Validator) -> 
 
 
 def _spec(value: dict[str, Any], problems: list[Problem], schema: Validator) -> Spec | None:
+    """With problems, a Spec in spite of them, so that one look at a file finds the mistakes of every kind."""
     if not problems:
         try:
             return spec_of(value)
@@ -130,7 +120,13 @@ def _spec(value: dict[str, Any], problems: list[Problem], schema: Validator) -> 
             return spec_of(with_whole_numbers(value))
     if len(problems) > MOST_REPAIRED:
         return None
-    return _partial_spec(value, problems, schema.schema)
+    left = repaired(value, [found for found in problems if found.keyword not in _HARMLESS], schema.schema)
+    for document in (left, {**left, "pattern": {"type": "chain", "config": {"steps": []}}}):
+        try:
+            return spec_of(document)
+        except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
+            continue  # not every combination of problems can be repaired
+    return None
 
 
 def _read(path: Path) -> Document:
@@ -181,68 +177,3 @@ def _follow_references(value: dict[str, Any], document: Document, path: Path) ->
             pointer(place) + inside: position for inside, position in other.positions.items() if inside
         }
         value["agents"][name] = {**inner, **{key: part for key, part in agent.items() if key != "$ref"}}
-
-
-# --- A Spec in spite of problems --------------------------------------------------------------------------
-# So that one look at a file finds the mistakes of every kind. What keeps the types from being filled is taken
-# out where it may be absent, and replaced by something empty where it may not. Nothing is moved: every
-# pointer still means the same place.
-
-
-def _partial_spec(
-    document: dict[str, Any], problems: Sequence[Problem], schema: dict[str, Any]
-) -> Spec | None:
-    """The workflow that is left of a document; None where that is too little."""
-    repaired = copy.deepcopy(document)
-    for problem in problems:
-        if problem.keyword not in _HARMLESS:
-            _repair(repaired, problem, schema)
-    return _converted(repaired) or _converted({**repaired, "pattern": _NO_PATTERN})
-
-
-def _converted(document: dict[str, Any]) -> Spec | None:
-    try:
-        return spec_of(document)
-    except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
-        # Not every combination of problems can be repaired; there is a Spec or there is none.
-        return None
-
-
-def _repair(document: dict[str, Any], problem: Problem, schema: dict[str, Any]) -> None:
-    *way, last = problem.path or ("",)
-    holder: Any = document
-    for step in way:
-        holder = _inside(holder, step)
-    if isinstance(holder, dict) and ("name" in problem.facts or _may_be_absent(schema, tuple(way), last)):
-        holder.pop(last, None)
-    elif isinstance(holder, dict | list):
-        holder[last] = _stand_in(schemas_at(schema, *problem.path), schema)  # type: ignore[index]
-
-
-def _inside(holder: Any, step: str | int) -> Any:
-    if isinstance(holder, dict):
-        return holder.get(str(step))
-    return holder[step] if isinstance(holder, list) and isinstance(step, int) and step < len(holder) else None
-
-
-def _may_be_absent(schema: dict[str, Any], holder: JsonPath, key: str | int) -> bool:
-    """Whether a key is one that the schema names and does not require."""
-    parts = schemas_at(schema, *holder)
-    is_named = any(key in part.get("properties", {}) for part in parts)
-    return is_named and not any(key in part.get("required", ()) for part in parts)
-
-
-def _stand_in(parts: list[dict[str, Any]], schema: dict[str, Any], depth: int = 0) -> Any:
-    """Something empty that fits the types."""
-    for part in parts:
-        if "const" in part:
-            return part["const"]
-        if "enum" in part:
-            return part["enum"][0]
-        if part.get("type") == "object" and depth < _DEEPEST:
-            # What any of the parts requires: a key too many does no harm here.
-            required = [name for part in parts for name in part.get("required", ())]
-            return {name: _stand_in(members(parts, name, schema), schema, depth + 1) for name in required}
-        if part.get("type") in _EMPTY:
-            return copy.deepcopy(_EMPTY[part["type"]])
-    return None

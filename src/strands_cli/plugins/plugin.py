@@ -1,15 +1,13 @@
 """From a directory to a Plugin. All that is wrong with one is told here, at once, with its place."""
 
-import copy
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from strands_cli.documents.problems import JsonPath, Problem, Refusal, schemas_at
+from strands_cli.documents.problems import JsonPath, Problem, Refusal, repaired, schemas_at
 from strands_cli.documents.reader import Document, read_file, with_whole_numbers
 from strands_cli.errors import Issue, ToolError, UsageError, did_you_mean
 from strands_cli.plugins.directories import (
@@ -244,46 +242,18 @@ def _described(path: JsonPath) -> str:
 
 def _further_issues(problems: list[Problem], directory: Path, document: Document) -> list[Issue]:
     """What else is wrong with a manifest that does not fit its schema, as far as it can be read."""
-    manifest = _partial_manifest(document.value, problems)
-    if manifest is None:
-        return []
     broken = {problem.pointer for problem in problems}
+    if not isinstance(document.value, dict):
+        return []
+    left = repaired(document.value, problems, published_schema("plugin").schema)
+    if "/name" in broken:
+        left["name"] = "plugin"  # a part of every tool's name, which may be right
+    try:
+        manifest = msgspec.convert(with_whole_numbers(left), Manifest)
+    except msgspec.ValidationError:
+        return []
     found = _manifest_issues(manifest, directory, document)
     return [issue for issue in found if not any(f"{issue.pointer}/".startswith(f"{at}/") for at in broken)]
-
-
-def _partial_manifest(document: Any, problems: Sequence[Problem]) -> Manifest | None:
-    """The manifest without what is wrong with it; None where too little is left.
-
-    Nothing is moved: every pointer still means the same place.
-    """
-    if not isinstance(document, dict):
-        return None
-    left = copy.deepcopy(document)
-    for problem in problems:
-        _take_out(left, problem.path)
-    left.setdefault("name", "plugin")
-    tools = left.get("cli_tools")
-    left["cli_tools"] = [
-        {"name": f"tool{index}", "path": ".", **(tool if isinstance(tool, dict) else {})}
-        for index, tool in enumerate(tools if isinstance(tools, list) else ())
-    ]
-    try:
-        return msgspec.convert(with_whole_numbers(left), Manifest)
-    except msgspec.ValidationError:
-        return None
-
-
-def _take_out(document: dict[str, Any], path: JsonPath) -> None:
-    """Removes a key; where an item of a list is wrong, the key that holds the list. Tools stay in place."""
-    holder: Any = document
-    if path[:1] == ("cli_tools",) and len(path) > 1:
-        holder, path = document["cli_tools"][path[1]], path[2:]
-    names = [*takewhile(lambda step: isinstance(step, str), path)]
-    for name in names[:-1]:
-        holder = holder.get(name) if isinstance(holder, dict) else None
-    if names and isinstance(holder, dict):
-        holder.pop(names[-1], None)
 
 
 def _manifest_issues(manifest: Manifest, directory: Path, document: Document) -> Iterator[Issue]:
