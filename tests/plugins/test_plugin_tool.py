@@ -87,7 +87,7 @@ def test_the_seeds_format_without_prettier_answers_as_json_or_as_text_with_a_hin
     assert "prettier: command not found" in missing["output"]
     broken = bench.call(tool, {"file": 'b".js'})
     assert 'Formatted b".js' in text_of(broken)
-    assert "This looks like JSON and is none" in text_of(broken)
+    assert "This looks like JSON but is not" in text_of(broken)
 
 
 def test_the_seeds_command_line_works(project: Project) -> None:
@@ -146,7 +146,7 @@ def test_what_was_meant_as_json_comes_as_text_with_a_hint(bench: Bench, printed:
     (bench.project / "printed").write_text(printed)
     result = bench.run(f"{SH}cat printed\n")
     assert result["content"][0]["text"].startswith(printed[:1000])
-    assert "This looks like JSON and is none" in result["content"][1]["text"]
+    assert "This looks like JSON but is not" in result["content"][1]["text"]
 
 
 def test_noise_before_the_answer_is_kept_apart_from_it(bench: Bench) -> None:

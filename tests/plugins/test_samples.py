@@ -165,7 +165,7 @@ def test_format_that_prints_no_json_is_answered_as_text_with_a_hint(samples: Pro
 def as_text(outcome: Outcome) -> str:
     """What the call printed, which is no JSON and comes with the remark that it is none."""
     assert outcome.exit_code == 0, outcome
-    assert "This looks like JSON and is none" in outcome.out
+    assert "This looks like JSON but is not" in outcome.out
     with pytest.raises(ValueError, match=r"Invalid control character|Expecting"):
         json.loads(outcome.out)
     return outcome.out

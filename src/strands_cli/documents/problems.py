@@ -162,7 +162,7 @@ def _alternatives(
     )
 
 
-# What each keyword asks for. A keyword that is missing here is told in the validator's own words.
+# What each keyword asks for. A keyword that is missing here is in the validator's own words.
 _PHRASES: dict[str, Callable[[dict[str, Any]], str]] = {
     "type": lambda facts: _either(_article(name) for name in facts["types"]),
     "enum": lambda facts: "one of " + ", ".join(repr(option) for option in facts["options"]),
@@ -293,17 +293,17 @@ def repaired(document: dict[str, Any], problems: Iterable[Problem], schema: dict
 
     Nothing is moved: every pointer still means the same place.
     """
-    made = deepcopy(document)
+    left = deepcopy(document)
     for problem in problems:
         *way, last = problem.path or ("",)
-        holder: Any = made
+        holder: Any = left
         for step in way:
             holder = _inside(holder, step)
         if isinstance(holder, dict) and ("name" in problem.facts or _may_be_absent(schema, tuple(way), last)):
             holder.pop(last, None)
         elif isinstance(holder, dict | list):
             holder[last] = _stand_in(schemas_at(schema, *problem.path), schema)  # type: ignore[index]
-    return made
+    return left
 
 
 def _inside(holder: Any, step: str | int) -> Any:

@@ -60,7 +60,7 @@ class Document(msgspec.Struct):
     issues: list[Issue] = []
 
     def issue(self, path: JsonPath, reason: str, remedy: str) -> Issue:
-        """Something wrong at a place; told with the position of the nearest one around it that is there."""
+        """Something wrong at a place; with the position of the nearest one around it that is there."""
         place = path
         while place and pointer(place) not in self.positions:
             place = place[:-1]
@@ -129,6 +129,17 @@ def strict_json(text: str | bytes) -> Any:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"JSON has no {name}")
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether a JSON value is nested more than so many levels deep; asked without recursion."""
+    level = [value]
+    for _ in range(levels + 1):
+        holders = [part for part in level if isinstance(part, dict | list)]
+        if not holders:
+            return False
+        level = [inner for part in holders for inner in (part.values() if isinstance(part, dict) else part)]
+    return True
 
 
 def with_whole_numbers(value: Any) -> Any:
@@ -265,7 +276,7 @@ class _Builder:
         self._events = events
         self._most_values = most_values
         self._anchors: dict[str, tuple[Any, int]] = {}
-        self._made = 0
+        self._total = 0
 
     def build(self) -> Any:
         value: Any = None
@@ -282,7 +293,7 @@ class _Builder:
         self._positions.setdefault(place, (self._document.file, event.line, event.column))
         if event.kind == "alias":
             return self._alias(event)
-        before = self._made
+        before = self._total
         value = event.value
         if event.kind == "mapping":
             value = self._mapping(place, depth)
@@ -293,12 +304,12 @@ class _Builder:
                     break
                 value.append(self._value(inner, f"{place}/{len(value)}", depth + 1))
         if event.anchor:
-            self._anchors[event.anchor] = (value, self._made - before + 1)
+            self._anchors[event.anchor] = (value, self._total - before + 1)
         return value
 
     def _count(self, event: _Event, number: int) -> None:
-        self._made += number
-        if self._made > self._most_values:
+        self._total += number
+        if self._total > self._most_values:
             reason = f"The file holds more than {self._most_values} values."
             raise _at(event, reason, "Split it, or use fewer aliases.")
 
@@ -311,7 +322,7 @@ class _Builder:
         return value
 
     def _mapping(self, place: str, depth: int) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         merged: dict[str, Any] = {}
         for event in self._events:
             if event.kind == "end":
@@ -324,11 +335,11 @@ class _Builder:
             if key == "<<" and not event.is_quoted:
                 merged |= _merged(event, self._value(next(self._events), at, depth + 1))
                 continue
-            if key in made:
+            if key in mapping:
                 self._duplicate(event, at)
             self._positions[at] = (self._document.file, event.line, event.column)
-            made[key] = self._value(next(self._events), at, depth + 1)
-        return {**merged, **made}
+            mapping[key] = self._value(next(self._events), at, depth + 1)
+        return {**merged, **mapping}
 
     def _duplicate(self, event: _Event, place: str) -> None:
         _, first, _ = self._positions[place]

@@ -5,7 +5,7 @@ import signal
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from strands_cli.documents.reader import strict_json
+from strands_cli.documents.reader import is_deeper, strict_json
 from strands_cli.errors import ToolFailed
 from strands_cli.sandbox.confined_executable import Exit, Why
 from strands_cli.sandbox.executables import Finished
@@ -117,22 +117,12 @@ def parsed(text: str) -> Any:
     """Strict JSON; ValueError otherwise."""
     try:
         value = strict_json(text)
-        is_too_deep = _is_deeper(value, MOST_LEVELS)
+        is_too_deep = is_deeper(value, MOST_LEVELS)
     except RecursionError:
         is_too_deep = True
     if is_too_deep:
         raise ValueError("it is nested too deep")
     return value
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    level = [value]
-    for _ in range(levels):
-        holders = (part for part in level if isinstance(part, dict | list))
-        level = [inner for part in holders for inner in (part.values() if isinstance(part, dict) else part)]
-        if not level:
-            return False
-    return True
 
 
 def tail(stderr: bytes, redactor: Redactor) -> str:
@@ -188,7 +178,7 @@ def _error_text(value: dict[str, Any]) -> str:
 def _not_json(text: str, error: ValueError, redactor: Redactor) -> Any:
     """Plain text is an answer too; what was meant as JSON comes with a remark, as does what precedes it."""
     if text[0] in "{[":
-        remark = f"This looks like JSON and is none: {error}. The tool's author has to quote its values."
+        remark = f"This looks like JSON but is not: {error}. The tool's author has to quote its values."
         return _blocks({"text": redactor.text(text)}, {"text": remark})
     before, _, last = text.rpartition("\n")
     if before and last[:1] == "{":

@@ -224,14 +224,14 @@ def _as_text(value: Value) -> str:
 
 
 def _remedy(manifest: Manifest, named: Mapping[str, Setting]) -> str:
-    ways = [f"set {variable_of(manifest.name, name, setting)}" for name, setting in named.items()]
+    variables = [f"set {variable_of(manifest.name, name, setting)}" for name, setting in named.items()]
     kept = [
         f"keyring set {_service(manifest.name)} {name}"
         for name, setting in named.items()
         if setting.sensitive
     ]
     also = f" A secret may be kept in the keyring: {', '.join(kept)}." if kept else ""
-    return f"In the environment, {', '.join(ways)}.{also}"
+    return f"In the environment, {', '.join(variables)}.{also}"
 
 
 def _service(plugin: str) -> str:

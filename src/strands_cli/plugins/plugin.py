@@ -1,4 +1,4 @@
-"""From a directory to a Plugin. All that is wrong with one is told here, at once, with its place."""
+"""From a directory to a Plugin. All that is wrong with one is reported here, at once, with its place."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -302,7 +302,7 @@ def _check_executable(directory: Path, path: str) -> None:
         reason = f"The lines of {path} end in CR LF, so its interpreter is not found."
         raise Refusal(reason, "Let them end in LF.")
     if not first.startswith((b"#!", _ELF)):
-        reason = f"{path} is no program, and no script with an interpreter."
+        reason = f"{path} is neither a program nor a script with an interpreter."
         raise Refusal(reason, "Begin it with a line like #!/bin/sh.")
 
 

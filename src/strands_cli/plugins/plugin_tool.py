@@ -36,7 +36,7 @@ def load_plugin_tool(info: ToolInfo, settings: Settings) -> Tool:
     declared = reading.plugin.tool(info.id) if reading.plugin else None
     if reading.plugin is None or declared is None:
         issue = next(iter(reading.issues), None) or Issue(
-            reason=f"it declares no tool {info.callable_name!r} any more", file=info.file
+            reason=f"it no longer declares a tool {info.callable_name!r}", file=info.file
         )
         raise ToolError(
             f"Failed to load tool '{info.id}': {issue.reason} ({issue.place})",
@@ -51,17 +51,17 @@ def plugin_tool(plugin: Plugin, declared: CliTool, settings: Settings, *, origin
     """A tool whose body is an executable of a plugin; awaited with arguments by name, it gives its value."""
 
     async def function(**arguments: Any) -> Any:
-        return value_of_result(await call_tool(made, {"name": made.id, "input": arguments}), made)
+        return value_of_result(await call_tool(tool, {"name": tool.id, "input": arguments}), tool)
 
     run = _Executable(plugin, declared, settings).run
-    made = FunctionTool(
+    tool = FunctionTool(
         **contract_of(plugin.manifest, declared),
         invoke=run,
         function=function,
         binding=lambda _: run,
         origin=origin or str(plugin.directory),
     )
-    return made
+    return tool
 
 
 class _Executable:

@@ -210,9 +210,9 @@ async def _end(confined: Confined) -> None:
 
 
 def _is_waiting(confined: Confined) -> bool:
-    """Whether a process still reads its input and has said nothing: what it says now, no call asked for."""
+    """Whether a process still reads its input and has printed nothing: no call asked for that."""
     poll = select.poll()
-    poll.register(confined.stdin, 0)  # an error is told without being asked for: nobody reads any more
+    poll.register(confined.stdin, 0)  # an error is reported unasked: nobody reads on the other side
     poll.register(confined.stdout, select.POLLIN)
     return not poll.poll(0)
 
@@ -279,8 +279,10 @@ class Worker:
             await self._wait(pending, time.monotonic() + seconds, idle_seconds)
         finally:
             self._last_used = time.monotonic()
-            if not pending.answer.done():
-                self._give_up(number, pending)
+            if not pending.answer.done():  # nobody waits for it: the worker is ended if it goes on
+                pending.is_abandoned = True
+                self._send({"cancel": number})
+                asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end_unless_answered, number)
         answer = pending.answer.result()
         if isinstance(answer, ToolFailed):
             raise answer
@@ -303,12 +305,6 @@ class Worker:
                 what = "did not answer in time" if until == deadline else "said nothing for too long"
                 raise ToolFailed(f"{self._id} {what}", code="timeout")
             await asyncio.wait([pending.answer], timeout=until - now)
-
-    def _give_up(self, number: str, pending: _Pending) -> None:
-        """Cancels a call that nobody waits for; the worker is ended if it goes on all the same."""
-        pending.is_abandoned = True
-        self._send({"cancel": number})
-        asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end_unless_answered, number)
 
     def _end_unless_answered(self, number: str) -> None:
         if number in self._pending:

@@ -88,7 +88,8 @@ async def python_exec(
         raise ToolFailed(text, hint="The same call may succeed.") from None
     if outcome.error is not None:
         raise _failure(outcome, session)
-    return {"status": "success", "content": [{"text": _text(outcome)}, {"json": _report(outcome, session)}]}
+    text = outcome.stdout or "Code executed successfully (no output)"
+    return {"status": "success", "content": [{"text": text}, {"json": _report(outcome, session)}]}
 
 
 class _Calls:
@@ -119,10 +120,6 @@ def _bytes_of(name: str, content: str | dict[str, str]) -> bytes:
         return base64.b64decode(content["base64"], validate=True)
     except (binascii.Error, ValueError) as error:
         raise ToolFailed(f"The file {name!r} is not base64: {error}", code="input_invalid") from None
-
-
-def _text(outcome: PythonOutcome) -> str:
-    return outcome.stdout or "Code executed successfully (no output)"
 
 
 def _report(outcome: PythonOutcome, session: str) -> dict[str, Any]:

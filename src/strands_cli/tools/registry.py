@@ -46,7 +46,7 @@ class _Snapshot:
         self.infos = tuple(infos)
         self.issues = tuple(issues)
         self.loaded = loaded
-        """Tools made so far."""
+        """Tools that have been loaded so far."""
         self._by_id: dict[str, list[ToolInfo]] = {}
         self._by_name: dict[str, list[ToolInfo]] = {}
         for info in self.infos:
@@ -87,14 +87,14 @@ class ToolRegistry:
 
     def __new__(cls) -> "ToolRegistry":
         if cls._instance is None:
-            cls._instance = cls._made(None)
+            cls._instance = cls._create(None)
         return cls._instance
 
     @classmethod
-    def _made(cls, settings: Settings | None) -> "ToolRegistry":
-        made = super().__new__(cls)
-        made.refresh(settings)
-        return made
+    def _create(cls, settings: Settings | None) -> "ToolRegistry":
+        registry = super().__new__(cls)
+        registry.refresh(settings)
+        return registry
 
     @classmethod
     def use_project(cls, directory: Path | None) -> None:
@@ -103,7 +103,7 @@ class ToolRegistry:
             return  # which it does when it is first asked for
         settings = load_settings(directory)
         if cls._instance is None:
-            cls._instance = cls._made(settings)
+            cls._instance = cls._create(settings)
         elif cls._instance.settings.project != settings.project:
             cls._instance.refresh(settings)
 

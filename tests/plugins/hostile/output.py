@@ -2,7 +2,7 @@
 
 from tests.plugins.hostile.records import Hostile, python, sh
 
-LOOKS_LIKE_JSON = "This looks like JSON and is none"
+LOOKS_LIKE_JSON = "This looks like JSON but is not"
 
 LYING: list[Hostile] = [
     sh("says half and ends well", "printf '{\"a\": [1, '", says=LOOKS_LIKE_JSON),

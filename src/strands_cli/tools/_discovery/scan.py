@@ -16,7 +16,7 @@ import msgspec
 
 from strands_cli.errors import Issue
 from strands_cli.toolkit.info import ToolInfo
-from strands_cli.tools._discovery import Discovered, is_module_name, join
+from strands_cli.tools._discovery import Discovered, EntryPoint, is_module_name, join
 
 # `tool_files` is imported where something has to be read: on a second run that is nowhere, without `ast`.
 
@@ -35,25 +35,6 @@ _MISSING: Stamp = (0, 0, 0, 0)
 
 
 # --- the cache --------------------------------------------------------------------------------------------
-
-
-class EntryPoint(msgspec.Struct, frozen=True, array_like=True):
-    """One line of an installed package's `entry_points.txt`."""
-
-    name: str
-    module: str
-    attribute: str
-    distribution: str
-    version: str
-    file: str
-
-    @property
-    def value(self) -> str:
-        return f"{self.module}:{self.attribute}" if self.attribute else self.module
-
-    @property
-    def origin(self) -> str:
-        return f"{self.distribution} {self.version}".strip()
 
 
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -101,14 +82,6 @@ class CacheFile:
 
     def find(self, name: str) -> Discovered | None:
         """What is known under a name, if all the files that it rests on are as they were."""
-        entry = self._current(name)
-        return Discovered(entry.infos, entry.issues, tuple(entry.stamps)) if entry else None
-
-    def find_entry_points(self, name: str) -> tuple[EntryPoint, ...] | None:
-        entry = self._current(name)
-        return entry.entry_points if entry else None
-
-    def _current(self, name: str) -> _Entry | None:
         entry = self._entries.get(name)
         if entry is None:
             return None
@@ -117,9 +90,9 @@ class CacheFile:
             if stamps[path] != stamp:
                 return None
         self._used[name] = entry
-        return entry
+        return Discovered(entry.infos, entry.issues, tuple(entry.stamps), entry.entry_points)
 
-    def keep(self, name: str, found: Discovered, entry_points: tuple[EntryPoint, ...] = ()) -> None:
+    def keep(self, name: str, found: Discovered) -> None:
         """Remembers something, unless a file is so young that it may still change without a trace."""
         self._changed = True
         stamps = {path: self.stamps[path] for path in found.files}
@@ -127,7 +100,7 @@ class CacheFile:
         for written, changed, _, _ in stamps.values():
             if self._opened - _TICK_NANOSECONDS <= max(written, changed) <= now + _TICK_NANOSECONDS:
                 return
-        entry = _Entry(stamps, found.infos, found.issues, entry_points)
+        entry = _Entry(stamps, found.infos, found.issues, found.entry_points)
         try:
             msgspec.msgpack.encode(entry)
         except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):

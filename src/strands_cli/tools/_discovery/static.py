@@ -561,7 +561,7 @@ _NAMES = {
 
 
 def describe(node: ast.expr) -> str:
-    """What an expression does that cannot be told from its text."""
+    """What an expression does that its text does not show."""
     if isinstance(node, ast.Call):
         name = dotted_name(node.func)
         return f"is computed by a call{f' of {name}()' if name else ''}, {ONLY_RUNNING}"

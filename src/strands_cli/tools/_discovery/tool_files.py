@@ -343,7 +343,7 @@ class _Reader:
 def _finished(
     declared: ToolDeclaration, place: dict[str, Any], family: str
 ) -> tuple[ToolInfo | None, list[Issue]]:
-    """The tool, unless something about it is refused; and what is to be said about it."""
+    """The tool, unless something about it is refused; and what there is to report about it."""
     unread, values, issues = [declared.unread] if declared.unread else [], dict[str, Any](), list[Issue]()
     if problem := name_problem(declared.id):
         issues.append(declared.refusal(problem, FIELDS["id"].remedy_for(declared.id)))

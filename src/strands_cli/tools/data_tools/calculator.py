@@ -413,12 +413,12 @@ def _choices(name: str, n: Number, k: Number) -> Number:
     if take > count:
         return Fraction(0)
     take = min(take, count - take) if name == "comb" else take
-    ways = 1
+    number = 1
     for step in range(take):
-        ways = ways * (count - step) // (step + 1 if name == "comb" else 1)
-        if ways.bit_length() > _MOST_BITS:
+        number = number * (count - step) // (step + 1 if name == "comb" else 1)
+        if number.bit_length() > _MOST_BITS:
             raise _too_large(f"{name}({shorten(str(count), 30)}, …)")
-    return Fraction(ways)
+    return Fraction(number)
 
 
 def _lcm(a: Number, *more: Number) -> Number:

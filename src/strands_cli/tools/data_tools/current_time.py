@@ -1,6 +1,7 @@
 """Tell the current date and time."""
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 
 from strands_cli.documents.problems import shorten
@@ -108,9 +109,8 @@ def _zone(name: str) -> tzinfo:
         return UTC
     from zoneinfo import ZoneInfo, available_timezones
 
-    zone = _load(name)
-    if zone is not None:
-        return zone
+    with suppress(KeyError, ValueError, OSError):  # it refuses names that would leave its directories, too
+        return ZoneInfo(name)
     known = available_timezones()
     if not known:
         raise ToolFailed(
@@ -126,20 +126,13 @@ def _zone(name: str) -> tzinfo:
     return ZoneInfo(same)
 
 
-def _load(name: str) -> tzinfo | None:
-    """The zone of exactly that name. ZoneInfo refuses names that would leave its directories."""
-    from zoneinfo import ZoneInfo
-
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        return None
-
-
 def _remedy(name: str, known: set[str]) -> str:
-    offset = _OFFSET.fullmatch(name.strip())
-    if offset:
-        return _remedy_for_offset(offset)
+    if offset := _OFFSET.fullmatch(name.strip()):
+        sign, hours, minutes = offset.groups()
+        if int(minutes or 0) or int(hours) > 12:
+            return "Use the name of a place, such as 'Asia/Kolkata' for UTC+05:30."
+        zone = f"Etc/GMT{'-' if sign == '+' else '+'}{int(hours)}"
+        return f"The zone UTC{sign}{int(hours)} is called {zone!r}, with the opposite sign."
     place = name.strip().replace(" ", "_")
     cities = {zone.rpartition("/")[2].lower(): zone for zone in sorted(known, reverse=True)}
     named = [cities[part] for part in reversed(place.lower().split("/")) if part in cities]
@@ -148,13 +141,3 @@ def _remedy(name: str, known: set[str]) -> str:
         city = closest(place.rpartition("/")[2], cities)
         match = cities[city] if city else None
     return f"Did you mean {match!r}?" if match else "Use a name such as 'Europe/Berlin'."
-
-
-def _remedy_for_offset(offset: re.Match[str]) -> str:
-    sign, hours, minutes = offset.groups()
-    if int(minutes or 0) or int(hours) > 12:
-        return "Use the name of a place, such as 'Asia/Kolkata' for UTC+05:30."
-    opposite = "-" if sign == "+" else "+"
-    return (
-        f"The zone UTC{sign}{int(hours)} is called 'Etc/GMT{opposite}{int(hours)}', with the opposite sign."
-    )

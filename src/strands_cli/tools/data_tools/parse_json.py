@@ -4,11 +4,11 @@ import json
 import math
 import os
 import re
-import sys
-from collections.abc import Iterator
-from typing import Any, NoReturn
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from strands_cli.documents.problems import describe, pointer, shorten
+from strands_cli.documents.reader import is_deeper
 from strands_cli.errors import ToolFailed, closest
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
@@ -62,11 +62,8 @@ def parse_json(
     source = "The text" if path is None else path
     document = _parse(text if text is not None else _file_text(context.workspace, source), source)
     value = _select(document, query)
-    _refuse_deep(value)
-    return _as_answer(value)
-
-
-def _as_answer(value: Any) -> Any:
+    if is_deeper(value, _MOST_LEVELS):
+        raise _too_deep()
     if isinstance(value, dict) and value.keys() >= {"status", "content"}:
         # A document of this form would be taken for a tool's result, which it is to be the content of.
         return {"status": "success", "content": [{"json": value}]}
@@ -111,7 +108,7 @@ def _parse(text: str, source: str) -> Any:
     if not text.strip():
         raise ToolFailed(f"{source} is empty, which is not JSON", hint="The shortest JSON is {} or null.")
     try:
-        value = json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
+        value = _loads(text)
     except json.JSONDecodeError as error:
         raise _malformed(source, error) from None
     except RecursionError:
@@ -131,32 +128,35 @@ def _malformed(source: str, error: json.JSONDecodeError) -> ToolFailed:
     return ToolFailed(f"{source} is not JSON: {place}{f', near {near!r}' if near else ''}", hint=hint)
 
 
-def _refuse_number(token: str) -> NoReturn:
-    raise ValueError(token)
+def _loads(text: str) -> Any:
+    """ValueError, and not JSONDecodeError, for NaN, Infinity, and numbers beyond what Python holds."""
 
+    def finite(token: str) -> float:
+        number = float(token)
+        if not math.isfinite(number):
+            raise ValueError(token)
+        return number
 
-def _finite(token: str) -> float:
-    number = float(token)
-    if not math.isfinite(number):
-        _refuse_number(token)
-    return number
+    return json.loads(text, parse_constant=finite, parse_float=finite)
 
 
 def _unusable_number(source: str, text: str) -> ToolFailed:
-    """NaN, Infinity, and numbers beyond what Python holds; the parser does not tell where they stand."""
-    number = next(match for match in _NUMBER.finditer(text) if match[1] and _is_unusable(match[1]))
+    """The parser does not tell where a number stands."""
+
+    def is_unusable(token: str) -> bool:
+        try:
+            _loads(token)
+        except ValueError:
+            return True
+        return False
+
+    number = next(match for match in _NUMBER.finditer(text) if match[1] and is_unusable(match[1]))
     start = number.start(1)
     line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
     return ToolFailed(
         f"{source} is not usable JSON: the number {shorten(number[1], 30)} at line {line}, column {column}",
         hint="JSON has no NaN or Infinity; write null, or the number as a text.",
     )
-
-
-def _is_unusable(token: str) -> bool:
-    if token.lstrip("-").isdigit():
-        return len(token.lstrip("-")) > sys.get_int_max_str_digits() > 0
-    return not math.isfinite(float(token))
 
 
 def _refuse_half_characters(value: Any, text: str, source: str) -> None:
@@ -172,18 +172,6 @@ def _refuse_half_characters(value: Any, text: str, source: str) -> None:
         ) from None
     except RecursionError:
         raise _too_deep() from None
-
-
-def _refuse_deep(value: Any) -> None:
-    level = [value]
-    for _ in range(_MOST_LEVELS + 1):
-        containers = [item for item in level if isinstance(item, dict | list)]
-        if not containers:
-            return
-        level = [
-            inner for item in containers for inner in (item.values() if isinstance(item, dict) else item)
-        ]
-    raise _too_deep()
 
 
 def _too_deep() -> ToolFailed:
@@ -218,7 +206,10 @@ def _select(document: Any, query: str) -> Any:
     """What the query names: one value, or with wildcards the list of all that there are."""
     found: list[_Found] = [((), document)]
     is_many = False
-    for step in _pointer_steps(query) if query.startswith("/") else _path_steps(query):
+    steps: Iterable[str | None] = _path_steps(query)
+    if query.startswith("/"):
+        steps = [part.replace("~1", "/").replace("~0", "~") for part in query[1:].split("/")]
+    for step in steps:
         if step is _EVERY:
             found = [inner for outer in found for inner in _children(outer)]
             is_many = True
@@ -227,11 +218,6 @@ def _select(document: Any, query: str) -> Any:
         else:
             found = [_child(found[0], step)]
     return [value for _, value in found] if is_many else found[0][1]
-
-
-def _pointer_steps(query: str) -> Iterator[str | None]:
-    for part in query[1:].split("/"):
-        yield part.replace("~1", "/").replace("~0", "~")
 
 
 def _path_steps(query: str) -> Iterator[str | None]:

@@ -88,9 +88,9 @@ class Source:
         self._make_importable()
         package = f"_strands_tools_{crc32(str(root).encode()):08x}"
         if package not in sys.modules:
-            made = ModuleType(package)
-            made.__path__ = [str(root)]
-            sys.modules[package] = made
+            namespace = ModuleType(package)
+            namespace.__path__ = [str(root)]
+            sys.modules[package] = namespace
         dotted = ".".join(file.relative_to(root).with_suffix("").parts)
         return import_module(f"{package}.{dotted}".removesuffix(".__init__"))
 

@@ -13,8 +13,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-import msgspec
-
 from strands_cli.documents.files import Place
 from strands_cli.errors import ArtifactError, ToolFailed
 from strands_cli.toolkit.contract import Tool
@@ -33,16 +31,6 @@ _LIKE_HEADING = re.compile(r"^(?=\\*## \d{4}-)", re.MULTILINE)
 _MASKED_HEADING = re.compile(r"^\\(?=\\*## \d{4}-)", re.MULTILINE)
 
 
-class Note(msgspec.Struct, frozen=True):
-    time: str
-    title: str
-    """The step that left it."""
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.title or 'a note'} ({self.time}): {self.text}"
-
-
 class NotesFile:
     """The notes of one file, inside one directory."""
 
@@ -53,10 +41,6 @@ class NotesFile:
         self._lock = Lock()
         with suppress(OSError), self._place():
             pass  # a path that leaves the directory is refused at once
-
-    def last(self, count: int) -> list[str]:
-        """The last notes, the latest at the end."""
-        return [str(note) for note in self._read(count)]
 
     def prompt(self) -> str:
         """What is added to the end of a system prompt; nothing where there are no notes."""
@@ -99,12 +83,15 @@ class NotesFile:
         except OSError as error:
             raise ToolFailed(f"The note could not be written: {error.strerror or error}") from error
 
-    def _read(self, count: int) -> list[Note]:
+    def last(self, count: int) -> list[str]:
+        """The last notes, the latest at the end."""
         if count <= 0:
             return []
         try:
-            with self._place() as place:
-                data = _tail(place, count * _BYTES_PER_NOTE)
+            with self._place() as place, os.fdopen(place.open(), "rb") as stream:
+                size = os.fstat(stream.fileno()).st_size
+                stream.seek(max(0, size - count * _BYTES_PER_NOTE))
+                data = stream.read(count * _BYTES_PER_NOTE)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -150,16 +137,10 @@ def _append(place: Place, block: bytes) -> None:
         os.close(descriptor)
 
 
-def _tail(place: Place, most: int) -> bytes:
-    with os.fdopen(place.open(), "rb") as stream:
-        stream.seek(max(0, os.fstat(stream.fileno()).st_size - most))
-        return stream.read(most)
-
-
-def _parsed(text: str) -> Iterator[Note]:
+def _parsed(text: str) -> Iterator[str]:
     text = "\n".join(text.splitlines())
     headings = [*_HEADING.finditer(text)]
     ends = [heading.start() for heading in headings[1:]] + [len(text)]
     for heading, end in zip(headings, ends, strict=False):
         note = _MASKED_HEADING.sub("", text[heading.end() : end].strip())
-        yield Note(heading["time"], heading["title"].strip(), note)
+        yield f"{heading['title'].strip() or 'a note'} ({heading['time']}): {note}"

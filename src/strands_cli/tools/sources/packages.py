@@ -13,8 +13,8 @@ from typing import Literal
 
 from strands_cli.errors import Issue, closest
 from strands_cli.toolkit.info import ToolInfo, name_problem
-from strands_cli.tools._discovery import Discovered, join
-from strands_cli.tools._discovery.scan import NO_CACHE, Cache, CacheFile, EntryPoint
+from strands_cli.tools._discovery import Discovered, EntryPoint, join
+from strands_cli.tools._discovery.scan import NO_CACHE, Cache, CacheFile
 from strands_cli.tools.sources.modules import Source
 
 GROUP = "strands_cli.tools"
@@ -71,7 +71,7 @@ def scan_packages(path: Sequence[str] | None = None, cache: Cache = NO_CACHE) ->
         if file is None:
             parts.append(_unlocated(point))
             continue
-        name = f"{point.name}={point.value}|{point.origin}|{file}"
+        name = f"{point.name}={point.module}:{point.attribute}|{point.origin}|{file}"
         found = known.find(name)
         if found is None:
             found = _read(point, file)
@@ -110,18 +110,18 @@ def _entry_points(known: CacheFile, directories: list[str]) -> list[EntryPoint]:
     """Of a distribution that is there twice, the first along the path counts, as when it is imported."""
     points: dict[tuple[str, str], EntryPoint] = {}
     for directory in directories:
-        found = known.find_entry_points(directory)
+        found = known.find(directory)
         if found is None:
-            files, found = _read_directory(directory)
-            known.keep(directory, Discovered(files=files), found)
-        for point in found:
+            found = _read_directory(directory)
+            known.keep(directory, found)
+        for point in found.entry_points:
             distribution = point.distribution.lower().replace("-", "_").replace(".", "_")
             points.setdefault((distribution, point.name), point)
     return sorted(points.values(), key=lambda point: (point.name, point.distribution))
 
 
-def _read_directory(directory: str) -> tuple[tuple[str, ...], tuple[EntryPoint, ...]]:
-    """The entry points of the packages in a directory, and the files that this rests on."""
+def _read_directory(directory: str) -> Discovered:
+    """The entry points of the packages in a directory."""
     files, points = [directory], list[EntryPoint]()
     try:
         with os.scandir(directory) as listing:
@@ -129,7 +129,7 @@ def _read_directory(directory: str) -> tuple[tuple[str, ...], tuple[EntryPoint, 
                 entry.name for entry in listing if entry.name.endswith((".dist-info", ".egg-info"))
             )
     except OSError:
-        return tuple(files), ()
+        return Discovered(files=tuple(files))
     for name in names:
         file = f"{directory}{os.sep}{name}{os.sep}entry_points.txt"
         lines = list(_section(_text(file)))
@@ -141,7 +141,7 @@ def _read_directory(directory: str) -> tuple[tuple[str, ...], tuple[EntryPoint, 
             for entry, value in lines:
                 module, _, attribute = (part.strip() for part in value.partition(":"))
                 points.append(EntryPoint(entry, module, attribute, distribution, version, file))
-    return tuple(files), tuple(points)
+    return Discovered(files=tuple(files), entry_points=tuple(points))
 
 
 def _section(text: str) -> Iterator[tuple[str, str]]:
