@@ -225,7 +225,7 @@ def test_a_script_that_the_kernel_would_not_execute_is_told(bench: Bench) -> Non
         {"source": "echo hi\n", "name": "a"}, {"source": "#!/bin/sh\r\necho\r\n", "name": "b"}
     )
     reasons = [issue.reason for issue in read_plugin(place).issues]
-    assert "no script with an interpreter" in reasons[0]
+    assert "nor a script with an interpreter" in reasons[0]
     assert "end in CR LF" in reasons[1]
 
 

@@ -66,12 +66,11 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
         """Its tools as a listing shows them; with a keyring, secrets need not be in the environment."""
         return tuple(
             ToolInfo(
-                **{**_fields_of(tool), "requires": self._requires(tool, has_keyring=has_keyring)},
-                id=self.manifest.tool_id(tool),
+                **{
+                    **_fields_of(self.manifest, tool),
+                    "requires": self._requires(tool, has_keyring=has_keyring),
+                },
                 callable_name=tool.name,
-                family=self.name,
-                version=self.manifest.version,
-                input_schema=tool.parameters,
                 source=SOURCE,
                 origin=origin,
                 file=str(self.file),
@@ -151,22 +150,21 @@ def undeclared_executables(plugin: Plugin) -> list[str]:
 
 def contract_of(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
     """The parts of a Tool that the manifest decides: all but its body."""
+    description = tool.description or f"{tool.name} of the plugin {manifest.name}"
+    return {**_fields_of(manifest, tool), "description": description, "is_async": True}
+
+
+def _fields_of(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
+    """What a manifest says of a tool: the fields that it shares with every other declaration of one."""
+    values = {name: getattr(tool, name) for name in CliTool.__struct_fields__ if name in DEFAULTS}
     return {
-        **_fields_of(tool),
+        **{name: value for name, value in values.items() if value is not None},
         "id": manifest.tool_id(tool),
-        "description": tool.description or f"{tool.name} of the plugin {manifest.name}",
         "input_schema": tool.parameters,
-        "is_async": True,
         "family": manifest.name,
         "version": manifest.version,
         "requires": tool.needs,
     }
-
-
-def _fields_of(tool: CliTool) -> dict[str, Any]:
-    """What a manifest says of a tool: the fields that it shares with every other declaration of one."""
-    values = {name: getattr(tool, name) for name in CliTool.__struct_fields__ if name in DEFAULTS}
-    return {name: value for name, value in values.items() if value is not None}
 
 
 # --- Finding them ----------------------------------------------------------------------------------------
