@@ -14,6 +14,7 @@ import grimp
 import pytest
 
 from strands_cli.patterns import PATTERNS
+from tests.standins.ollama import OllamaStandin
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "src" / "strands_cli"
@@ -437,6 +438,16 @@ def test_a_second_listing_reads_no_tool_file_again(project: Path) -> None:
     opened_by(("list-tools",), project)
     again = {(project / file).parent for file in opened_by(("list-tools",), project) if file.suffix == ".py"}
     assert again & {project / "tools", PACKAGE / "tools", PACKAGE / "tools" / "data_tools"} == set()
+
+
+def test_a_run_without_terminal_and_collector_imports_neither_questions_nor_exporter(project: Path) -> None:
+    with OllamaStandin() as ollama:
+        ollama.enqueue("Hello.")
+        flow = str(REPOSITORY / "examples" / "echo-demo.yaml")
+        opened = opened_by(("run", flow, "--host", ollama.url), project)
+    assert imported_from(opened, PACKAGE / "cli") >= {"run", "progress"}
+    assert "questions" not in imported_from(opened, PACKAGE / "cli")
+    assert "collector" not in imported_from(opened, PACKAGE / "telemetry")
 
 
 # --- The rules, held against houses that are known to be crooked or straight ------------------------------

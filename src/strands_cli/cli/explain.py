@@ -199,4 +199,4 @@ def _limits(spec: Spec, outline: Outline) -> Iterator[str]:
     policy = spec.runtime.failure_policy
     if policy.retries:
         often = times(policy.retries)
-        yield f"A model request that fails for a passing reason is repeated at most {often}."
+        yield f"A model request that fails for a temporary reason is repeated at most {often}."
