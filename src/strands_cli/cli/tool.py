@@ -358,21 +358,16 @@ def check(path: Path | None, load: bool, as_json: bool) -> int:
         reading = read_path(path)
         infos, issues = list(reading.infos), list(reading.issues)
     issues += [issue for info in infos for issue in schema_issues(info)]
-    if load:
-        issues += [issue for info in infos for issue in _load_issues(info)]
+    for info in infos if load else ():
+        try:
+            get_registry().load(info)
+        except ToolError as error:
+            reason, remedy = error.message, error.hint
+            unloaded = Issue(reason=reason, remediation=remedy, file=info.file, line=info.line)
+            issues.append(error.issue or unloaded)
     summary = f"{count(len(infos), 'tool')} checked, {count(len(issues), 'issue')}."
     document = {"tools": [info.reference for info in infos]}
     return print_findings(issues, document=document, summary=summary, as_json=as_json)
-
-
-def _load_issues(info: ToolInfo) -> list[Issue]:
-    try:
-        get_registry().load(info)
-    except ToolError as error:
-        return [
-            error.issue or Issue(reason=error.message, remediation=error.hint, file=info.file, line=info.line)
-        ]
-    return []
 
 
 # --- new --------------------------------------------------------------------------------------------------

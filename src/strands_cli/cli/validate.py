@@ -14,7 +14,7 @@ from strands_cli.cli.output import count, issue_document, print_issues, print_js
 from strands_cli.errors import Issue, SpecError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
-    from strands_cli.loader.spec import Spec
+    pass
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _SKIPPED = frozenset({"node_modules", "__pycache__"})
@@ -125,17 +125,16 @@ def _check(file: Path, variables: dict[str, Any]) -> Checked:
     spec, issues = examine(file, variables)
     if spec is None:
         return Checked(file, tuple(issues), ())
-    # What a broken file has as its provider may not be what it means.
-    missing = () if issues else (*missing_for_models(spec), *_missing_for_telemetry(spec))
-    return Checked(file, tuple(issues), (*check_capability(spec, issues).issues, *missing))
+    found = [*check_capability(spec, issues).issues]
+    if not issues:  # what a broken file has as its provider may not be what it means
+        found += missing_for_models(spec)
+        if spec.telemetry.otlp_endpoint is not None:
+            from strands_cli.telemetry import missing_exporter
 
-
-def _missing_for_telemetry(spec: "Spec") -> Iterator[Issue]:
-    if spec.telemetry.otlp_endpoint is not None:
-        from strands_cli.telemetry import missing_exporter
-
-        for reason, remedy in missing_exporter(spec.telemetry):
-            yield spec.issue("/telemetry/otlp_endpoint", reason, remedy, "warning")
+            at = "/telemetry/otlp_endpoint"
+            missing = missing_exporter(spec.telemetry)
+            found += [spec.issue(at, reason, remedy, "warning") for reason, remedy in missing]
+    return Checked(file, tuple(issues), tuple(found))
 
 
 def _document(checked: list[Checked], strict: bool, skipped: int) -> dict[str, Any]:
