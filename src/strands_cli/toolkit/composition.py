@@ -24,12 +24,12 @@ from strands_cli.documents.problems import (
     relocated,
 )
 from strands_cli.errors import ToolError, ToolFailed
-from strands_cli.toolkit import schedule
 from strands_cli.toolkit.call import call_tool, deeper
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.contract import PLACEHOLDER, Effects, Tool, closed_schema
 from strands_cli.toolkit.decorator import FunctionTool
 from strands_cli.toolkit.results import ToolResult, ToolUse, error_of
+from strands_cli.toolkit.schedule import call_tools
 from strands_cli.toolkit.values import failed_as, value_of_result
 
 Step = Tool | Callable[[Any], Any]
@@ -113,7 +113,7 @@ def fan_out(
             (tool, _use(tool, _taken_arguments(arguments, tool), context, key))
             for key, tool in members.items()
         ]
-        results = dict(zip(members, await schedule.call_tools(calls, deeper(context)), strict=True))
+        results = dict(zip(members, await call_tools(calls, deeper(context)), strict=True))
         if not partial:
             _raise_first({(key,): result for key, result in results.items()})
         return {key: _value_or_error(result, members[key]) for key, result in results.items()}
@@ -180,7 +180,7 @@ def each(
     async def body(arguments: dict[str, Any], context: ToolContext) -> list[Any]:
         items = enumerate(arguments["items"])
         calls = [(tool, _use(tool, item, context, str(index))) for index, item in items]
-        results = await schedule.call_tools(calls, deeper(context), max_parallel=arguments["max_parallel"])
+        results = await call_tools(calls, deeper(context), max_parallel=arguments["max_parallel"])
         if not partial:
             _raise_first({("items", index): result for index, result in enumerate(results)})
         return [_value_or_error(result, tool) for result in results]

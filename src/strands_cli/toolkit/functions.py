@@ -1,4 +1,4 @@
-"""From a function and its spec to something that can be invoked. What does not fit is refused here."""
+"""From a function, a class or an SDK tool to what can be invoked; what does not fit is refused here."""
 
 import inspect
 import re

@@ -5,6 +5,7 @@ thing, one of them writing, keep the order in which they were asked for; all oth
 tool that declares nothing is independent of all but the exclusive ones.
 """
 
+import asyncio
 import stat
 import sys
 from collections import defaultdict
@@ -12,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,10 +23,6 @@ from strands_cli.toolkit.context import NO_CONTEXT, CallContext, InterruptReques
 from strands_cli.toolkit.contract import PLACEHOLDER, Effects, Tool
 from strands_cli.toolkit.results import ToolResult, ToolUse, failure
 from strands_cli.toolkit.workspace import Workspace, current_directory
-
-if TYPE_CHECKING:
-    from asyncio import Future  # imported where it is used: a listing reads effects and runs nothing
-
 
 Resource = tuple[str, ...]
 """What can be in conflict: equal ones, and one that begins with another, as a file's path does with its
@@ -143,7 +140,7 @@ class _Entry(msgspec.Struct, eq=False):
     released_followers: bool = False
     """Whether the followers have been released: not before all that this call waited for have finished."""
     blocked_by: str = ""
-    ready: "Future[None] | None" = None
+    ready: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
         if self.ready is not None and not self.ready.done():
@@ -223,8 +220,6 @@ class Turn:
 
     async def _wait(self, entry: _Entry) -> None:
         if entry.waits_for and not entry.blocked_by:
-            import asyncio
-
             entry.ready = asyncio.get_running_loop().create_future()
             await entry.ready
         if entry.blocked_by:
@@ -274,8 +269,6 @@ async def call_tools(
     A tool's time limit counts from when it may start. A call that fails leaves the others alone; if one asks
     a human, the others finish before that is raised. Each call gets its own idempotency key.
     """
-    import asyncio
-
     prepared = [(str(index), tool, _prepared(tool, use)) for index, (tool, use) in enumerate(calls)]
     turn = Turn(prepared, context.workspace)
     room = asyncio.Semaphore(max_parallel) if max_parallel else nullcontext()
