@@ -311,8 +311,19 @@ def test_blocking_bodies_run_side_by_side() -> None:
     assert {result["status"] for result in results} == {"success"}
 
 
-def test_a_pool_runs_no_more_bodies_at_once_than_its_size() -> None:
+def refuse_one_for_want_of_a_thread(pool: DaemonPool) -> None:
+    size = threading.stack_size(1 << 46)  # more than any machine has
+    try:
+        with pytest.raises(ToolFailed, match="No thread can be started"):
+            pool.submit(Job(lambda: None, lambda _: None), extra=True)
+    finally:
+        threading.stack_size(size)
+
+
+@pytest.mark.parametrize("before", [lambda _: None, refuse_one_for_want_of_a_thread], ids=["new", "refused"])
+def test_a_pool_runs_no_more_bodies_at_once_than_its_size(before: Callable[[DaemonPool], None]) -> None:
     pool = DaemonPool(3)
+    before(pool)
     running, most, finished = [0], [0], threading.Semaphore(0)
     lock = threading.Lock()
 

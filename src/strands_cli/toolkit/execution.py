@@ -187,6 +187,7 @@ class DaemonPool:
             self._start_thread_if_short()
             if self._threads == 0:
                 self._under_way -= 1
+                self._extra -= extra
                 raise ToolFailed("No thread can be started for the call", code="overloaded")
         job.is_extra = extra
         self._queue.put(job)
