@@ -56,5 +56,5 @@ def obliging_model() -> Iterator[ScriptedModel]:
 @pytest.fixture
 def mock_create_model(model: ScriptedModel) -> None:
     """The guide's name for it: a model that echoes with the tool, and then answers."""
-    model.otherwise = "Test message"
+    model.default_answer = "Test message"
     model.enqueue(Call("echo", {"message": "Test message"}))

@@ -134,7 +134,7 @@ def test_a_step_after_several_others_without_an_input_is_given_their_answers_or_
 def test_the_answers_of_a_run_whose_artifact_cannot_be_written_are_kept(
     flow: Flow, model: ScriptedModel
 ) -> None:
-    model.otherwise = "precious"
+    model.default_answer = "precious"
     outputs = {"artifacts": [{"path": "out.txt", "from": "{{ steps[0].output.nothing }}"}]}
     with pytest.raises(ArtifactError) as failed:
         run_sync(flow.spec("chain", ONE, outputs=outputs), None, RunOptions(directory=flow.directory))
@@ -185,7 +185,7 @@ def test_the_time_of_a_run_is_over_also_while_a_person_is_asked(flow: Flow, mode
 
 
 def test_a_run_is_stopped_from_outside_also_while_a_person_is_asked(flow: Flow, model: ScriptedModel) -> None:
-    model.otherwise = "ok"
+    model.default_answer = "ok"
     cancel = Cancellation()
 
     async def go() -> None:
@@ -247,7 +247,7 @@ def test_a_model_that_does_not_let_go_cannot_hide_why_the_run_ended(flow: Flow) 
 def test_a_budget_is_looked_at_before_a_model_is_asked_for_fitting_data_again(
     flow: Flow, model: ScriptedModel
 ) -> None:
-    model.otherwise = "no data"
+    model.default_answer = "no data"
     with pytest.raises(BudgetExceeded):
         flow.run("chain", JUDGED, agents=JUDGE, runtime=budget(max_tokens=5))
     assert len(model.requests) == 1
@@ -287,7 +287,7 @@ def told(error: BaseException) -> str:
 def test_no_secret_is_told_by_an_answer_that_does_not_fit(
     flow: Flow, model: ScriptedModel, secret: str
 ) -> None:
-    model.otherwise = json.dumps({"a": secret})
+    model.default_answer = json.dumps({"a": secret})
     with pytest.raises(AnswerError) as failed:
         flow.run("chain", JUDGED, agents=JUDGE, env=ENV)
     assert secret not in told(failed.value)
@@ -524,7 +524,7 @@ def test_what_was_typed_before_the_question_is_no_consent(project: Project) -> N
 def test_an_id_that_is_also_a_method_works_or_is_reported(
     flow: Flow, model: ScriptedModel, kind: str, name: str
 ) -> None:
-    model.otherwise = "X"
+    model.default_answer = "X"
     text = f"{{{{ {kind}.{name}.response }}}}"
     first, last = {"agent": "w", "input": "a"}, {"agent": "w", "input": text}
     patterns: dict[str, tuple[str, dict[str, Any]]] = {
@@ -539,7 +539,7 @@ def test_an_id_that_is_also_a_method_works_or_is_reported(
 
 
 def test_an_input_that_is_also_a_method_works(flow: Flow, model: ScriptedModel) -> None:
-    model.otherwise = "X"
+    model.default_answer = "X"
     flow.run("chain", {"steps": steps("{{ inputs.items }}")}, inputs={"values": {"items": "mine"}})
     assert asked(model) == "mine"
 
@@ -555,7 +555,7 @@ def test_a_part_of_an_answer_that_is_also_a_method_works(flow: Flow, model: Scri
 
 @pytest.mark.parametrize("text", ["{{ steps.items() }}", "{{ steps.get('a') }}", "{{ steps['0'].response }}"])
 def test_what_validate_lets_pass_can_be_rendered(flow: Flow, model: ScriptedModel, text: str) -> None:
-    model.otherwise = "X"
+    model.default_answer = "X"
     spec = flow.spec("chain", {"steps": [{"id": "a", "agent": "worker", "input": "x"}, *steps(text)]})
     if not check_capability(spec).errors:
         flow.run_spec(spec)
@@ -597,7 +597,7 @@ def test_a_key_that_a_secret_of_its_source_does_not_have_is_reported(
 def test_a_listener_that_fails_is_not_taken_for_a_provider_that_fails(
     flow: Flow, model: ScriptedModel, kind: type
 ) -> None:
-    model.otherwise = "ok"
+    model.default_answer = "ok"
 
     def listener(event: Event) -> None:
         if isinstance(event, kind):
@@ -620,7 +620,7 @@ def test_a_listener_that_fails_is_not_taken_for_a_provider_that_fails(
 def test_a_run_leaves_nothing_behind_in_a_cancellation_that_outlives_it(
     flow: Flow, model: ScriptedModel
 ) -> None:
-    model.otherwise = "ok"
+    model.default_answer = "ok"
     spec = flow.spec("chain", ONE)
     options = RunOptions(directory=flow.directory, cancel=Cancellation())
 
@@ -637,7 +637,7 @@ def test_a_run_leaves_nothing_behind_in_a_cancellation_that_outlives_it(
 
 @pytest.mark.long
 def test_a_step_that_has_ended_leaves_no_agent_behind(flow: Flow, model: ScriptedModel) -> None:
-    model.otherwise = "ok"
+    model.default_answer = "ok"
     alive: list[int] = []
 
     def count(event: Event) -> None:

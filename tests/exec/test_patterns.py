@@ -157,7 +157,7 @@ def test_a_router_that_names_no_route_leads_to_the_default(flow: Flow, model: Sc
 def test_a_router_that_names_no_route_ends_the_run_where_there_is_no_default(
     flow: Flow, model: ScriptedModel
 ) -> None:
-    model.otherwise = "hm"
+    model.default_answer = "hm"
     with pytest.raises(AnswerError, match="router"):
         flow.run("routing", ROUTES)
 
@@ -304,7 +304,7 @@ def test_a_graph_fans_out_and_a_node_that_several_lead_to_runs_once(flow: Flow, 
 
 
 def test_a_loop_ends_at_its_cap_and_says_so(flow: Flow, model: ScriptedModel) -> None:
-    model.otherwise = "again"
+    model.default_answer = "again"
     config = graph({"a": "A", "b": "B"}, ("a", "b", None), ("b", "a", None), start="a", max_visits=3)
     result = flow.run("graph", config)
     assert [step.key for step in result.steps] == [
@@ -338,7 +338,7 @@ def test_a_template_that_fails_while_it_runs_names_its_place(flow: Flow, model: 
 
 
 def test_a_run_tells_of_its_steps_with_their_titles_and_models(flow: Flow, model: ScriptedModel) -> None:
-    model.otherwise = "ok"
+    model.default_answer = "ok"
     branches = [{"id": "a", "steps": steps("x")}, {"id": "b", "steps": steps("x", "y")}]
     flow.run("parallel", {"branches": branches}, agents={"worker": {**AGENT, "model_id": "tiny"}})
     told = [(event.step, event.title, event.model) for event in flow.heard(StepStarted)]

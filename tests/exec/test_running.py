@@ -77,14 +77,14 @@ def test_the_tokens_of_a_model_that_loops_are_counted_in_each_turn(flow: Flow, m
 
 
 def test_no_step_begins_beyond_the_number_that_is_allowed(flow: Flow, model: ScriptedModel) -> None:
-    model.otherwise = "ok"
+    model.default_answer = "ok"
     with pytest.raises(BudgetExceeded, match="made its 2 steps") as ended:
         flow.run("chain", {"steps": steps("a", "b", "c")}, runtime=budget(max_steps=2))
     assert len(ended.value.kept.steps) == 2
 
 
 def test_branches_that_run_finish_when_another_may_not_begin(flow: Flow, model: ScriptedModel) -> None:
-    model.otherwise = "ok"
+    model.default_answer = "ok"
     branches = [{"id": f"b{number}", "steps": steps("x")} for number in range(4)]
     with pytest.raises(BudgetExceeded) as ended:
         flow.run("parallel", {"branches": branches}, runtime=budget(max_steps=3))
@@ -169,14 +169,14 @@ def test_an_agent_can_take_two_hundred_turns_in_one_step(flow: Flow, model: Scri
 
 
 def test_fifty_branches_run_and_keep_their_order(flow: Flow, model: ScriptedModel) -> None:
-    model.otherwise = "ok"
+    model.default_answer = "ok"
     branches = [{"id": f"b{number}", "steps": steps(str(number))} for number in range(50)]
     result = flow.run("parallel", {"branches": branches}, runtime=budget() | {"max_parallel": 50})
     assert [step.id for step in result.steps] == [f"b{number}" for number in range(50)]
 
 
 def test_a_chain_may_have_five_hundred_steps(flow: Flow, model: ScriptedModel) -> None:
-    model.otherwise = "ok"
+    model.default_answer = "ok"
     assert len(flow.run("chain", {"steps": steps(*map(str, range(500)))}).steps) == 500
 
 
@@ -219,7 +219,7 @@ async def test_a_caller_that_cancels_its_own_task_ends_the_run_cleanly(
 
 
 def test_an_agent_gets_the_tools_that_it_names_in_any_form(flow: Flow, model: ScriptedModel) -> None:
-    model.otherwise = "ok"
+    model.default_answer = "ok"
     agents = {
         "worker": {"prompt": "x", "tools": ["native:echo"]},
         "other": {"prompt": "x", "tools": []},

@@ -30,26 +30,26 @@ def asked(model: ScriptedModel, number: int = -1) -> str:
 
 
 def test_prompts_are_templated(flow: Flow, model: ScriptedModel) -> None:
-    model.otherwise = "ok"
+    model.default_answer = "ok"
     flow.run("chain", ONE, agents={"worker": {"prompt": "{{ n }}"}}, inputs={"values": {"n": 7}})
     assert model.requests[0].system_prompt == "7"
 
 
 def test_the_last_response_is_known_inside_a_chain(flow: Flow, model: ScriptedModel) -> None:
-    model.otherwise = "ok"
+    model.default_answer = "ok"
     flow.run("chain", {"steps": steps("a", "{{ last_response }}!")})
     assert asked(model) == "ok!"
 
 
 def test_all_of_jinjas_filters_work(flow: Flow, model: ScriptedModel) -> None:
-    model.otherwise = "ok"
+    model.default_answer = "ok"
     text = "{{ [3, 1, 2] | sort | map('string') | join('-') }} {{ 'a b' | title | replace(' ', '_') | wordcount }}"
     flow.run("chain", {"steps": steps(text)})
     assert asked(model) == "1-2-3 1"
 
 
 def test_branches_with_one_agent_do_not_see_each_others_messages(flow: Flow, model: ScriptedModel) -> None:
-    model.otherwise = "ok"
+    model.default_answer = "ok"
     branches = [{"id": f"b{number}", "steps": steps(f"only {number}")} for number in range(3)]
     flow.run("parallel", {"branches": branches})
     seen = sorted(
@@ -61,7 +61,7 @@ def test_branches_with_one_agent_do_not_see_each_others_messages(flow: Flow, mod
 
 @pytest.mark.parametrize("budget", [{"max_tokens": 15}, {"max_steps": 2}, {"max_duration_s": 0.000001}])
 def test_every_budget_is_enforced(flow: Flow, model: ScriptedModel, budget: dict[str, Any]) -> None:
-    model.otherwise = "ok"
+    model.default_answer = "ok"
     with pytest.raises(BudgetExceeded):
         flow.run("chain", {"steps": steps("a", "b", "c")}, runtime={"provider": "ollama", "budgets": budget})
     assert len(model.requests) <= 2
@@ -75,7 +75,7 @@ def test_whatever_may_pass_is_tried_again(flow: Flow, model: ScriptedModel, erro
 
 
 def test_a_warning_keeps_nothing_from_running(flow: Flow, model: ScriptedModel) -> None:
-    model.otherwise = "ok"
+    model.default_answer = "ok"
     spec = flow.spec("chain", ONE, tools={"python": ["echo", "native:echo"]})
     assert run_sync(spec, None, RunOptions(directory=flow.directory)).last_response == "ok"
 

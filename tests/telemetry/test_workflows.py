@@ -36,7 +36,7 @@ def traced(directory: Path, collector: Collector, config: dict[str, Any], **more
 def test_parallel_branches_are_told_as_they_were_run(tmp_path: Path, model: ScriptedModel) -> None:
     for index in range(12):
         model.enqueue("thinking of it", call("echo", message=f"message {index}"))
-    model.otherwise = "the final word"
+    model.default_answer = "the final word"
     with collecting() as collector:
         document = traced(tmp_path, collector, BRANCHES, redact=SHOW)
     (root,) = [span for span in collector.spans if span.parent == b""]

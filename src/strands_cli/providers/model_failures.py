@@ -7,43 +7,39 @@ other: the SDK's exception is caused by OpenAI's, that by httpx's, and that by t
 import errno
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from strands_cli.providers.choice import PROVIDERS, FailureKind, ModelChoice, with_default
 
+T = TypeVar("T")
+
 RETRYABLE: frozenset[FailureKind] = frozenset(
     {"throttled", "busy", "server", "connection", "timeout", "answer"}
 )
-_TOO_DEEP = frozenset({"builtins.RecursionError"})
+_TOO_DEEP = ("builtins.RecursionError",)
 """What reading JSON ends with that is nested without end."""
-_UNUSABLE_ADDRESS = frozenset({"httpx.InvalidURL", "httpx.UnsupportedProtocol", "httpx.TooManyRedirects"})
-_COMMON: dict[FailureKind, frozenset[str]] = {
-    "overflow": frozenset({"strands.ContextWindowOverflowException"}),
-    "trust": frozenset({"ssl.SSLCertVerificationError"}),
-    "credentials": frozenset(),
-    "timeout": frozenset({"builtins.TimeoutError", "httpx.TimeoutException"}),
-    "answer": frozenset(
-        {"httpx.DecodingError", "json.JSONDecodeError", "pydantic_core.ValidationError", *_TOO_DEEP}
+_UNUSABLE_ADDRESS = ("httpx.InvalidURL", "httpx.UnsupportedProtocol", "httpx.TooManyRedirects")
+_COMMON: dict[FailureKind, tuple[str, ...]] = {
+    "overflow": ("strands.ContextWindowOverflowException",),
+    "trust": ("ssl.SSLCertVerificationError",),
+    "credentials": (),
+    "timeout": ("builtins.TimeoutError", "httpx.TimeoutException"),
+    "answer": ("httpx.DecodingError", "json.JSONDecodeError", "pydantic_core.ValidationError", *_TOO_DEEP),
+    "connection": (
+        *("builtins.ConnectionError", "http.HTTPException", "httpx.StreamError", "httpx.TransportError"),
+        "socket.gaierror",
     ),
-    "connection": frozenset(
-        {
-            "builtins.ConnectionError",
-            "http.HTTPException",
-            "httpx.StreamError",
-            "httpx.TransportError",
-            "socket.gaierror",
-        }
-    ),
-    "throttled": frozenset({"strands.ModelThrottledException"}),
-    "server": frozenset(),
-    "refused": frozenset(
-        {"httpx.CookieConflict", "httpx.HTTPError", "strands.ProviderTokenCountError", *_UNUSABLE_ADDRESS}
+    "throttled": ("strands.ModelThrottledException",),
+    "server": (),
+    "refused": (
+        *("httpx.CookieConflict", "httpx.HTTPError", "strands.ProviderTokenCountError"),
+        *_UNUSABLE_ADDRESS,
     ),
 }
 """What exceptions mean that every client may raise, as `package.Name`. The first kind counts."""
@@ -84,7 +80,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 def failure_of(error: BaseException, choice: ModelChoice | None = None) -> Failure:
     """What a failed request to a model means; of the kind `unknown` where a provider has no part in it."""
-    chain = ErrorChain.of(error)
+    chain = ErrorChain(error)
     kind = _kind(chain)
     if choice is not None and choice.provider in PROVIDERS:
         choice = with_default(choice)
@@ -101,7 +97,7 @@ def failure_of(error: BaseException, choice: ModelChoice | None = None) -> Failu
 def error_classes() -> dict[FailureKind, frozenset[str]]:
     """What each exception means, by kind, those of every provider's client included."""
     return {
-        kind: names.union(*(row.errors.get(kind, ()) for row in PROVIDERS.values()))
+        kind: frozenset(names).union(*(row.errors.get(kind, ()) for row in PROVIDERS.values()))
         for kind, names in _COMMON.items()
     }
 
@@ -159,7 +155,7 @@ def _lost(chain: "ErrorChain", subject: str) -> str:
         return f"No connection to {subject}: there is no host of that name."
     if any(error.errno == errno.ECONNREFUSED for error in system):
         return f"No connection to {subject}: nothing listens there."
-    if chain.is_any(frozenset({"httpx.ConnectError", "botocore.EndpointConnectionError"})):
+    if chain.is_any(("httpx.ConnectError", "botocore.EndpointConnectionError")):
         return f"No connection to {subject}: {chain.text.rstrip('.')}."
     reason = str(chain.errors[-1]).rstrip(".") or type(chain.errors[-1]).__name__
     return f"The connection to {subject} broke: {reason}."
@@ -208,38 +204,35 @@ _WORDS = {
 }
 
 
-class ErrorChain(msgspec.Struct, frozen=True):
+# Where clients keep the status of an answer, the word for an error, and what the provider said of it.
+_STATUS_AT = ("status_code", "code", "response.status_code", "response.ResponseMetadata.HTTPStatusCode")
+_WORD_AT = ("body.type", "body.code", "body.error.type", "response.Error.Code")
+_MESSAGE_AT = ("body.error.message", "body.message", "response.Error.Message", "error")
+
+
+class ErrorChain:
     """An exception and all that it wraps, the outermost first."""
 
-    errors: tuple[BaseException, ...]
-
-    @classmethod
-    def of(cls, error: BaseException) -> "ErrorChain":
-        found: list[BaseException] = []
+    def __init__(self, error: BaseException) -> None:
+        self.errors: list[BaseException] = []
         waiting = [error]
-        while waiting and len(found) < _DEEPEST:
+        while waiting and len(self.errors) < _DEEPEST:
             current = waiting.pop(0)
-            if not any(current is other for other in found):
-                found.append(current)
+            if not any(current is other for other in self.errors):
+                self.errors.append(current)
                 waiting += _wrapped(current)
-        return cls(tuple(found))
+        self.words = [word.lower() for error in self.errors for word in _found(error, _WORD_AT, str)]
 
-    def is_any(self, names: frozenset[str]) -> bool:
+    def is_any(self, names: Collection[str]) -> bool:
         """Whether one of them is of a class, as `package.Name`, that is among these names."""
-        return any(not names.isdisjoint(class_names(type(error))) for error in self.errors)
+        return any(name in names for error in self.errors for name in class_names(type(error)))
 
     @property
     def status(self) -> int | None:
         """The HTTP status of the answer, or the one that its error word stands for."""
-        by_number = (
-            status for error in self.errors if (status := _status(error)) is not None and status >= 400
-        )
-        by_word = (status for word in self.words if (status := _WORDS.get(word)))
+        by_number = (status for error in self.errors if (status := _status(error) or 0) >= 400)
+        by_word = (_WORDS[word] for word in self.words if word in _WORDS)
         return next(by_number, None) or next(by_word, None)
-
-    @property
-    def words(self) -> frozenset[str]:
-        return frozenset(word.lower() for error in self.errors for word in _words(error))
 
     @property
     def text(self) -> str:
@@ -280,9 +273,9 @@ def _origin(url: str | None) -> str | None:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else None
 
 
-def _at(value: Any, *path: str) -> Any:
+def _at(value: Any, path: str) -> Any:
     """What lies at a path of keys and attributes; None where there is no such thing."""
-    for name in path:
+    for name in path.split("."):
         try:
             value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
         except RuntimeError:  # httpx, where no request is known, or no body has been read
@@ -297,46 +290,30 @@ def _wrapped(error: BaseException) -> list[BaseException]:
         getattr(error, "original_exception", None),
         error.__cause__,
         *getattr(error, "exceptions", ()),
-        _at(error, "kwargs", "error"),  # botocore says it in its own way
+        _at(error, "kwargs.error"),  # botocore says it in its own way
         error.__context__ if is_hidden else None,
     ]
     return [item for item in inside if isinstance(item, BaseException)]
 
 
+def _found(error: BaseException, paths: Iterable[str], kind: type[T]) -> Iterator[T]:
+    return (value for path in paths if isinstance(value := _at(error, path), kind))
+
+
 def _status(error: BaseException) -> int | None:
-    candidates = (
-        _at(error, "status_code"),
-        _at(error, "code"),
-        _at(error, "response", "status_code"),
-        _at(error, "response", "ResponseMetadata", "HTTPStatusCode"),
-    )
-    return next((value for value in candidates if isinstance(value, int)), None)
-
-
-def _words(error: BaseException) -> Iterator[str]:
-    body = _at(error, "body")
-    parts = (
-        _at(body, "type"),
-        _at(body, "code"),
-        _at(body, "error", "type"),
-        _at(error, "response", "Error", "Code"),
-    )
-    yield from (part for part in parts if isinstance(part, str))
+    return next(_found(error, _STATUS_AT, int), None)
 
 
 def _message_in(error: BaseException) -> str | None:
-    text = _at(error, "response", "text")
+    text = _at(error, "response.text")
     try:
         sent = msgspec.json.decode(text) if isinstance(text, str) else None
     except msgspec.DecodeError:
         sent = None
     candidates = (
-        _at(error, "body", "error", "message"),
-        _at(error, "body", "message"),
-        _at(error, "response", "Error", "Message"),
-        _at(error, "error"),
+        *_found(error, _MESSAGE_AT, str),
         _at(error, "message") if _status(error) is not None else None,
-        _at(sent, "error", "message"),
+        _at(sent, "error.message"),
         _at(sent, "error"),
         text,
     )
@@ -344,13 +321,13 @@ def _message_in(error: BaseException) -> str | None:
 
 
 def _url(error: BaseException) -> str | None:
-    url = _at(error, "kwargs", "endpoint_url") or _at(error, "request", "url")
+    url = _at(error, "kwargs.endpoint_url") or _at(error, "request.url")
     return str(url) if url is not None else None
 
 
 def _wait(error: BaseException) -> float | None:
     """`Retry-After` is a number of seconds or a date; Google says it in the body, as `34s`."""
-    headers = _at(error, "response", "headers") or _at(error, "response", "ResponseMetadata", "HTTPHeaders")
+    headers = _at(error, "response.headers") or _at(error, "response.ResponseMetadata.HTTPHeaders")
     if (milliseconds := _number(_at(headers, "retry-after-ms"))) is not None:
         return milliseconds / 1000
     text = _at(headers, "retry-after")
@@ -359,7 +336,7 @@ def _wait(error: BaseException) -> float | None:
     if text is not None:
         with suppress(ValueError):
             return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    details = _at(error, "details", "error", "details")
+    details = _at(error, "details.error.details")
     listed = details if isinstance(details, list) else []
     waits = (_number(str(_at(detail, "retryDelay") or "").removesuffix("s")) for detail in listed)
     return next((wait for wait in waits if wait is not None), None)

@@ -64,8 +64,8 @@ class ScriptedModel(Model):
     config: dict[str, Any] = field(default_factory=lambda: {"model_id": "scripted"})
     answers: deque[list[Part] | Exception] = field(default_factory=deque)
     requests: list[ScriptedRequest] = field(default_factory=list)
-    otherwise: str | None = None
-    """What it answers when it has been told nothing more."""
+    default_answer: str | None = None
+    """What it answers when the script is at its end."""
     tokens: int = 10
     """What each answer costs, half of it for the input."""
     _calls: int = 0
@@ -115,8 +115,8 @@ class ScriptedModel(Model):
         yield {"output": output_model(**part.input)}
 
     def _next(self) -> list[Part]:
-        if not self.answers and self.otherwise is not None:
-            return [self.otherwise]
+        if not self.answers and self.default_answer is not None:
+            return [self.default_answer]
         if not self.answers:
             raise AssertionError(f"the model was asked more often than the script says: {self.requests[-1]}")
         answer = self.answers.popleft()
