@@ -579,6 +579,16 @@ def test_what_cannot_be_executed_is_said_with_the_remedy(
     assert caught.value.code == "unavailable"
 
 
+def test_a_spawner_that_is_about_to_end_is_replaced(place: Place) -> None:
+    handle = spawner(network=False, room=False)
+    process = handle.process()
+    os.kill(process, signal.SIGSTOP)
+    assert handle._calls is not None
+    handle._calls.shutdown(socket.SHUT_RDWR)  # as when it has closed its end and waits for its keepers
+    assert place.run([place.program("sh", "echo done")], room=False).stdout == b"done\n"
+    assert handle.process() != process
+
+
 def test_a_call_that_finds_too_many_waiting_is_told_so_at_once() -> None:
     handle = spawner(network=False, room=False)
     process = handle.process()

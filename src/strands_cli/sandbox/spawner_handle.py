@@ -77,6 +77,10 @@ class SpawnerHandle:
             except BlockingIOError:
                 return False
             except (BrokenPipeError, ConnectionResetError) as error:
+                # It has closed its socket and may take a while to end: whoever tries again needs a new one.
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self._watch, signal.SIGKILL)
+                self._stop()
                 raise SpawnerLost("the spawner has ended") from error
             return True
 
