@@ -33,7 +33,7 @@ NO_OUTPUT = "Code executed successfully (no output)"
 @pytest.fixture(autouse=True)
 def no_sessions_left() -> Iterator[None]:
     yield
-    python_code.end_sessions()
+    python_code.SESSIONS.close()
 
 
 def run(code: str, **arguments: Any) -> ToolResult:

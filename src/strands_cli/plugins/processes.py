@@ -25,10 +25,9 @@ from strands_cli.plugins.directories import Identity, neighbourhood
 from strands_cli.plugins.executable_output import code_of, ending_text, parsed, refuse_error, structured, tail
 from strands_cli.plugins.manifest import CliTool, Configuration
 from strands_cli.plugins.plugin import Plugin
-from strands_cli.sandbox.confined_executable import Confined
+from strands_cli.sandbox.confined_executable import Confined, Intake
 from strands_cli.sandbox.executables import GRACE_SECONDS, environment_for, start_confined
 from strands_cli.sandbox.profile import EXECUTABLE_PROFILE, Profile
-from strands_cli.sandbox.pumps import Intake
 from strands_cli.sandbox.spawner_handle import SpawnerLost
 from strands_cli.secrets import Redactor
 from strands_cli.toolkit.workspace import Workspace

@@ -7,7 +7,7 @@ import os
 import posixpath
 import signal
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from strands_cli.sandbox import messages
 from strands_cli.sandbox.launcher import Child, ZygoteLost
 from strands_cli.sandbox.profile import Profile
 
-CallTool = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+CallTool = Callable[[str, dict[str, Any]], Coroutine[Any, Any, dict[str, Any]]]
 """Calls a tool for confined code: `{"value": …}`, or `{"error": {"code", "message"}}`."""
 
 MOST_FILES_BYTES = 10_000_000

@@ -9,8 +9,10 @@
 import asyncio
 import marshal
 import os
+import re
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -20,10 +22,8 @@ from typing import Any, Literal
 import msgspec
 
 from strands_cli.errors import ToolError
-from strands_cli.sandbox.confined_executable import Confined, Exit
-from strands_cli.sandbox.hints import Hint, hint_from
+from strands_cli.sandbox.confined_executable import Confined, Exit, Intake, Outlet
 from strands_cli.sandbox.profile import Profile
-from strands_cli.sandbox.pumps import Intake, Outlet
 from strands_cli.sandbox.seccomp import SeccompMissing, executable_filter, further_filter
 from strands_cli.sandbox.spawner_handle import Abilities, SpawnerLost, spawner
 
@@ -44,6 +44,15 @@ _MOST_REQUEST_BYTES = 150_000
 _AGAIN_SECONDS = 0.005
 _STDERR_FLOOD = 64
 """How many times the limit is read, and forgotten, of standard error before that is too much."""
+
+
+class Hint(msgspec.Struct, frozen=True):
+    """What its author may have forgotten to declare. A guess, for people and models to read."""
+
+    key: str
+    """`network`, `files.read` or `files.write`."""
+    path: str
+    text: str
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
@@ -280,6 +289,80 @@ def _request(argv: Sequence[str], profile: Profile, cwd: Path, found: Abilities)
     if len(marshal.dumps(request)) > _MOST_REQUEST_BYTES:
         raise ToolError("The arguments and the environment of an executable are too long", code="unavailable")
     return request
+
+
+# --- Which key of a manifest an executable would have needed, guessed from its standard error -------------
+
+_UNREACHABLE = re.compile(
+    r"EAI_AGAIN|ENETUNREACH|name resolution|could not resolve|name or service not known"
+    r"|network is unreachable",
+    re.IGNORECASE,
+)
+_NOT_PERMITTED = re.compile(r"not permitted|EPERM", re.IGNORECASE)
+_SOCKET = re.compile(r"socket|connect|getaddrinfo|/dev/tcp", re.IGNORECASE)
+_DENIED = re.compile(r"permission denied|EACCES", re.IGNORECASE)
+_READ_ONLY = re.compile(r"read-only file system|EROFS", re.IGNORECASE)
+_MISSING = re.compile(r"no such file|ENOENT", re.IGNORECASE)
+_CREATES = re.compile(
+    r"cannot (?:create|touch|remove|move|make)|mkdir|unlink|rename|touch|rm:|mv:", re.IGNORECASE
+)
+_PATH = re.compile(r"(?<![^\s'\"`:;,()<>|])[^\s'\"`:;,()<>|]*/[^\s'\"`:;,()<>|]+")
+_SCRATCH_DEPTH = 3
+_CONTEXT_LINES = 10
+"""How far above an error its circumstances are looked for, as in a traceback."""
+
+
+def hint_from(stderr: str, profile: Profile, directory: str) -> Hint | None:
+    """The last line that looks like a refusal by the sandbox decides."""
+    lines = stderr.splitlines()[-40:]
+    for number in range(len(lines) - 1, -1, -1):
+        around = "\n".join(lines[max(0, number - _CONTEXT_LINES) : number + 1])
+        is_refused = _NOT_PERMITTED.search(lines[number]) and _SOCKET.search(around)
+        if not profile.network and (is_refused or _UNREACHABLE.search(lines[number])):
+            return Hint("network", "", "It tried to use the network: declare `network: true` if it may.")
+        if hint := _about_files(lines[number], profile, directory):
+            return hint
+    return None
+
+
+def _about_files(line: str, profile: Profile, directory: str) -> Hint | None:
+    visible = (*profile.reads, directory)
+    found = [os.path.normpath(Path(directory, path)) for path in _PATH.findall(line)]
+    found = [path for path in found if not _is_within(path, profile.writes) and not _is_scratch(path)]
+    hidden = next((path for path in found if not _is_within(path, visible)), "")
+    if hidden and (_DENIED.search(line) or _MISSING.search(line)):
+        return _write_hint(hidden) if _CREATES.search(line) or not _is_there(hidden) else _read_hint(hidden)
+    if _READ_ONLY.search(line) or (found and _DENIED.search(line)):
+        return _write_hint(found[-1] if found else "")
+    return None
+
+
+def _write_hint(path: str) -> Hint:
+    where = f" {path}" if path else " outside its scratch directory"
+    return Hint(
+        "files.write", path, f"It tried to write{where}: declare the place under `files.write` if it may."
+    )
+
+
+def _read_hint(path: str) -> Hint:
+    return Hint("files.read", path, f"It tried to read {path}: declare it under `files.read` if it may.")
+
+
+def _is_scratch(path: str) -> bool:
+    """A path in a room's own scratch, or in one of the directories that serve where there is no room."""
+    own = path.startswith(f"{_SCRATCH}/") and not _is_there(path) and path.count("/") <= _SCRATCH_DEPTH
+    return own or path.startswith(f"{tempfile.gettempdir()}/strands-")
+
+
+def _is_within(path: str, places: tuple[str, ...]) -> bool:
+    return any(Path(path).is_relative_to(place) for place in places)
+
+
+def _is_there(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:
+        return True  # out of our own reach, so certainly out of its
 
 
 # --- How well executables can be confined on this machine -------------------------------------------------

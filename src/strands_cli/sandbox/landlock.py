@@ -69,20 +69,12 @@ class Ruleset:
                 parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
             except OSError:
                 continue
-            self._add(parent, rights)
+            is_directory = os.fstat(parent).st_mode & 0o170000 == 0o040000
+            granted = rights & self._handled & (-1 if is_directory else _FOR_FILES)
+            rule = struct.pack("=Qi", granted, parent)
+            ruleset, kind = ctypes.c_int(self._descriptor), ctypes.c_int(_RULE_PATH_BENEATH)
+            _syscall(_ADD_RULE, ruleset, kind, rule, ctypes.c_uint32(0))
             os.close(parent)
-
-    def _add(self, parent: int, rights: int) -> None:
-        if os.fstat(parent).st_mode & 0o170000 != 0o040000:
-            rights &= _FOR_FILES
-        rule = struct.pack("=Qi", rights & self._handled, parent)
-        _syscall(
-            _ADD_RULE,
-            ctypes.c_int(self._descriptor),
-            ctypes.c_int(_RULE_PATH_BENEATH),
-            rule,
-            ctypes.c_uint32(0),
-        )
 
     def enter(self) -> None:
         """From here on there is nothing else for this process and all that it starts. Needs no_new_privs."""

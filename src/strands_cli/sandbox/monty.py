@@ -35,17 +35,13 @@ async def run_interpreted(
         outcome.calls += 1
         if call_tool is None:
             raise RuntimeError("There are no tools to call here")
-        answer = asyncio.run_coroutine_threadsafe(_awaited(call_tool, name, arguments), loop).result()
+        answer = asyncio.run_coroutine_threadsafe(call_tool(name, arguments), loop).result()
         if "error" in answer:
             raise RuntimeError(answer["error"]["message"])
         return answer["value"]
 
     await asyncio.to_thread(_run, code, profile, files, {"call_tool": call}, outcome)
     return outcome
-
-
-async def _awaited(call_tool: CallTool, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    return await call_tool(name, arguments)
 
 
 def _run(
@@ -68,7 +64,10 @@ def _run(
             value = worker.feed_run(code, print_callback=printed, external_lookup=lookup, os=disk)
         _note_value(value, profile.output_bytes, outcome)
     except monty.MontyError as error:
-        outcome.error = _described(error)
+        inner = error.exception()
+        lines = [frame.line for frame in getattr(error, "traceback", list)()]
+        text = str(inner)[:_LONGEST_MESSAGE]
+        outcome.error = PythonError(type(inner).__name__, text, lines[-1] if lines else None)
         outcome.timed_out = outcome.error.type == "TimeoutError"
     for stream, text in printed.output:
         setattr(outcome, stream, getattr(outcome, stream) + text)
@@ -85,18 +84,12 @@ def _text_or_bytes(data: bytes) -> str | bytes:
         return data
 
 
-def _note_value(value: object, most: int, outcome: PythonOutcome) -> None:
+def _note_value(value: object, limit: int, outcome: PythonOutcome) -> None:
     try:
         encoded = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         encoded = ""
-    if encoded and len(encoded) <= most:
+    if encoded and len(encoded) <= limit:
         outcome.value = json.loads(encoded)
     else:
-        outcome.representation = repr(value)[:most]
-
-
-def _described(error: Any) -> PythonError:
-    inner = error.exception()
-    lines = [frame.line for frame in getattr(error, "traceback", list)()]
-    return PythonError(type(inner).__name__, str(inner)[:_LONGEST_MESSAGE], lines[-1] if lines else None)
+        outcome.representation = repr(value)[:limit]

@@ -10,14 +10,8 @@ import signal
 from collections.abc import Mapping
 from functools import cache
 
-NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
-    0x00020000,
-    0x04000000,
-    0x08000000,
-    0x10000000,
-    0x20000000,
-    0x40000000,
-)
+NEWNS, NEWUTS, NEWIPC = 0x00020000, 0x04000000, 0x08000000
+NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
 _NOBODY = 65534
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT = 1, 4, 24, 47
@@ -27,12 +21,12 @@ _MOST_CAPABILITIES = 64
 
 
 @cache
-def _libc() -> ctypes.CDLL:
+def libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _check(result: int, what: str) -> None:
-    if result < 0:
+def check(result: int, what: str) -> None:
+    if result:
         raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
 
 
@@ -42,7 +36,7 @@ def unshare(flags: int) -> None:
     With NEWPID it is the next child that is the first process of the new namespace: all others in it die with
     it. With NEWUSER the process has every capability in the new namespace until `drop_capabilities`.
     """
-    _check(_libc().unshare(flags), "unshare")
+    check(libc().unshare(flags), "unshare")
 
 
 def unshare_with_user(flags: int) -> None:
@@ -54,9 +48,13 @@ def unshare_with_user(flags: int) -> None:
 
 def keep_ids(user: int, group: int) -> None:
     """In a new user namespace: the ids stay what they were."""
-    _write("/proc/self/setgroups", "deny")
-    _write("/proc/self/uid_map", f"{user} {user} 1")
-    _write("/proc/self/gid_map", f"{group} {group} 1")
+    maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
+    for name, text in maps.items():
+        descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY)
+        try:
+            os.write(descriptor, text.encode())
+        finally:
+            os.close(descriptor)
 
 
 def drop_user() -> None:
@@ -76,18 +74,18 @@ def drop_capabilities() -> None:
 
 def empty_bounding_set() -> None:
     """No capability can be gained by executing anything, though this process keeps those that it holds."""
-    libc = _libc()
+    prctl = libc().prctl
     for capability in range(_MOST_CAPABILITIES):
-        if libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
+        if prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
             break  # beyond the last one that the kernel knows, or not allowed to: then nothing is held either
-    libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 
 
 def clear_capabilities() -> None:
     """Gives up the capabilities that this process holds; enough where it never executes another program."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     nothing = (ctypes.c_uint32 * 6)()
-    _check(_libc().capset(header, nothing), "capset")
+    check(libc().capset(header, nothing), "capset")
 
 
 def die_with_parent(parent: int) -> None:
@@ -95,14 +93,14 @@ def die_with_parent(parent: int) -> None:
 
     0 stands for a parent in another PID namespace. A parent that is gone already is noticed here.
     """
-    _check(_libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "PR_SET_PDEATHSIG")
+    check(libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "PR_SET_PDEATHSIG")
     if os.getppid() != parent:
         os._exit(1)
 
 
 def hide_memory() -> None:
     """No other process of the same user may read this one's memory, /proc entries or descriptors."""
-    _check(_libc().prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "PR_SET_DUMPABLE")
+    check(libc().prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "PR_SET_DUMPABLE")
 
 
 def apply_limits(limits: Mapping[str, int]) -> None:
@@ -110,21 +108,13 @@ def apply_limits(limits: Mapping[str, int]) -> None:
     for name, limit in limits.items():
         which = getattr(resource, f"RLIMIT_{name}")
         _, hard = resource.getrlimit(which)
-        most = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        soft = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         # At the soft limit of processor time comes a signal that names the reason, at the hard one SIGKILL.
-        last = most + 1 if name == "CPU" and most == limit else most
-        resource.setrlimit(which, (most, last))
+        last = soft + 1 if name == "CPU" and soft == limit else soft
+        resource.setrlimit(which, (soft, last))
 
 
 def address_space_in_use() -> int:
     """How many bytes of address space this process has mapped."""
     with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - pathlib is too heavy for a cold start
         return int(file.read().split()[0]) * resource.getpagesize()
-
-
-def _write(file: str, text: str) -> None:
-    descriptor = os.open(file, os.O_WRONLY)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)

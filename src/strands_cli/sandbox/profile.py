@@ -11,9 +11,8 @@ MEGABYTE = 1024 * 1024
 Layer = Literal["seccomp", "landlock", "namespaces", "rlimits", "uid"]
 
 ALL_LAYERS: frozenset[Layer] = frozenset({"seccomp", "landlock", "namespaces", "rlimits", "uid"})
-"""Each holds what it can hold by itself, so that one that fails does not open the door."""
-LEAST_LAYERS: frozenset[Layer] = frozenset({"seccomp", "rlimits"})
-"""Without these, code that a model wrote does not run at all. `no_new_privs` is never left out."""
+"""Each holds what it can hold by itself, so that one that fails does not open the door. Where the self-test
+finds that too little is left, code does not run; `no_new_privs` is never left out."""
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,12 +14,10 @@ from typing import Literal
 
 import msgspec
 
-from strands_cli.sandbox.code_run import CallTool, CodeRun, PythonError, PythonOutcome
+from strands_cli.sandbox.code_run import CallTool, CodeRun, PythonOutcome
 from strands_cli.sandbox.launcher import ZYGOTES, Child, NoZygote, ZygoteHandle, ZygoteLost
 from strands_cli.sandbox.profile import ALL_LAYERS, PYTHON_PROFILE, Layer, Profile
 from strands_cli.sandbox.seccomp import SeccompMissing
-
-__all__ = ["PYTHON_PROFILE", "PythonError", "PythonOutcome", "PythonUnavailable", "run_python"]
 
 _TRIES = 3
 _SESSION_CPU_SECONDS = 600.0
@@ -109,7 +107,7 @@ async def _run_in_session(
     """
     lasting = msgspec.structs.replace(profile, cpu_seconds=_SESSION_CPU_SECONDS)
     for _ in range(_TRIES):
-        session = await _sessions.take(name, lambda: _take(code, lasting, layers))
+        session = await SESSIONS.take(name, lambda: _take(code, lasting, layers))
         session.child.arm(profile.seconds)
         run = CodeRun(session.child, profile, call_tool)
         lives = False
@@ -122,7 +120,7 @@ async def _run_in_session(
             if run.outcome.calls:
                 raise
         finally:
-            (_sessions.give_back if lives else _sessions.end)(session)
+            (SESSIONS.give_back if lives else SESSIONS.end)(session)
     raise ZygoteLost
 
 
@@ -154,6 +152,10 @@ class Sessions:
     """By name. At most so many live; the one that has rested longest makes room, and a long rest ends it."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Lets go of all without ending any: for a forked copy of the host, whose they are not."""
         self._lock = threading.Lock()
         self._live: dict[str, Session] = {}
 
@@ -161,10 +163,10 @@ class Sessions:
         """The session of that name, for one call alone; whoever comes meanwhile waits."""
         while (session := self._lookup(name)) is None or session.is_busy:
             if session is None:
-                made = Session(await start())
-                if self._enter(name, made):
-                    return made
-                made.child.end()  # another call was faster
+                session = Session(await start())
+                if self._enter(name, session):
+                    return session
+                session.child.end()  # another call was faster
             # A lock of an event loop would tie the session to that loop; calls come from many.
             await asyncio.sleep(_LOOK_SECONDS)
         session.is_new = False
@@ -180,16 +182,16 @@ class Sessions:
         self.end(session)  # it had rested too long, or the zygote is gone
         return None
 
-    def _enter(self, name: str, made: Session) -> bool:
+    def _enter(self, name: str, session: Session) -> bool:
         with self._lock:
             if name in self._live:
                 return False
-            self._live[name] = made
+            self._live[name] = session
             resting = sorted((live.used, name) for name, live in self._live.items() if not live.is_busy)
             surplus = max(0, len(self._live) - MOST_SESSIONS)
             gone = [self._live.pop(name) for _, name in resting[:surplus]]
-        for session in gone:
-            session.child.end()
+        for rested in gone:
+            rested.child.end()
         return True
 
     def give_back(self, session: Session) -> None:
@@ -204,25 +206,14 @@ class Sessions:
                 del self._live[name]
         session.child.end()
 
-    def forget(self) -> None:
-        """Lets go of all without ending any: for a forked copy of the host, whose they are not."""
-        self._lock = threading.Lock()
-        self._live = {}
-
     def close(self) -> None:
         for session in list(self._live.values()):
             self.end(session)
 
 
-_sessions = Sessions()
-
-
-def end_sessions() -> None:
-    _sessions.close()
-
-
+SESSIONS = Sessions()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_sessions.forget)  # they are the parent's
+    os.register_at_fork(after_in_child=SESSIONS.forget)
 
 
 # --- Levels -----------------------------------------------------------------------------------------------
@@ -311,18 +302,15 @@ async def try_level(layers: frozenset[Layer] = ALL_LAYERS) -> PythonLevel:
         return _without_kernel(str(error), {"seccomp": f"{error}: {_REMEDIES['seccomp']}"})
     except ZygoteLost as error:
         return _without_kernel(f"no process could be started: {error or 'it ended at once'}", {})
-    missing = {name: f"{why}; {_REMEDIES[name]}" for name, why in zygote.missing.items() if _matters(name)}
+    missing = {name: f"{why}; {_REMEDIES[name]}" for name, why in zygote.missing.items()}
+    if os.geteuid() != 0:
+        missing.pop("uid", None)  # an ordinary user has nobody to become
     if outcome.error is not None or not isinstance(outcome.value, dict):
         return _without_kernel(f"the self-test failed: {outcome.error}", missing)
     holes = [name for name, is_refused in outcome.value.items() if not is_refused]
     if holes:
         return _without_kernel(f"the self-test broke out: {', '.join(holes)}", missing)
     return PythonLevel(name=_name_of(zygote.layers), layers=zygote.layers, missing=missing)
-
-
-def _matters(layer: str) -> bool:
-    """An ordinary user has nobody to become: that layer is missing to root only."""
-    return layer != "uid" or os.geteuid() == 0
 
 
 def _name_of(layers: frozenset[str]) -> PythonLevelName:

@@ -15,11 +15,12 @@ from importlib import import_module
 from typing import Any
 
 
-def _names(*groups: str) -> tuple[str, ...]:
+def names(*groups: str) -> tuple[str, ...]:
+    """Lists of names that a reader can compare with a manual's."""
     return tuple(name for group in groups for name in group.split())
 
 
-PYTHON_CALLS = _names(
+PYTHON_CALLS = names(
     # Its channel and the streams that lead nowhere; a descriptor cannot be opened, duplicated or received.
     "read write close poll ppoll select pselect6 fstat lseek",
     # Memory.
@@ -36,7 +37,7 @@ PYTHON_CALLS = _names(
 
 _SOCKET_CALLS = ("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4")
 
-REFUSED_TO_EXECUTABLES = _names(
+REFUSED_TO_EXECUTABLES = names(
     # Other processes' memory and descriptors.
     "ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp",
     # The machine: mounts, modules, time, swap, names, quotas, reboot.

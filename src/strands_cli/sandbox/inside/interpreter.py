@@ -33,9 +33,9 @@ class _Output(io.RawIOBase):
     comes in quick succession is sent together.
     """
 
-    def __init__(self, channel: int, kind: bytes, most: int) -> None:
+    def __init__(self, channel: int, kind: bytes, limit: int) -> None:
         super().__init__()
-        self._channel, self._kind, self._room = channel, kind, most
+        self._channel, self._kind, self._room = channel, kind, limit
         self._held = bytearray()
         self._sent = 0.0
         self.dropped = 0
@@ -110,14 +110,14 @@ class Interpreter:
     def serve(self) -> bool:
         """Runs the next piece of code; whether there may be another one."""
         request = self._request()
-        most, goes_on = request["output_bytes"], request["session"]
-        self._outputs = [_Output(self._channel, kind, most) for kind in (messages.STDOUT, messages.STDERR)]
+        limit, goes_on = request["output_bytes"], request["session"]
+        self._outputs = [_Output(self._channel, kind, limit) for kind in (messages.STDOUT, messages.STDERR)]
         sys.stdout, sys.stderr = (output.text for output in self._outputs)
         sys.stdin = io.StringIO()
         signal.signal(signal.SIGALRM, self._tell_where_it_stands)
         left = request["until"] - monotonic()
         signal.setitimer(signal.ITIMER_REAL, max(left - _EARLY_SECONDS, left / 2, 0.001))
-        outcome = self._outcome(request["code"], most, ends=not goes_on)
+        outcome = self._outcome(request["code"], limit, ends=not goes_on)
         signal.setitimer(signal.ITIMER_REAL, 0)
         self._send_files(request["files_bytes"], outcome)
         outcome["dropped"] = [output.dropped for output in self._outputs]
@@ -133,13 +133,13 @@ class Interpreter:
                 request: dict[str, Any] = json.loads(content)
                 return request
 
-    def _outcome(self, code: str, most: int, *, ends: bool) -> dict[str, Any]:
+    def _outcome(self, code: str, limit: int, *, ends: bool) -> dict[str, Any]:
         """What the code came to: the value of its last expression, or what it raised."""
         import atexit
         import threading
 
         try:
-            outcome = _as_answer(self._run(code), most)
+            outcome = _as_answer(self._run(code), limit)
             if ends:  # as at the end of a program: its threads are waited for, its exit functions run
                 threading._shutdown()  # type: ignore[attr-defined]  # what the interpreter itself calls then
                 atexit._run_exitfuncs()
@@ -163,11 +163,11 @@ class Interpreter:
             return None
         return eval(compile(ast.Expression(last.value), CODE_NAME, "eval"), names)
 
-    def _send_files(self, most: int, outcome: dict[str, Any]) -> None:
+    def _send_files(self, limit: int, outcome: dict[str, Any]) -> None:
         changed = list(self._files.changed())
         size = sum(len(data) for _, data in changed)
-        if size > most:
-            text = f"the files that the code wrote have {size} bytes; {most} can be returned"
+        if size > limit:
+            text = f"the files that the code wrote have {size} bytes; {limit} can be returned"
             outcome.setdefault("error", {"type": "OSError", "message": text, "line": None})
             return
         for name, data in changed:
@@ -191,14 +191,14 @@ class Interpreter:
         )
 
 
-def _as_answer(value: object, most: int) -> dict[str, Any]:
+def _as_answer(value: object, limit: int) -> dict[str, Any]:
     """The value as JSON where it has such a form, else as its text."""
     try:
-        if len(json.dumps(value, allow_nan=False)) <= most:
+        if len(json.dumps(value, allow_nan=False)) <= limit:
             return {"value": value}
     except (TypeError, ValueError, RecursionError):
         pass
-    return {"repr": _text_by(repr, value)[:most]}
+    return {"repr": _text_by(repr, value)[:limit]}
 
 
 def _described(error: BaseException) -> dict[str, Any]:

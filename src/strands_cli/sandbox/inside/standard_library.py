@@ -23,18 +23,8 @@ _LEFT_OUT_NAMES = (
     "site-packages dist-packages test tests tkinter turtle turtledemo venv antigravity this"
 )
 _LEFT_OUT = frozenset(_LEFT_OUT_NAMES.split())
-_EXTENSIONS_LEFT_OUT = (
-    "_test",
-    "_xx",
-    "xx",
-    "_ctypes",
-    "_tkinter",
-    "_curses",
-    "_dbm",
-    "_gdbm",
-    "readline",
-    "nis",
-)
+_EXTENSION_NAMES = "_test _xx xx _ctypes _tkinter _curses _dbm _gdbm readline nis"
+_EXTENSIONS_LEFT_OUT = tuple(_EXTENSION_NAMES.split())
 _PYC_HEADER_BYTES = 16
 _QUIET_LOOP = "_quiet_loop"
 _ZONES = "/usr/share/zoneinfo"

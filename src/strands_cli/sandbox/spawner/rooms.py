@@ -8,51 +8,23 @@ call, before there is one; `admit` adds what one call may see and closes the doo
 import ctypes
 import os
 
-SYSTEM_DIRECTORIES = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store"),
-)
-SETTINGS = (
+from strands_cli.sandbox import namespaces
+from strands_cli.sandbox.seccomp import names
+
+SYSTEM_DIRECTORIES = names("/usr /bin /sbin /lib /lib32 /lib64 /libx32 /opt /nix/store /gnu/store")
+SETTINGS = names(
     # Programs and their libraries.
-    *("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld-musl-x86_64.path", "java", "jvm.conf"),
-    *(
-        "ImageMagick-6",
-        "ImageMagick-7",
-        "fonts",
-        "perl",
-        "python3",
-        "R",
-        "php",
-        "mime.types",
-        "magic",
-        "terminfo",
-    ),
+    "alternatives ld.so.cache ld.so.conf ld.so.conf.d ld-musl-x86_64.path java jvm.conf ImageMagick-6",
+    "ImageMagick-7 fonts perl python3 R php mime.types magic terminfo",
     # Names, places and languages.
-    *(
-        "passwd",
-        "group",
-        "nsswitch.conf",
-        "localtime",
-        "timezone",
-        "locale.alias",
-        "locale.conf",
-        "os-release",
-    ),
-    *("lsb-release", "debian_version", "inputrc", "bash.bashrc", "profile", "gitconfig", "papersize"),
+    "passwd group nsswitch.conf localtime timezone locale.alias locale.conf os-release lsb-release",
+    "debian_version inputrc bash.bashrc profile gitconfig papersize",
     # The network, for those that may use it.
-    *(
-        "hosts",
-        "host.conf",
-        "gai.conf",
-        "resolv.conf",
-        "services",
-        "protocols",
-        "ssl/certs",
-        "ssl/openssl.cnf",
-    ),
-    *("ca-certificates", "pki/tls/certs", "pki/ca-trust", "pki/tls/openssl.cnf", "crypto-policies"),
+    "hosts host.conf gai.conf resolv.conf services protocols ssl/certs ssl/openssl.cnf ca-certificates",
+    "pki/tls/certs pki/ca-trust pki/tls/openssl.cnf crypto-policies",
 )
 """Below /etc, and nothing else of it: keys and passwords lie there too, and root could read them."""
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+DEVICES = names("/dev/null /dev/zero /dev/full /dev/random /dev/urandom")
 SCRATCH = "/tmp"
 HOME = f"{SCRATCH}/home"
 
@@ -61,7 +33,7 @@ _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 8,
 _MNT_DETACH = 2
 _MOUNT_SETATTR, _AT_RECURSIVE = 442, 0x8000
 
-_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC = namespaces.libc()
 
 
 class _Attributes(ctypes.Structure):
@@ -74,7 +46,7 @@ def furnish() -> None:
     base = "/tmp" if os.path.isdir("/tmp") else "/usr"
     _mount("tmpfs", base, "tmpfs", _NOSUID | _NODEV, "size=1m,mode=755")
     os.mkdir(base + _HOST)
-    _check(_LIBC.pivot_root(base.encode(), (base + _HOST).encode()), "pivot_root")
+    namespaces.check(_LIBC.pivot_root(base.encode(), (base + _HOST).encode()), "pivot_root")
     os.chdir("/")
     for path in SYSTEM_DIRECTORIES:
         _show(path)
@@ -101,7 +73,7 @@ def admit(reads: list[str], writes: list[str], scratch_bytes: int) -> None:
     inodes = max(1024, scratch_bytes // 4096)
     _mount("tmpfs", SCRATCH, None, _REMOUNT | _NOSUID | _NODEV, f"size={scratch_bytes},nr_inodes={inodes}")
     _mount("proc", "/proc", None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV | _NOEXEC)
-    _check(_LIBC.umount2(_HOST.encode(), _MNT_DETACH), "umount2")
+    namespaces.check(_LIBC.umount2(_HOST.encode(), _MNT_DETACH), "umount2")
     os.rmdir(_HOST)
     _mount("tmpfs", "/", None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
 
@@ -134,14 +106,13 @@ def _show(path: str) -> None:
 def _bind_file(source: str, path: str) -> None:
     """What a link of the host leads to, at the link's own place."""
     try:
-        content = os.open(_HOST + source, os.O_RDONLY)
+        with open(_HOST + source, "rb") as file:
+            text = file.read(1 << 16)
     except OSError:
         return
-    with os.fdopen(content, "rb") as file:
-        text = file.read(1 << 16)
-    made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    os.write(made, text)
-    os.close(made)
+    copy = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.write(copy, text)
+    os.close(copy)
 
 
 def _bind(path: str, flags: int) -> None:
@@ -150,7 +121,7 @@ def _bind(path: str, flags: int) -> None:
         is_directory = os.stat(source).st_mode & 0o170000 == 0o040000
     except OSError:
         return
-    if not _exists(path):
+    if not os.path.exists(path):
         os.makedirs(path if is_directory else path.rpartition("/")[0] or "/", exist_ok=True)
         if not is_directory:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o644))
@@ -171,14 +142,6 @@ def _set_flags(path: str, flags: int) -> None:
         _mount("none", path, None, _REMOUNT | _BIND | flags)
 
 
-def _exists(path: str) -> bool:
-    try:
-        os.stat(path)
-    except OSError:
-        return False
-    return True
-
-
 def _mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
     done = _LIBC.mount(
         source.encode(),
@@ -187,10 +150,4 @@ def _mount(source: str, target: str, kind: str | None, flags: int, data: str = "
         ctypes.c_ulong(flags),
         data.encode() if data else None,
     )
-    _check(done, f"mount {target}")
-
-
-def _check(result: int, what: str) -> None:
-    if result:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+    namespaces.check(done, f"mount {target}")
