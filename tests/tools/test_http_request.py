@@ -32,9 +32,9 @@ from strands_cli.http_tools.transport import (
 )
 from strands_cli.settings import HttpSettings, Settings
 from strands_cli.toolkit.call import call_tool
-from strands_cli.toolkit.context import CallContext
+from strands_cli.toolkit.context import CallContext, ToolContext
 from strands_cli.toolkit.results import error_of
-from strands_cli.tools.http_request import TOOL_SPEC, build_request, http_request, send
+from strands_cli.tools.http_request import TOOL_SPEC, http_request
 from tests.sites import Answer, Request, Site, answer, endlessly, serving
 
 LOOPBACK = ("127.0.0.1",)
@@ -94,8 +94,9 @@ def call(url: str, *, allow: tuple[str, ...] = LOOPBACK, max_bytes: int = 10_000
 
 def past_the_schema(url: str) -> object:
     """What the body answers to a URL that the schema might have refused."""
-    request = build_request(url, HttpSettings(), method="GET", headers={})
-    return asyncio.run(send(request, HttpSettings(), 5.0))
+    here = Path.cwd()
+    context = CallContext(settings=Settings(project=here, workspace=(here,), http=HttpSettings()))
+    return asyncio.run(http_request(url, context=ToolContext(http_request, {}, context), timeout_ms=5000))
 
 
 def fetch(url: str, **arguments: Any) -> dict[str, Any]:

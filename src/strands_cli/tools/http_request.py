@@ -4,7 +4,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from strands_cli.errors import ToolFailed
-from strands_cli.settings import HttpSettings
 from strands_cli.toolkit.context import ToolContext, settings_of
 from strands_cli.toolkit.decorator import tool
 
@@ -84,45 +83,19 @@ async def http_request(
     body: str | None = None,
     timeout_ms: int = 30000,
 ) -> dict[str, Any]:
-    settings = settings_of(context).http
-    request = build_request(
-        url, settings, method=method, headers=headers or {}, json_data=json_data, body=body
-    )
-    return await send(request, settings, timeout_ms / 1000)
-
-
-async def send(request: "httpx.Request", settings: HttpSettings, seconds: float) -> dict[str, Any]:
-    """To any host, at addresses that are public or permitted."""
-    from strands_cli.http_tools.exchange import exchange
-    from strands_cli.http_tools.transport import GuardedTransport, parse_allowed
-
-    transport = GuardedTransport(parse_allowed(settings.allow))
-    return await exchange(
-        request, transport, _check_url, seconds=seconds, max_bytes=settings.max_bytes, late=_LATE
-    )
-
-
-def build_request(
-    url: str,
-    settings: HttpSettings,
-    *,
-    method: str,
-    headers: dict[str, str],
-    json_data: dict[str, Any] | None = None,
-    body: str | None = None,
-) -> "httpx.Request":
-    """The request to send; ToolFailed where it could not be sent as it is meant."""
     from base64 import b64encode
 
     import httpx
 
-    from strands_cli.http_tools.exchange import DEFAULT_HEADERS, check_header, without_userinfo
-    from strands_cli.http_tools.transport import parse_allowed, request_failed
+    from strands_cli.http_tools.exchange import DEFAULT_HEADERS, check_header, exchange, without_userinfo
+    from strands_cli.http_tools.transport import GuardedTransport, parse_allowed, request_failed
 
+    settings = settings_of(context).http
+    allowed = parse_allowed(settings.allow)
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as error:
-        raise _unusable(url, str(error), parse_allowed(settings.allow)) from None
+        raise _unusable(url, str(error), allowed) from None
     _check_url(parsed)
     sent = httpx.Headers(DEFAULT_HEADERS)
     if parsed.userinfo:  # sent as a header and taken out of the URL, which is logged and shown
@@ -134,10 +107,14 @@ def build_request(
         content, sent["Content-Type"] = json.dumps(json_data).encode(), "application/json"
     elif body is not None:
         content, sent["Content-Type"] = body.encode("utf-8", "replace"), "text/plain; charset=utf-8"
-    for name, value in headers.items():
+    for name, value in (headers or {}).items():
         check_header(name, value)
         sent[name] = value.strip()
-    return httpx.Request(method.upper(), without_userinfo(parsed), headers=sent, content=content)
+    request = httpx.Request(method.upper(), without_userinfo(parsed), headers=sent, content=content)
+    transport, seconds = GuardedTransport(allowed), timeout_ms / 1000
+    return await exchange(
+        request, transport, _check_url, seconds=seconds, max_bytes=settings.max_bytes, late=_LATE
+    )
 
 
 def _check_url(url: "httpx.URL") -> None:

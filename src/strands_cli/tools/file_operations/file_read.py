@@ -2,7 +2,6 @@
 
 import io
 import os
-from typing import TextIO
 
 from strands_cli.documents.problems import shorten
 from strands_cli.errors import ToolFailed, closest
@@ -47,9 +46,6 @@ TOOL_SPEC = {
         }
     },
 }
-
-Lines = tuple[int, int | None]
-"""The first and the last one; None is the end of the file."""
 
 _MOST_BYTES = 10_000_000
 _PIECE = 65_536
@@ -100,45 +96,41 @@ def file_read(
             raise _too_much(f"{path} has {size:,} bytes")
         try:
             head = stream.peek(_HEAD)[:_HEAD]
-            return _text(stream, head, path, codec, (start_line, end_line))
+            return _text(stream, head, path, codec, first=start_line, last=end_line)
         except UnicodeError:
             raise _not_text(path, size, head, encoding) from None
         except OSError as error:
             raise refusal(error, path, "read") from None
 
 
-def _text(stream: io.BufferedReader, head: bytes, path: str, codec: str, lines: Lines) -> str:
-    """The lines; UnicodeError where they are not text."""
+def _text(
+    stream: io.BufferedReader, head: bytes, path: str, codec: str, *, first: int, last: int | None
+) -> str:
+    """The lines; UnicodeError where they are not text. Read in pieces: a line may be as long as the file."""
     is_wide = codec.startswith(("utf-16", "utf-32"))
     if b"\0" in head and not is_wide:
         raise UnicodeError
     codec = "utf-8-sig" if codec == "utf-8" and head.startswith(b"\xef\xbb\xbf") else codec
     # Lines end with "\n" and nothing else, and no line ending is translated.
-    with io.TextIOWrapper(stream, codec, newline="\n") as decoded:
-        text = _lines(decoded, path, lines)
-    if "\0" in text and not is_wide:
-        raise UnicodeError
-    return text
-
-
-def _lines(stream: TextIO, path: str, lines: Lines) -> str:
-    """Reads in pieces, since a line may be as long as the file."""
-    first, last = lines
     kept: list[str] = []
     size, line, seen = 0, 1, 0
-    while (last is None or line <= last) and (piece := stream.readline(_PIECE)):
-        seen = line
-        if line >= first:
-            kept.append(piece)
-            size += len(piece)
-        if size > _MOST_BYTES:
-            raise _too_much(f"{path} has more than that from line {first} on")
-        line += piece.endswith("\n")
+    with io.TextIOWrapper(stream, codec, newline="\n") as decoded:
+        while (last is None or line <= last) and (piece := decoded.readline(_PIECE)):
+            seen = line
+            if line >= first:
+                kept.append(piece)
+                size += len(piece)
+            if size > _MOST_BYTES:
+                raise _too_much(f"{path} has more than that from line {first} on")
+            line += piece.endswith("\n")
     if first > max(seen, 1):
         raise ToolFailed(
             f"{path} has {seen} line{'' if seen == 1 else 's'}, so there is no line {first}", code="not_found"
         )
-    return "".join(kept)
+    text = "".join(kept)
+    if "\0" in text and not is_wide:
+        raise UnicodeError
+    return text
 
 
 def _codec(encoding: str) -> str:
