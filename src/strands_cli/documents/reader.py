@@ -177,25 +177,19 @@ class _Unreadable(Refusal):
 def _events(text: str, *, is_json: bool) -> Iterator[_Event]:
     if not is_json and text.lstrip()[:1] not in ("{", "["):
         return _yaml_events(text)
-    problem = _json_problem(text)
-    if problem is None:
-        return _json_events(text)
-    if is_json:
-        raise problem
-    return _yaml_events(text)
-
-
-def _json_problem(text: str) -> _Unreadable | None:
     remedy = "Correct the file."
     try:
         strict_json(text)
+        return _json_events(text)
     except json.JSONDecodeError as error:
-        return _Unreadable(f"This is not JSON: {error.msg}.", remedy, error.lineno, error.colno)
+        problem = _Unreadable(f"This is not JSON: {error.msg}.", remedy, error.lineno, error.colno)
     except ValueError as error:
-        return _Unreadable(f"This is not JSON: {error}.", remedy)
+        problem = _Unreadable(f"This is not JSON: {error}.", remedy)
     except RecursionError:
-        return _Unreadable(f"The file is nested more than {DEEPEST} levels deep.", "Flatten it.")
-    return None
+        problem = _Unreadable(f"The file is nested more than {DEEPEST} levels deep.", "Flatten it.")
+    if is_json:
+        raise problem
+    return _yaml_events(text)
 
 
 def _json_events(text: str) -> Iterator[_Event]:
@@ -292,7 +286,12 @@ class _Builder:
             raise _at(event, "The keys around this are too long.", "Use shorter keys.")
         self._positions.setdefault(place, (self._document.file, event.line, event.column))
         if event.kind == "alias":
-            return self._alias(event)
+            if event.anchor not in self._anchors:
+                reason = f"There is no anchor &{event.anchor} before this alias."
+                raise _at(event, reason, "Put the anchor first.")
+            value, size = self._anchors[event.anchor]
+            self._count(event, size)
+            return value
         before = self._total
         value = event.value
         if event.kind == "mapping":
@@ -312,14 +311,6 @@ class _Builder:
         if self._total > self._most_values:
             reason = f"The file holds more than {self._most_values} values."
             raise _at(event, reason, "Split it, or use fewer aliases.")
-
-    def _alias(self, event: _Event) -> Any:
-        if event.anchor not in self._anchors:
-            reason = f"There is no anchor &{event.anchor} before this alias."
-            raise _at(event, reason, "Put the anchor first.")
-        value, size = self._anchors[event.anchor]
-        self._count(event, size)
-        return value
 
     def _mapping(self, place: str, depth: int) -> dict[str, Any]:
         mapping: dict[str, Any] = {}

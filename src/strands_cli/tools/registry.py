@@ -207,8 +207,8 @@ class ToolRegistry:
             return f"There is {name} in version {', '.join(versions)}."
         if is_path(reference):
             return "There is no such file, or no such tool in it: 'strands tool check FILE' says more."
-        plugin = name.partition("__")[0] if "__" in name else ""
-        if plugin and (trouble := self._plugin_trouble(plugin)):
+        plugin, marks, _ = name.partition("__")
+        if marks and (trouble := self._plugin_trouble(plugin)):
             return trouble
         match = closest(
             name.rpartition(":")[2].rpartition(".")[2], {info.id for info in self._snapshot.infos}

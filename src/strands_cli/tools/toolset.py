@@ -1,6 +1,6 @@
 """The tools of one workflow: what it declares, from whatever source, and what each agent gets of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,8 @@ from strands_cli.secrets import NOTHING_SECRET, Redactor
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import ToolInfo
 from strands_cli.tools.registry import ToolRegistry
+from strands_cli.tools.sources.modules import is_path
+from strands_cli.tools.sources.plugins import read_named_plugin
 from strands_cli.types.sections import AgentSpec, BaseSpec, Skill
 
 if TYPE_CHECKING:
@@ -62,23 +64,13 @@ class ToolSet:
         self._given: dict[str, list[Tool]] = {}
         self._notes: NotesFile | None = None
 
-    def _read_plugins(self) -> list[DeclaredPlugin]:
-        if not self._spec.tools.plugins:
-            return []
-        from strands_cli.tools.sources.plugins import read_named_plugin
-
-        found = []
+    def _read_plugins(self) -> Iterator[DeclaredPlugin]:
         for index, name in enumerate(self._spec.tools.plugins):
             reading = read_named_plugin(name, self._spec.file.parent, self.registry.settings)
-            found.append(
-                DeclaredPlugin(f"/tools/plugins/{index}", tuple(reading.issues), tuple(reading.infos))
-            )
-        return found
+            yield DeclaredPlugin(f"/tools/plugins/{index}", reading.issues, reading.infos)
 
     def resolve(self, reference: str) -> ToolInfo | None:
         """The tool that a reference in the workflow means; files are relative to the workflow."""
-        from strands_cli.tools.sources.modules import is_path
-
         try:
             if is_path(reference) and not Path(reference).is_absolute():
                 reference = str(self._spec.file.parent / reference)
