@@ -116,17 +116,13 @@ def _digest(path: str, entry: os.DirEntry[str]) -> str:
     known = _hashes.get(path)
     if known is not None and known[0] == identity:
         return known[1]
-    digest = _sha256(path)
-    if time.time_ns() - max(identity[:2]) > _TICK_NANOSECONDS:
-        _hashes[path] = identity, digest
-    return digest
-
-
-def _sha256(path: str) -> str:
     from hashlib import file_digest
 
     with open(path, "rb") as stream:
-        return f"sha256:{file_digest(stream, 'sha256').hexdigest()}"
+        digest = f"sha256:{file_digest(stream, 'sha256').hexdigest()}"
+    if time.time_ns() - max(identity[:2]) > _TICK_NANOSECONDS:
+        _hashes[path] = identity, digest
+    return digest
 
 
 # --- What a user has decided ------------------------------------------------------------------------------
