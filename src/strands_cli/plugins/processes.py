@@ -254,8 +254,13 @@ class Worker:
         self._last_used = time.monotonic()
         self._refusal = ""
         self.is_over = False
-        self._reader = _LineReader(
-            confined.stdout, confined.profile.output_bytes, self._receive, lambda: confined.kill("output")
+        self._reader = Intake(
+            confined.stdout,
+            0,
+            on_data=lambda _: None,
+            on_line=self._receive,
+            longest_line=confined.profile.output_bytes,
+            on_long_line=lambda: confined.kill("output"),
         )
         self._writer = _LineWriter(confined.stdin)
         self._stderr = Intake(confined.stderr, _STDERR_BYTES, keep_last=True, on_data=lambda _: None)
@@ -313,16 +318,15 @@ class Worker:
     def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(json.dumps(message).encode() + b"\n")
 
-    def _receive(self, line: bytes) -> None:
+    def _receive(self, line: str) -> None:
         """One line of the worker's. What is not a message of the protocol is noise, and only logged."""
-        text = line.decode("utf-8", "replace")
         try:
-            message = parsed(text)
+            message = parsed(line)
         except ValueError:
             message = None
         pending = self._pending.get(str(message.get("id"))) if isinstance(message, dict) else None
         if pending is None or not isinstance(message, dict):
-            _log.debug("%s printed what answers no call: %.200s", self._id, self._redactor.text(text))
+            _log.debug("%s printed what answers no call: %.200s", self._id, self._redactor.text(line))
         elif "result" in message or "error" in message:
             del self._pending[str(message["id"])]
             pending.settle(message)
@@ -405,56 +409,6 @@ _workers_of_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Workers]" = Wea
 def workers() -> Workers:
     """Those of the running loop."""
     return _workers_of_loops.setdefault(asyncio.get_running_loop(), Workers())
-
-
-# --- Lines to and from a process. Nothing here waits for the other side. ---------------------------------
-
-
-class _LineReader:
-    """Calls `on_line` with each line of a pipe, and `on_flood` where one is longer than `most` bytes."""
-
-    def __init__(
-        self, descriptor: int, most: int, on_line: Callable[[bytes], object], on_flood: Callable[[], object]
-    ) -> None:
-        self._descriptor = descriptor
-        self._most = most
-        self._on_line = on_line
-        self._on_flood = on_flood
-        self._begun = bytearray()
-        self._loop = asyncio.get_running_loop()
-        os.set_blocking(descriptor, False)
-        self._loop.add_reader(descriptor, self._read)
-
-    def drain(self) -> None:
-        """Takes what is there now."""
-        while self._read():
-            pass
-
-    def stop(self) -> None:
-        self._loop.remove_reader(self._descriptor)
-
-    def _read(self) -> bool:
-        try:
-            data = os.read(self._descriptor, _CHUNK)
-        except BlockingIOError:
-            return False
-        except OSError:
-            data = b""
-        if not data:
-            self.stop()
-            return False
-        *lines, rest = (bytes(self._begun) + data).split(b"\n") if b"\n" in data else (data,)
-        if lines:
-            self._begun.clear()
-        for line in lines:
-            if line.strip():
-                self._on_line(line)
-        self._begun += rest
-        if len(self._begun) > self._most:
-            self._begun.clear()
-            self._on_line = lambda _: None  # until it is ended it may answer all the same, too late
-            self._on_flood()
-        return True
 
 
 class _LineWriter:

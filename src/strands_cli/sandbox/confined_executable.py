@@ -245,7 +245,10 @@ class Outlet:
 
 
 class Intake:
-    """Collects what a pipe brings: the first `limit` bytes, or the last ones. Closed at its end."""
+    """Collects what a pipe brings: the first `limit` bytes, or the last ones. Closed at its end.
+
+    A line that is too long is cut; with `on_long_line` it is reported instead, and no line after it counts.
+    """
 
     def __init__(
         self,
@@ -255,13 +258,17 @@ class Intake:
         keep_last: bool = False,
         on_data: Callable[[int], object],
         on_line: Callable[[str], object] | None = None,
+        longest_line: int = _LONGEST_LINE,
+        on_long_line: Callable[[], object] | None = None,
     ) -> None:
         self._descriptor = descriptor
         self._limit = limit
         self._keep_last = keep_last
         self._on_data = on_data
         self._on_line = on_line
-        self._line = b""
+        self._longest_line = longest_line
+        self._on_long_line = on_long_line
+        self._line = bytearray()
         self._kept = bytearray()
         self.total = 0
         self._loop = asyncio.get_running_loop()
@@ -292,6 +299,8 @@ class Intake:
             data = os.read(self._descriptor, _CHUNK)
         except BlockingIOError:
             return False
+        except OSError:
+            data = b""
         if not data:
             self._pass_lines(b"\n" if self._line else b"")
             self.stop()
@@ -313,7 +322,14 @@ class Intake:
     def _pass_lines(self, data: bytes) -> None:
         if self._on_line is None:
             return
-        *lines, rest = (self._line + data).split(b"\n")
-        self._line = rest[:_LONGEST_LINE]
+        *lines, rest = (bytes(self._line) + data).split(b"\n") if b"\n" in data else (data,)
+        if lines:
+            self._line.clear()
         for line in lines:
             self._on_line(line.decode("utf-8", "replace"))
+        self._line += rest
+        if len(self._line) > self._longest_line:
+            del self._line[self._longest_line :]
+            if self._on_long_line is not None:
+                self._on_line = None
+                self._on_long_line()
