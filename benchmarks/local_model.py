@@ -100,7 +100,7 @@ def _unless_made(
     engine: Engine, turn: LocalTurn, heard: OnText, call: LocalCall | None, done: list[Completion]
 ) -> LocalAnswer:
     """The call, or text where the same call was made before."""
-    if call is not None and call not in turn.made:
+    if call is not None and call not in turn.calls:
         return LocalAnswer(call, tuple(done))
     done.append(engine.complete(_whole_prompt(engine, turn), turn.sampling, heard, slot=DECISIONS))
     return LocalAnswer(None, tuple(done))

@@ -173,16 +173,15 @@ class _Call:
         until: Callable[[bytes], bool] | None,
     ) -> None:
         self._confined = confined
-        self._idle_seconds = idle_seconds
         self._started = self._last_output = time.monotonic()
         self._loop = asyncio.get_running_loop()
         self._idle_timer: asyncio.TimerHandle | None = None
         self._until = until
         self._enough: asyncio.Future[None] = self._loop.create_future()
-        self._most = confined.profile.output_bytes
-        self._stdout = Intake(confined.stdout, self._most, on_data=self._on_stdout)
+        self._limit = confined.profile.output_bytes
+        self._stdout = Intake(confined.stdout, self._limit, on_data=self._on_stdout)
         self._stderr = Intake(
-            confined.stderr, self._most, keep_last=True, on_data=self._on_stderr, on_line=on_stderr_line
+            confined.stderr, self._limit, keep_last=True, on_data=self._on_stderr, on_line=on_stderr_line
         )
         if idle_seconds is not None:
             self._check_idle(idle_seconds)
@@ -237,14 +236,14 @@ class _Call:
 
     def _on_stdout(self, total: int) -> None:
         self._last_output = time.monotonic()
-        if total > self._most:
+        if total > self._limit:
             self._confined.kill("output")
         elif self._until is not None and not self._enough.done() and self._until(self._stdout.data):
             self._enough.set_result(None)
 
     def _on_stderr(self, total: int) -> None:
         self._last_output = time.monotonic()
-        if total > _STDERR_FLOOD * self._most:
+        if total > _STDERR_FLOOD * self._limit:
             self._confined.kill("output")
 
     def _check_idle(self, seconds: float) -> None:

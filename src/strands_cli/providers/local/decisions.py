@@ -70,7 +70,7 @@ class LocalTurn(msgspec.Struct, frozen=True, kw_only=True):
         return spoken(self.messages, self.system)
 
     @property
-    def made(self) -> list[LocalCall]:
+    def calls(self) -> list[LocalCall]:
         """The calls since that request."""
         since = self.messages[latest_request(self.messages) :]
         return [LocalCall(use["name"], use["input"]) for use in tool_uses(since)]
@@ -99,14 +99,14 @@ def _call(engine: Engine, turn: LocalTurn, done: list[Completion]) -> LocalCall 
     Asked about the whole request again, a small model repeats itself or calls anything at all. So it is asked
     about one step at a time, with the steps before and their results, and about no more steps than there are.
     """
-    made, parts = turn.made, steps(turn.request)
+    calls, parts = turn.calls, steps(turn.request)
     if turn.must_call:
         return draft_call(engine, turn, _prompt(engine, turn, [turn.request]), turn.request, done)
-    for place in range(len(made), len(parts)):
+    for place in range(len(calls), len(parts)):
         prompt = _prompt(engine, turn, parts[: place + 1])
         if wants_call(engine, turn, prompt, parts[place], done):
             call = draft_call(engine, turn, prompt, parts[place], done)
-            return None if call in made else call
+            return None if call in calls else call
     return None
 
 

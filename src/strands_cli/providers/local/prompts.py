@@ -293,7 +293,7 @@ def as_written(value: str, text: str) -> str:
     folded, places = _folded(text)
     start = folded.find(wanted) if len(wanted) > 1 else -1
     if start < 0:
-        return _nearly_said(value, text)
+        return _nearest_name(value, text)
     first, last = places[start], places[start + len(wanted) - 1] + 1
     if value[-1] in _QUOTES and text[last : last + 1] and text[last] in _QUOTES:
         last += 1
@@ -319,7 +319,7 @@ def as_handed_over(value: str, request: str) -> str:
     return given if SequenceMatcher(None, value, given).ratio() > _MOST_OF_IT else value
 
 
-def _nearly_said(value: str, text: str) -> str:
+def _nearest_name(value: str, text: str) -> str:
     """What a word, a path or a date was meant to be, if it differs by a letter or has something added."""
     if " " in value or len(value) < _LONG_WORD or value.lower() in _parts(text):
         return value
@@ -328,8 +328,8 @@ def _nearly_said(value: str, text: str) -> str:
     tokens = [token.strip(".,;:!?" + _QUOTES) for token in text.split()]
     named = [token for token in tokens if _NAME_LIKE.search(token)]
     paths = [token for token in named if value.endswith(token) or value.startswith(token)]
-    said = [token for token in tokens if token.isalpha() and token[0] == value[0]]
-    near = [token for token in said if abs(len(token) - len(value)) < 2] if value.isalpha() else []
+    alike = [token for token in tokens if token.isalpha() and token[0] == value[0]]
+    near = [token for token in alike if abs(len(token) - len(value)) < 2] if value.isalpha() else []
     return next(iter(paths or get_close_matches(value, near, n=1, cutoff=0.8)), value)
 
 
