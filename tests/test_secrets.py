@@ -70,7 +70,7 @@ def test_the_longest_secret_counts_and_overlapping_ones_leave_no_rest() -> None:
 
 def test_values_that_occur_by_chance_are_left_alone() -> None:
     redactor = Redactor(["", "a", "abc", "  x  "])
-    assert not redactor
+    assert redactor.is_empty
     assert redactor.text("a abc   x  ") == "a abc   x  "
 
 
@@ -95,7 +95,7 @@ def test_what_has_nothing_to_hide_stays_the_same_object() -> None:
     assert Redactor(["s3cret"]).value(event) is event
     assert Redactor(["s3cret"]).text(text) is text
     assert NOTHING_SECRET.value(event) is event
-    assert not NOTHING_SECRET
+    assert NOTHING_SECRET.is_empty
 
 
 @pytest.mark.parametrize("levels", [DEEPEST, 400, 20_000])

@@ -30,10 +30,8 @@ class Redactor:
         whole = {part for value in values for part in _parts(value)}
         self._forms = sorted({form for part in whole for form in _forms(part)}, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, self._forms))) if self._forms else None
-
-    def __bool__(self) -> bool:
-        """Whether there is anything to hide."""
-        return self._pattern is not None
+        self.is_empty = self._pattern is None
+        """Whether there is nothing to hide."""
 
     def text(self, text: str) -> str:
         """The text with `***` in place of each secret, and of secrets that overlap."""
@@ -124,7 +122,7 @@ class RedactedStream:
 
     def feed(self, piece: str) -> str:
         """What can be shown now."""
-        if not self._redactor:
+        if self._redactor.is_empty:
             return piece
         text = self._kept + piece
         cut = self._redactor.unfinished(text)

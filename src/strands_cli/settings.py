@@ -72,10 +72,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     local: LocalSettings = LocalSettings()
     bypass_consent: bool = False
 
-    @property
-    def tools_directory(self) -> Path:
-        return self.project / "tools"
-
 
 def load_settings(start: Path | None = None, environment: Mapping[str, str] = os.environ) -> Settings:
     """The settings in force in a directory (by default the current one)."""

@@ -9,7 +9,7 @@ from strands_cli.errors import Issue, did_you_mean
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.pattern import AgentPlace
 from strands_cli.patterns.scope import Names, header_scope, scope, unresolved
-from strands_cli.providers.choice import HOST_HINT, PROVIDERS, ModelChoice, missing, model_of, problem_of_host
+from strands_cli.providers.choice import HOST_HINT, ModelChoice, Provider, missing, models_of, problem_of_host
 from strands_cli.templates import Flaw, names
 
 Places = Sequence[AgentPlace]
@@ -91,8 +91,8 @@ def check_models(spec: Spec) -> Iterator[Issue]:
         if host is not None and (problem := problem_of_host(host)):
             yield spec.issue(pointer((*path, "host")), f"The host {problem}", HOST_HINT)
     reported: set[tuple[str, str]] = set()
-    for agent, choice in _models(spec):
-        for at, what in _without_effect(spec, agent, choice):
+    for agent, choice, provider in models_of(spec):
+        for at, what in _without_effect(spec, agent, choice, provider):
             if (at, choice.provider) not in reported:
                 reported.add((at, choice.provider))
                 remedy = "Take it out, or use another provider."
@@ -102,7 +102,7 @@ def check_models(spec: Spec) -> Iterator[Issue]:
 def missing_for_models(spec: Spec) -> Iterator[Issue]:
     """What the providers of a workflow lack on this machine: packages and credentials."""
     reported: set[tuple[str, str]] = set()
-    for agent, choice in _models(spec):
+    for agent, choice, _ in models_of(spec):
         at = _place(spec, agent, "provider")
         for reason, remedy in missing(choice):
             if (at, reason) not in reported:
@@ -110,15 +110,9 @@ def missing_for_models(spec: Spec) -> Iterator[Issue]:
                 yield spec.issue(at, reason, remedy, "warning")
 
 
-def _models(spec: Spec) -> Iterator[tuple[str, ModelChoice]]:
-    for name in spec.agents:
-        choice = model_of(spec, name)
-        if choice is not None and choice.provider in PROVIDERS:
-            yield name, choice
-
-
-def _without_effect(spec: Spec, agent: str, choice: ModelChoice) -> Iterator[tuple[str, str]]:
-    provider = PROVIDERS[choice.provider]
+def _without_effect(
+    spec: Spec, agent: str, choice: ModelChoice, provider: Provider
+) -> Iterator[tuple[str, str]]:
     for place in ("host", "region"):
         if getattr(choice, place) is not None and place not in provider.places:
             yield _place(spec, agent, place), place

@@ -102,9 +102,8 @@ def redact_logs(redactor: "Redactor") -> None:
             record.exc_text = redactor.text(logging.Formatter().formatException(record.exc_info))
         return True
 
-    if redactor:
-        for handler in logging.getLogger().handlers:
-            handler.addFilter(redact)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(redact)
 
 
 def print_text(text: str) -> None:

@@ -94,7 +94,7 @@ class Emitter:
     def __init__(self, listeners: Sequence[Listener], redactor: Redactor) -> None:
         self._listeners = tuple(listeners)
         self._redactor = redactor
-        self._has_secrets = bool(redactor)
+        self._has_secrets = not redactor.is_empty
         self._streams: dict[str, RedactedStream] = {}
         self._failed: set[int] = set()
 
@@ -129,6 +129,7 @@ class Ledger:
     def __init__(self, budgets: Budgets, stop: Callable[[StrandsError], None]) -> None:
         self._budgets = budgets
         self._stop = stop
+        self.has_token_limit = budgets.max_tokens is not None
         self.steps = 0
         self.usage = Usage()
 
@@ -305,7 +306,7 @@ class Run:
                 emit=meter,
                 schema=schema or own.output_schema,
                 ask_consent=self._ask_consent if self.options.ask_consent else None,
-                may_ask_model=self._may_ask_model,
+                may_ask_model=self._may_ask_model if self.ledger.has_token_limit else None,
             )
             agent = StepAgent(self.resources, request)
             question = text or default_input or names.get("last_response") or _NOTHING_TO_DO

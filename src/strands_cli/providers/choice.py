@@ -269,6 +269,16 @@ def model_of(spec: BaseSpec, agent: str) -> ModelChoice | None:
     )
 
 
+def models_of(spec: BaseSpec) -> list[tuple[str, ModelChoice, Provider]]:
+    """Each agent whose provider there is, with its model."""
+    choices = {agent: model_of(spec, agent) for agent in spec.agents}
+    return [
+        (agent, choice, PROVIDERS[choice.provider])
+        for agent, choice in choices.items()
+        if choice is not None and choice.provider in PROVIDERS
+    ]
+
+
 def require_models(spec: BaseSpec, agents: Iterable[str]) -> None:
     """ProviderError for what the models of agents lack here, before anything is done."""
     for agent in agents:

@@ -56,7 +56,7 @@ class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
     ask_consent: AskConsent | None = None
     ask_human: Callable[[str, Any], Any] | None = None
     may_ask_model: Callable[[], bool] | None = None
-    """Asked before each request to the model, which is not made in a run that is over."""
+    """Asked before each request to the model, of a run that has a budget."""
 
 
 class AgentAnswer(msgspec.Struct, frozen=True):

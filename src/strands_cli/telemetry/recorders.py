@@ -74,7 +74,7 @@ class Recorder(ABC, Generic[T]):
 
     def __init__(self, redact: Redact, redactor: Redactor = NOTHING_SECRET) -> None:
         self._redact = redact
-        self._redactor, self._has_secrets = redactor, bool(redactor)
+        self._redactor, self._has_secrets = redactor, not redactor.is_empty
         self._run: T | None = None
         self._steps: dict[str, T] = {}
         self._models: dict[str, list[T]] = {}

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from strands_cli.toolkit.contract import Tool
 
 _DIRECTORY = Path(os.path.dirname(os.path.dirname(__file__)))  # cheap: every listing pays it
+_TOOLS = "tools"
 NOT_TOOLS = frozenset({"base", "registry", "sources", "toolset"})
 
 
@@ -31,7 +32,7 @@ class Source:
     """One place that tools come from, for one project.
 
     This class loads Python modules by their names; sources of other tools, or of modules that have no name of
-    their own, load them otherwise.
+    their own, load them in another way.
     """
 
     name: ClassVar[str]
@@ -147,13 +148,13 @@ class Project(Source):
     name = "project"
 
     def discover(self) -> Discovered:
-        directory = self.settings.tools_directory
+        directory = self.settings.project / _TOOLS
         return scan_directory(directory, package="tools", source=self.name, origin="", cache=self.cache)
 
     def import_module(self, info: ToolInfo) -> ModuleType:
         if not info.file:
             return super().import_module(info)
-        return self.import_file(Path(info.file), self.settings.tools_directory)
+        return self.import_file(Path(info.file), self.settings.project / _TOOLS)
 
 
 class NamedFiles(Source):
@@ -174,7 +175,7 @@ class NamedFiles(Source):
 
     def import_module(self, info: ToolInfo) -> ModuleType:
         file = Path(info.file)
-        tools = self.settings.tools_directory
+        tools = self.settings.project / _TOOLS
         return self.import_file(file, tools if file.is_relative_to(tools) else file.parent)
 
 
