@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from strands_cli.errors import SpecError
 from strands_cli.events import ModelText, ToolFinished, ToolStarted
 from strands_cli.loader import load_spec
-from strands_cli.loader.run_values import MOST_SECRET_BYTES, read_secrets
+from strands_cli.loader.run_values import MAX_SECRET_BYTES, read_secrets
 from strands_cli.loader.spec import Spec
 from strands_cli.secrets import DEEPEST, MASK, NOTHING_SECRET, Redactor
 
@@ -224,7 +224,7 @@ def test_a_secret_may_lie_where_the_system_puts_it(tmp_path: Path) -> None:
 def test_all_that_is_missing_is_told_at_once_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("\n")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    (tmp_path / "large").write_bytes(b"x" * (MOST_SECRET_BYTES + 1))
+    (tmp_path / "large").write_bytes(b"x" * (MAX_SECRET_BYTES + 1))
     (tmp_path / "folder").mkdir()
     names = ("empty", "binary", "large", "folder", "absent", "x" * 300)
     files = ", ".join(f"{{name: F{i}, source: file, path: {name}}}" for i, name in enumerate(names))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from strands_cli.types.sections import BaseSpec
 
-MOST_CHARACTERS = 10_000_000
+MAX_CHARACTERS = 10_000_000
 """The longest text that a template may become, or that one operation in it may make."""
 
 _MARKS = ("{{", "{%", "{#")
@@ -189,8 +189,8 @@ def _compiled(text: str) -> "Template":
 
 
 def _bound(size: float) -> None:
-    if size > MOST_CHARACTERS:
-        raise OverflowError(f"it makes more than {MOST_CHARACTERS} characters")
+    if size > MAX_CHARACTERS:
+        raise OverflowError(f"it makes more than {MAX_CHARACTERS} characters")
 
 
 def _sentence(error: BaseException) -> str:

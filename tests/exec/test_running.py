@@ -29,7 +29,7 @@ from strands_cli.events import (
 from strands_cli.exec.chain import run_chain
 from strands_cli.exec.run import run, run_sync
 from strands_cli.exec.steps import RunOptions
-from strands_cli.runtime.strands_adapter import MOST_TURNS
+from strands_cli.runtime.strands_adapter import MAX_TURNS
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.tools import get_registry
 from tests.exec.flows import Flow, steps
@@ -154,7 +154,7 @@ def test_a_tool_that_crashes_is_told_to_the_model_and_ends_nothing(
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_model_that_calls_tools_for_ever_is_ended(flow: Flow, model: ScriptedModel) -> None:
-    for _ in range(MOST_TURNS + 10):
+    for _ in range(MAX_TURNS + 10):
         model.enqueue(call("echo", message="again"))
     with pytest.raises(RunError, match="did not come in 300 turns"):
         flow.run("chain", ONE, tools=tools("echo"))

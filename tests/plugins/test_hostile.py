@@ -15,7 +15,7 @@ from tests.plugins.hostile import HOSTILE
 from tests.plugins.hostile.records import ANSWER, Hostile, python, sh
 from tests.plugins.hostile.surroundings import (
     CANARY,
-    MOST_CHARACTERS,
+    MAX_CHARACTERS,
     SETTING,
     SLACK_SECONDS,
     Surroundings,
@@ -66,7 +66,7 @@ def test_a_hostile_plugin_gets_nothing_and_leaves_nothing(
         assert "ESCAPED" not in told
         assert hostile.says in told
         assert hostile.hint in hint_of(result)
-        assert len(str(result["content"])) <= MOST_CHARACTERS
+        assert len(str(result["content"])) <= MAX_CHARACTERS
     assert surroundings.nothing_survives()
     assert surroundings.contents() == before, "something was changed"
     assert not surroundings.set_user_id_files()

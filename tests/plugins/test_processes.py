@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from strands_cli.plugins.manifest import Configuration
-from strands_cli.plugins.processes import MOST_PARKED, Launch, Parking, launch_of, parking
+from strands_cli.plugins.processes import MAX_PARKED, Launch, Parking, launch_of, parking
 from strands_cli.secrets import NOTHING_SECRET
 from strands_cli.toolkit.workspace import Workspace
 from tests.plugins.makers import BASH, NODE, PYTHON, SH, Bench, json_of, need, text_of, until
@@ -92,15 +92,15 @@ def test_an_idle_process_is_ended(bench: Bench) -> None:
 
 
 def test_only_so_many_wait(bench: Bench) -> None:
-    launches = [launch(bench, PID, args=[str(n)]) for n in range(MOST_PARKED + 2)]
+    launches = [launch(bench, PID, args=[str(n)]) for n in range(MAX_PARKED + 2)]
 
     async def many() -> None:
         held = Parking()
         for wanted in launches:
             held.prepare(wanted)
-        await until(lambda: len(held) == MOST_PARKED)
+        await until(lambda: len(held) == MAX_PARKED)
         await asyncio.sleep(0.1)
-        assert len(held) == MOST_PARKED
+        assert len(held) == MAX_PARKED
         assert held.take(launches[0]) is None
         last = held.take(launches[-1])
         assert last is not None

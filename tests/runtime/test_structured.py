@@ -11,7 +11,7 @@ from strands.types.content import Message
 from strands_cli import ToolContext, tool
 from strands_cli.errors import RunError, SpecError
 from strands_cli.runtime.model_requests import invoke_in_slices
-from strands_cli.runtime.structured import MOST_REPETITIONS, Structured
+from strands_cli.runtime.structured import MAX_REPETITIONS, Structured
 from strands_cli.runtime.structured import text_of as message_text
 from tests.fakes import Part, call, history_problems
 from tests.runtime.agents import Setting, add, answers, codes, spec, text_of
@@ -155,7 +155,7 @@ def test_a_text_that_does_not_fit_is_asked_for_again_with_the_problems() -> None
 def test_a_model_that_never_fits_ends_the_step_with_what_is_wrong() -> None:
     asked = Asked(VERDICT)
     with pytest.raises(RunError) as caught:
-        asked.said(*[['{"score": "high"}']] * (1 + MOST_REPETITIONS))
+        asked.said(*[['{"score": "high"}']] * (1 + MAX_REPETITIONS))
     assert caught.value.message.startswith(
         "The answer of agent 'judge' does not fit its output_schema: /score"
     )

@@ -34,8 +34,8 @@ from tests.sandbox.targets import target
 
 LATE_SECONDS = 2.0
 """How long after its limit an answer may come, and how long the event loop may stand still, on a busy machine."""
-MOST_GROWTH = 200 << 20
-MOST_ANSWER = 3_000_000
+MAX_GROWTH = 200 << 20
+MAX_ANSWER = 3_000_000
 _GONE_SECONDS = 1.5
 _TOGETHER = 4
 _PROBE = "sum(range(10)) * 1000 + 234"
@@ -206,9 +206,9 @@ class AttackedHost:
             found.append(f"host: answered after {took:.1f} s, its limit was {attack.seconds} s")
         if (pause := self._heart.longest_since(since)) > LATE_SECONDS:
             found.append(f"host: its event loop stood still for {pause:.1f} s")
-        if (grown := resident() - memory) > MOST_GROWTH:
+        if (grown := resident() - memory) > MAX_GROWTH:
             found.append(f"host: it has grown by {grown >> 20} MB")
-        if (size := len(json.dumps(answer))) > MOST_ANSWER:
+        if (size := len(json.dumps(answer))) > MAX_ANSWER:
             found.append(f"host: the answer has {size} bytes")
         if attack.name in self._own_output.read_text(errors="replace"):
             found.append("contact: the host's own output")

@@ -22,7 +22,7 @@ from strands_cli.sandbox.profile import ALL_LAYERS, PYTHON_PROFILE
 from strands_cli.sandbox.python_code import PythonOutcome, run_python
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import ToolResult, error_of
-from strands_cli.tools.python_exec import MOST_CALLS, TOOL_SPEC, python_exec
+from strands_cli.tools.python_exec import MAX_CALLS, TOOL_SPEC, python_exec
 from tests.projects import Project
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confined processes need Linux")
@@ -332,8 +332,8 @@ def test_an_unknown_tool_is_named() -> None:
 
 
 def test_the_number_of_calls_is_bounded() -> None:
-    code = f"for _ in range({MOST_CALLS}): tools.echo(message='x')\ntools.echo(message='x')"
-    assert f"may call {MOST_CALLS} tools" in failure_of(run(code))["message"]
+    code = f"for _ in range({MAX_CALLS}): tools.echo(message='x')\ntools.echo(message='x')"
+    assert f"may call {MAX_CALLS} tools" in failure_of(run(code))["message"]
 
 
 def test_a_call_that_the_run_does_not_permit_is_refused() -> None:

@@ -18,7 +18,7 @@ from strands_cli import CallContext, ToolContext, ToolFailed, call_tool, tool
 from strands_cli.events import Event, ToolFinished, ToolStarted
 from strands_cli.settings import load_settings
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.execution import MOST_ABANDONED, DaemonPool, Job
+from strands_cli.toolkit.execution import MAX_ABANDONED, DaemonPool, Job
 from strands_cli.toolkit.results import CODES, error_of
 
 
@@ -349,7 +349,7 @@ def test_a_pool_with_too_many_abandoned_bodies_says_so_and_recovers() -> None:
         started.release()
         release.wait(10)
 
-    for _ in range(MOST_ABANDONED):
+    for _ in range(MAX_ABANDONED):
         job = Job(body, lambda _: None)
         pool.submit(job)
         assert started.acquire(timeout=5)

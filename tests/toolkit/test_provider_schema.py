@@ -11,7 +11,7 @@ from strands.tools.registry import ToolRegistry
 from strands_cli import tool
 from strands_cli.schema.validator import Validator
 from strands_cli.toolkit.bridge import ToolBridge
-from strands_cli.toolkit.provider_schema import MOST_INLINED, provider_schema
+from strands_cli.toolkit.provider_schema import MAX_INLINED, provider_schema
 
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
 CIRCLE = {
@@ -138,7 +138,7 @@ def test_a_schema_that_would_grow_without_bound_is_kept_small() -> None:
         part = {"$ref": f"#/$defs/d{level - 1}"}
         defs[f"d{level}"] = {"type": "object", "properties": {"a": part, "b": part}}
     result = made({"properties": {"x": {"$ref": "#/$defs/d39"}}, "$defs": defs})
-    assert len(json.dumps(result)) < 400 * MOST_INLINED
+    assert len(json.dumps(result)) < 400 * MAX_INLINED
     Validator(result)
 
 

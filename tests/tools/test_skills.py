@@ -9,7 +9,7 @@ import pytest
 
 from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.contract import Tool
-from strands_cli.tools.sources.skills import MOST_BYTES, skill_tools, skills_prompt
+from strands_cli.tools.sources.skills import MAX_BYTES, skill_tools, skills_prompt
 from strands_cli.types.sections import Skill
 from tests.fakes import call
 from tests.runtime.agents import Setting, code_of, text_of
@@ -143,10 +143,10 @@ def test_what_cannot_be_loaded_says_why_and_what_there_is(root: Path) -> None:
 
 
 def test_a_long_file_is_cut(root: Path) -> None:
-    (root / "skills/forms/long.md").write_text("é" * MOST_BYTES)
+    (root / "skills/forms/long.md").write_text("é" * MAX_BYTES)
     text = text_of(load(root, file="long.md"))
-    assert len(text.encode()) < MOST_BYTES + 100
-    assert f"of {2 * MOST_BYTES} bytes" in text
+    assert len(text.encode()) < MAX_BYTES + 100
+    assert f"of {2 * MAX_BYTES} bytes" in text
 
 
 def test_an_agent_loads_a_skill_in_the_midst_of_its_work(root: Path) -> None:

@@ -38,7 +38,7 @@ from strands_cli.loader.spec import Spec
 from strands_cli.tools.toolset import ToolSet
 
 CapabilityIssue = Issue
-MOST_OF_A_KIND = 100
+MAX_PER_CHECK = 100
 """What one check reports at most: enough to correct before the next check."""
 _INPUTS = ("/inputs", "/inputs/required", "/inputs/optional", "/inputs/values")
 
@@ -124,7 +124,7 @@ def check_capability(
         issue
         for check, parts in checks
         if not any(_matches(part, broken) for part in parts)
-        for issue in islice(check(), MOST_OF_A_KIND)
+        for issue in islice(check(), MAX_PER_CHECK)
     ]
     return CapabilityReport(tuple(issue for issue in found if not _is_below(issue.pointer, broken)))
 

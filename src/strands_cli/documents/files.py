@@ -14,10 +14,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-MOST_LINKS = 40
-MOST_BYTES = 4096
+MAX_LINKS = 40
+MAX_BYTES = 4096
 """How long a path may be, as the kernel has it."""
-MOST_LEVELS = 256
+MAX_LEVELS = 256
 """How deep a path may be, and how far below a directory `walk` goes."""
 
 _NEW_FILE = 0o666
@@ -255,7 +255,7 @@ def locate(
     whole, roots = (base / path).absolute(), tuple(roots)
     if not _BY_DESCRIPTOR:
         return _locate_by_path(whole, roots, make)
-    if len(whole.parts) > MOST_LEVELS or len(os.fsencode(whole)) > MOST_BYTES:
+    if len(whole.parts) > MAX_LEVELS or len(os.fsencode(whole)) > MAX_BYTES:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), str(path))
     with _Way(roots) as way:
         ahead = [*reversed(whole.parts[1:])]
@@ -302,7 +302,7 @@ class _Way:
                 return None
             raise
         self._followed += 1
-        if self._followed > MOST_LINKS or (not links and _is_inside(self._real(), self._roots)):
+        if self._followed > MAX_LINKS or (not links and _is_inside(self._real(), self._roots)):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
         if target.startswith("/"):
             self._restart()
@@ -310,7 +310,7 @@ class _Way:
 
     def enter(self, name: str, *, make: bool = False) -> None:
         self._at = name
-        if len(self._names) >= MOST_LEVELS:
+        if len(self._names) >= MAX_LEVELS:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), name)
         if make and _is_inside(self._real(), self._roots):
             with suppress(FileExistsError):
@@ -379,7 +379,7 @@ class Entry(NamedTuple):
     @property
     def is_too_deep(self) -> bool:
         """Whether it is a directory so far down that `walk` does not look into it."""
-        return self.kind == "directory" and len(self.parts) >= MOST_LEVELS
+        return self.kind == "directory" and len(self.parts) >= MAX_LEVELS
 
 
 def walk(place: Place, descend: Callable[[Entry], bool]) -> Iterator[Entry]:

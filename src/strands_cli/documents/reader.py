@@ -17,8 +17,8 @@ from strands_cli.documents.files import NotRegular, TooLarge, read_regular
 from strands_cli.documents.problems import JsonPath, Problem, Refusal, pointer
 from strands_cli.errors import Issue
 
-MOST_BYTES = 2_000_000
-MOST_VALUES = 20_000
+MAX_BYTES = 2_000_000
+MAX_VALUES = 20_000
 """Of a YAML text, which may repeat a value by its name; one of JSON is as large as it looks."""
 DEEPEST = 50
 LONGEST_POINTER = 2000
@@ -81,7 +81,7 @@ class Document(msgspec.Struct):
         return self.issue(problem.path, reason, problem.hint or remedy)
 
 
-def read_file(path: Path, remedy: str, *, is_json: bool = False, most_bytes: int = MOST_BYTES) -> Document:
+def read_file(path: Path, remedy: str, *, is_json: bool = False, most_bytes: int = MAX_BYTES) -> Document:
     """The document in a regular file; `remedy` is for one that cannot be read."""
     try:
         text = read_regular(path, most_bytes).decode("utf-8-sig")
@@ -107,7 +107,7 @@ def read_document(text: str, file: str, *, is_json: bool = False) -> Document:
     document = Document(file)
     try:
         events = _events(text, is_json=is_json)
-        builder = _Builder(document, events, most_values=len(text) if is_json else MOST_VALUES)
+        builder = _Builder(document, events, most_values=len(text) if is_json else MAX_VALUES)
         document.value = builder.build()
     except _Unreadable as error:
         document.issues.append(

@@ -18,7 +18,7 @@ _MARGIN = 24.0
 _BESIDE = 28.0
 _BETWEEN_LINES = 6.0
 _LINE_WIDTH = 14.0
-_MOST_BESIDE, _IN_A_ROW = 12, 9
+_MAX_BESIDE, _IN_A_ROW = 12, 9
 """A layer with more blocks than the first is broken into rows of the second, so that pages stay narrow."""
 _SWEEPS = 12
 _PASSES = 14
@@ -101,7 +101,7 @@ def _set_layers(blocks: Sequence[Piece], links: Sequence[Link]) -> None:
     layer = 0
     for level in range(max(depth.values()) + 1):
         members = [block for block in blocks if depth[block] == level]
-        rows = 1 if len(members) <= _MOST_BESIDE else -(-len(members) // _IN_A_ROW)
+        rows = 1 if len(members) <= _MAX_BESIDE else -(-len(members) // _IN_A_ROW)
         each = -(-len(members) // rows)
         for start in range(0, len(members), each):
             row = members[start : start + each]

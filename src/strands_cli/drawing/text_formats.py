@@ -2,7 +2,7 @@
 
 from strands_cli.patterns.outline import Box, Outline, tool_name
 
-_MOST_TOOLS = 6
+_MAX_TOOLS = 6
 _MERMAID_SHAPES = {
     "start": '(["{}"])',
     "end": '(["{}"])',
@@ -32,8 +32,8 @@ def box_lines(box: Box) -> list[str]:
         lines.append("asks a human")
     if box.tools:
         names = [tool_name(tool) for tool in box.tools]
-        more = f", … {len(names) - _MOST_TOOLS} more" if len(names) > _MOST_TOOLS else ""
-        lines.append(f"tools: {', '.join(names[:_MOST_TOOLS])}{more}")
+        more = f", … {len(names) - _MAX_TOOLS} more" if len(names) > _MAX_TOOLS else ""
+        lines.append(f"tools: {', '.join(names[:_MAX_TOOLS])}{more}")
     if box.kind in ("worker", "orchestrator"):
         lines.append(box.note)
     return lines

@@ -24,7 +24,7 @@ from strands_cli.http_tools.transport import (
     request_failed,
 )
 
-MOST_REDIRECTS = 10
+MAX_REDIRECTS = 10
 
 CheckUrl = Callable[[httpx.URL], None]
 """Raises ToolFailed where a redirect must not be followed."""
@@ -78,7 +78,7 @@ async def _answer(
     client: httpx.AsyncClient, request: httpx.Request, check_url: CheckUrl, max_bytes: int
 ) -> dict[str, Any]:
     own_cookie = request.headers.get("cookie", "")
-    for hops in range(MOST_REDIRECTS + 1):
+    for hops in range(MAX_REDIRECTS + 1):
         response = await client.send(request, auth=None, stream=True)
         following = response.next_request
         try:
@@ -98,7 +98,7 @@ async def _answer(
         if cookies:
             following.headers["cookie"] = "; ".join(cookies)
         request = following
-    raise request_failed(f"the server redirects more than {MOST_REDIRECTS} times", hint=GO_DIRECTLY)
+    raise request_failed(f"the server redirects more than {MAX_REDIRECTS} times", hint=GO_DIRECTLY)
 
 
 def _same_party(old: httpx.URL, new: httpx.URL) -> bool:

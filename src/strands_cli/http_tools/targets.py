@@ -23,7 +23,7 @@ _WHOLE_URL = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*:\s*[/\\]")
 _NO_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _UPWARDS = re.compile(r"[\s.]*\.[\s.]*\.[\s.]*")
 _IN_PATHS = "/:@!$&'()*+,;=~-._%"
-_MOST_ENCODINGS = 10
+_MAX_ENCODINGS = 10
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +134,7 @@ def _path_problem(path: str) -> ToolFailed | None:
 
 def _readings(path: str) -> Iterator[str]:
     """The path as it stands, and each time it is decoded once more; `%` at the end means too often."""
-    for _ in range(_MOST_ENCODINGS):
+    for _ in range(_MAX_ENCODINGS):
         yield path
         decoded = unquote(path, errors="strict")
         if decoded == path:

@@ -253,7 +253,7 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 """From a host name and a port to addresses."""
 
 _LOOKUP_THREADS = 16
-_MOST_ADDRESSES = 8
+_MAX_ADDRESSES = 8
 _PATIENCE_SECONDS = 5.0
 """How long one of several addresses is waited for before the next is tried."""
 
@@ -308,7 +308,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         connect = partial(
             self._network.connect_tcp, port=port, local_address=local_address, socket_options=socket_options
         )
-        *others, last = addresses[:_MOST_ADDRESSES]
+        *others, last = addresses[:_MAX_ADDRESSES]
         for address in others:
             with suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
                 return await connect(str(address), timeout=_PATIENCE_SECONDS)

@@ -15,7 +15,7 @@ from strands_cli.loader.run_values import check_variables, typed_variables
 from strands_cli.loader.spec import Spec, spec_of
 from strands_cli.schema.validator import Validator, published_schema
 
-MOST_REPAIRED = 500
+MAX_REPAIRED = 500
 """With more problems than these, there is no looking for others."""
 _DECLARATIONS = (("inputs", "required"), ("inputs", "optional"))
 _VARIABLE = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}")
@@ -68,7 +68,7 @@ def examine(path: str | Path, variables: Mapping[str, Any] | None = None) -> tup
     schema = published_schema("workflow")
     problems = [
         inner
-        for problem in schema.problems(value, MOST_REPAIRED + 1)
+        for problem in schema.problems(value, MAX_REPAIRED + 1)
         for inner in _looked_into(problem, value, schema)
     ]
     issues = document.issues + [
@@ -118,7 +118,7 @@ def _spec(value: dict[str, Any], problems: list[Problem], schema: Validator) -> 
             return spec_of(value)
         except msgspec.ValidationError:
             return spec_of(with_whole_numbers(value))
-    if len(problems) > MOST_REPAIRED:
+    if len(problems) > MAX_REPAIRED:
         return None
     left = repaired(value, [found for found in problems if found.keyword not in _HARMLESS], schema.schema)
     for document in (left, {**left, "pattern": {"type": "chain", "config": {"steps": []}}}):

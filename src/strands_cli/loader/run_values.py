@@ -13,7 +13,7 @@ from strands_cli.errors import Issue, SpecError, did_you_mean
 from strands_cli.loader.spec import Spec
 from strands_cli.types.sections import Input, Secret
 
-MOST_SECRET_BYTES = 65_536
+MAX_SECRET_BYTES = 65_536
 """The largest file that is taken for a secret."""
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
@@ -139,15 +139,13 @@ def _from_file(spec: Spec, secret: Secret) -> str:
     """The text of a file. An absolute path is fine: that is where many systems put secrets."""
     name = secret.path or ""
     try:
-        data = read_regular(spec.file.parent / name, MOST_SECRET_BYTES)
+        data = read_regular(spec.file.parent / name, MAX_SECRET_BYTES)
         text = data.decode("utf-8").rstrip("\r\n")
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotRegular):
         remedy = "Create it; a relative path is relative to the workflow's directory."
         raise Refusal(f"There is no file {name!r}.", remedy) from None
     except TooLarge:
-        reason = (
-            f"The file {name!r} has more than {MOST_SECRET_BYTES} bytes, which is too large for a secret."
-        )
+        reason = f"The file {name!r} has more than {MAX_SECRET_BYTES} bytes, which is too large for a secret."
         raise Refusal(reason, "Name the file with the secret alone.") from None
     except UnicodeDecodeError:
         reason = f"The file {name!r} is not UTF-8 text."

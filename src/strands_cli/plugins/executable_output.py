@@ -11,7 +11,7 @@ from strands_cli.sandbox.confined_executable import Exit, Why
 from strands_cli.sandbox.executables import Finished
 from strands_cli.secrets import Redactor
 
-MOST_LEVELS = 200
+MAX_LEVELS = 200
 """How deep an answer may be nested: what hides secrets in it, checks it and writes it again recurses."""
 PROGRESS_MARK = "strands:progress "
 """A line on standard error that begins so is progress; all else there is for people."""
@@ -117,7 +117,7 @@ def parsed(text: str) -> Any:
     """Strict JSON; ValueError otherwise."""
     try:
         value = strict_json(text)
-        is_too_deep = is_deeper(value, MOST_LEVELS)
+        is_too_deep = is_deeper(value, MAX_LEVELS)
     except RecursionError:
         is_too_deep = True
     if is_too_deep:

@@ -26,7 +26,7 @@ from strands_cli.settings import Settings
 from strands_cli.toolkit.contract import Tool, closed_schema
 from strands_cli.toolkit.info import DEFAULTS, Requires, ToolInfo, name_problem
 
-MOST_BYTES = 1_000_000
+MAX_BYTES = 1_000_000
 SOURCE = "plugin"
 """What `ToolInfo.source` says of a plugin's tools."""
 
@@ -111,7 +111,7 @@ def read_plugin(place: Path) -> PluginReading:
     """The plugin of a directory. Nothing of it is executed."""
     place = located(place)
     remedy = "A plugin is a directory with a plugin.json."
-    document = read_file(place / MANIFEST_NAME, remedy, is_json=True, most_bytes=MOST_BYTES)
+    document = read_file(place / MANIFEST_NAME, remedy, is_json=True, most_bytes=MAX_BYTES)
     issues = list(document.issues)
     if document.value is None:
         return PluginReading(place, None, tuple(issues))

@@ -22,7 +22,7 @@ from strands_cli.toolkit.decorator import FunctionTool
 from strands_cli.toolkit.info import ToolInfo
 from strands_cli.toolkit.values import value_of_result
 
-MOST_PROGRESS = 1000
+MAX_PROGRESS = 1000
 """Words of progress that are passed on from one call."""
 _MARGIN_SHARE, _MARGIN_SECONDS = 0.1, GRACE_SECONDS + 0.1
 """How long before its deadline a process is asked to end, so that what it printed can still be reported."""
@@ -144,7 +144,7 @@ class _Progress:
 
     def report(self, data: Any) -> None:
         self._count += 1
-        if self._count <= MOST_PROGRESS:
+        if self._count <= MAX_PROGRESS:
             self._context.progress(self._redactor.value(data))
 
 

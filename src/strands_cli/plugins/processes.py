@@ -37,7 +37,7 @@ LEAST_STREAM_BYTES = 1_000_000
 IDLE_SECONDS = 300.0
 """How long a worker is kept without a call."""
 PARKED_SECONDS = 60.0
-MOST_PARKED = 8
+MAX_PARKED = 8
 """Of one loop; the one that has waited longest goes first."""
 _END_SECONDS = 2.0
 _DELAY_SECONDS = 0.002
@@ -182,7 +182,7 @@ class Parking:
             return
         parked = _Parked(confined, asyncio.get_running_loop().create_future())
         self._waiting[key] = parked
-        while len(self._waiting) > MOST_PARKED:
+        while len(self._waiting) > MAX_PARKED:
             oldest = next(iter(self._waiting))
             self._waiting.pop(oldest).release(is_taken=False)
             self._keepers.pop(oldest, None)

@@ -137,7 +137,7 @@ def pending_calls(agent: Agent, message: Message) -> list[PendingCall]:
 
 _ALREADY_RUN = "event_loop_cycle_id"
 """A state that has this key has been through the SDK, which has written its own names over the caller's."""
-_MOST_NAMES = 20
+_MAX_NAMES = 20
 _NO_ANSWER = "(the model gave no answer)"
 _NAMELESS_CALL = "(a call without a name or an id)"
 
@@ -362,7 +362,7 @@ class AgentHooks:
         call_id = context.tool_use["toolUseId"]
         name = self._misnamed.get(call_id, context.tool_use["name"])
         known = self.agent.tool_names
-        hint = did_you_mean(name, known) or f"The tools are {', '.join(known[:_MOST_NAMES])}."
+        hint = did_you_mean(name, known) or f"The tools are {', '.join(known[:_MAX_NAMES])}."
         result = _refused(call_id, ToolFailed(f"Unknown tool: {name}", code="unknown_tool", hint=hint))
         if self.context.emit is not None:
             self.context.emit(ToolStarted(name, "", call_id, context.tool_use["input"]))

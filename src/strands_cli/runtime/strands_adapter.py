@@ -33,7 +33,7 @@ from strands_cli.types.sections import Compaction
 if TYPE_CHECKING:
     from strands_cli.runtime.structured import Structured
 
-MOST_TURNS = 300
+MAX_TURNS = 300
 """The most turns of a step: a model that has not answered by then never will."""
 _USABLE = ("end_turn", "stop_sequence", "interrupt", "cancelled")
 _WITHHELD = ("content_filtered", "guardrail_intervened", "refusal")
@@ -135,7 +135,7 @@ async def invoke(agent: Agent, prompt: AgentInput, step: str) -> AgentResult:
         return RunError(f"The answer of {agent.name} {what}.", hint=hint, step=step)
 
     try:
-        result = await invoke_in_slices(agent, prompt, limits={"turns": MOST_TURNS})
+        result = await invoke_in_slices(agent, prompt, limits={"turns": MAX_TURNS})
     except MaxTokensReachedException:
         raise failed(
             "was cut off at its limit of tokens", "Raise inference.max_tokens, or ask for a shorter answer."
@@ -152,7 +152,7 @@ async def invoke(agent: Agent, prompt: AgentInput, step: str) -> AgentResult:
     reason = str(result.stop_reason)
     if reason == "limit_turns":
         raise failed(
-            f"did not come in {MOST_TURNS} turns: the model called tools all the time",
+            f"did not come in {MAX_TURNS} turns: the model called tools all the time",
             "Say in the prompt when it is done, or divide the step.",
         )
     if reason not in _USABLE:

@@ -25,15 +25,15 @@ from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import free_name
 from strands_cli.toolkit.results import error_of
 
-MOST_REPETITIONS = 2
+MAX_REPETITIONS = 2
 """How often a model is asked again after an answer in text that does not fit."""
-MOST_REFUSED = 10
+MAX_REFUSED = 10
 """How many calls of the tool may not fit: a model that goes on would never end."""
 
 _WRAPPED = "value"
 _FENCED = re.compile(r"```(?:json)?[ \t]*\n(?P<text>.*?)```", re.DOTALL | re.IGNORECASE)
 _OPENING = re.compile(r"[{\[]")
-_MOST_PLACES = 200
+_MAX_PLACES = 200
 """How many places of a text are tried: a page of braces must not take for ever."""
 
 
@@ -110,13 +110,13 @@ class Structured:
 
     @property
     def _is_hopeless(self) -> bool:
-        return self._value is msgspec.UNSET and len(self._refused) >= MOST_REFUSED
+        return self._value is msgspec.UNSET and len(self._refused) >= MAX_REFUSED
 
     async def ask(self, invoke: Invoke, prompt: str) -> tuple[Any, str]:
         """The answer as data, and as text; AnswerError if it still does not fit after all repetitions."""
         self.reset()
         problem = ""
-        for attempt in range(1 + MOST_REPETITIONS):
+        for attempt in range(1 + MAX_REPETITIONS):
             answer = await invoke(self._repetition(problem) if attempt else prompt)
             if self._value is not msgspec.UNSET:
                 return self._value, canonical(self._value)
@@ -203,7 +203,7 @@ def _values_within(text: str) -> Iterator[str]:
     """The JSON objects and arrays that stand somewhere in a text."""
     decoder = json.JSONDecoder()
     end = 0
-    for opening in islice(_OPENING.finditer(text), _MOST_PLACES):
+    for opening in islice(_OPENING.finditer(text), _MAX_PLACES):
         if opening.start() < end:
             continue
         try:

@@ -19,13 +19,13 @@ from strands_cli.sandbox.profile import Profile
 CallTool = Callable[[str, dict[str, Any]], Coroutine[Any, Any, dict[str, Any]]]
 """Calls a tool for confined code: `{"value": …}`, or `{"error": {"code", "message"}}`."""
 
-MOST_FILES_BYTES = 10_000_000
+MAX_FILES_BYTES = 10_000_000
 _ROOM_BYTES = 100_000
 """What an outcome may take beyond its value: the error, its text, the frames around."""
 _GRACE_SECONDS = 10.0
 """How much later than the zygote the host gives up: the zygote may have to be started first."""
 _CHUNK = 1 << 16
-_MOST_FRAMES = 200_000
+_MAX_FRAMES = 200_000
 _LONGEST_MESSAGE = 10_000
 _LONGEST_NAME = 200
 _NO_JSON = {"code": "output_invalid", "message": "The tool's answer has no JSON form"}
@@ -72,8 +72,8 @@ class CodeRun:
         self._profile = profile
         self._call_tool = call_tool
         self._received = bytearray()
-        self._room = 3 * profile.output_bytes + MOST_FILES_BYTES + 10 * _ROOM_BYTES
-        self._frames_left = _MOST_FRAMES
+        self._room = 3 * profile.output_bytes + MAX_FILES_BYTES + 10 * _ROOM_BYTES
+        self._frames_left = _MAX_FRAMES
         self._streams = {messages.STDOUT: bytearray(), messages.STDERR: bytearray()}
         self._line: int | None = None
         self._until = 0.0
@@ -100,7 +100,7 @@ class CodeRun:
             "code": code,
             "until": self._until,
             "output_bytes": self._profile.output_bytes,
-            "files_bytes": MOST_FILES_BYTES,
+            "files_bytes": MAX_FILES_BYTES,
             "session": session,
         }
         parts = [
@@ -146,7 +146,7 @@ class CodeRun:
     async def _take(self, kind: bytes, content: bytes) -> bool:
         """Notes one frame; true if it was the last one. What is not understood ends the run."""
         try:
-            most = MOST_FILES_BYTES if kind == messages.FILE else self._profile.output_bytes
+            most = MAX_FILES_BYTES if kind == messages.FILE else self._profile.output_bytes
             if len(content) > most + _ROOM_BYTES:
                 raise ValueError("a frame of this kind cannot be so long")
             if kind in self._streams:

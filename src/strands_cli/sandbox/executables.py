@@ -40,7 +40,7 @@ _SCRATCH = "/tmp"
 _ANSWER_SECONDS = 2.0
 """How long a keeper may take to end a tree before it is left to itself."""
 _SIGNAL_SCOPE_ABI = 6
-_MOST_REQUEST_BYTES = 150_000
+_MAX_REQUEST_BYTES = 150_000
 _AGAIN_SECONDS = 0.005
 _STDERR_FLOOD = 64
 """How many times the limit is read, and forgotten, of standard error before that is too much."""
@@ -285,7 +285,7 @@ def _request(argv: Sequence[str], profile: Profile, cwd: Path, found: Abilities)
             "grace": int(1000 * GRACE_SECONDS),
         },
     }
-    if len(marshal.dumps(request)) > _MOST_REQUEST_BYTES:
+    if len(marshal.dumps(request)) > _MAX_REQUEST_BYTES:
         raise ToolError("The arguments and the environment of an executable are too long", code="unavailable")
     return request
 

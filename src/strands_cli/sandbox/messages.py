@@ -14,7 +14,7 @@ import struct
 from typing import Any
 
 _LONGEST_PACKET = 1 << 18
-_MOST_DESCRIPTORS = 4
+_MAX_DESCRIPTORS = 4
 
 
 def send(socket: _socket.socket, value: Any, *descriptors: int, flags: int = 0) -> None:
@@ -26,7 +26,7 @@ def send(socket: _socket.socket, value: Any, *descriptors: int, flags: int = 0) 
 def receive(socket: _socket.socket, flags: int = 0) -> tuple[Any, list[int]]:
     """The next value and the descriptors that came with it; None where the other side has gone."""
     descriptors = array.array("i")
-    space = _socket.CMSG_SPACE(_MOST_DESCRIPTORS * descriptors.itemsize)
+    space = _socket.CMSG_SPACE(_MAX_DESCRIPTORS * descriptors.itemsize)
     data, ancillary, _, _ = socket.recvmsg(_LONGEST_PACKET, space, _socket.MSG_CMSG_CLOEXEC | flags)
     for level, kind, content in ancillary:
         if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):

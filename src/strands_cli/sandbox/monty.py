@@ -11,7 +11,7 @@ from typing import Any
 from strands_cli.sandbox.code_run import CallTool, PythonError, PythonOutcome
 from strands_cli.sandbox.profile import MEGABYTE, Profile
 
-_MOST_MEMORY_BYTES = 64 * MEGABYTE
+_MAX_MEMORY_BYTES = 64 * MEGABYTE
 """Beyond this its own accounting is known to be too generous."""
 _GRACE_SECONDS = 0.5
 _LONGEST_MESSAGE = 10_000
@@ -54,7 +54,7 @@ def _run(
     printed = monty.CollectStreams(2 * profile.output_bytes)
     limits: monty.ResourceLimits = {
         "max_feed_duration_secs": profile.seconds,
-        "max_memory": min(profile.memory_bytes, _MOST_MEMORY_BYTES),
+        "max_memory": min(profile.memory_bytes, _MAX_MEMORY_BYTES),
     }
     try:
         with (

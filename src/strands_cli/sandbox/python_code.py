@@ -21,7 +21,7 @@ from strands_cli.sandbox.seccomp import SeccompMissing
 
 _TRIES = 3
 _SESSION_CPU_SECONDS = 600.0
-MOST_SESSIONS = 16
+MAX_SESSIONS = 16
 IDLE_SECONDS = 600.0
 _LOOK_SECONDS = 0.005
 
@@ -188,7 +188,7 @@ class Sessions:
                 return False
             self._live[name] = session
             resting = sorted((live.used, name) for name, live in self._live.items() if not live.is_busy)
-            surplus = max(0, len(self._live) - MOST_SESSIONS)
+            surplus = max(0, len(self._live) - MAX_SESSIONS)
             gone = [self._live.pop(name) for _, name in resting[:surplus]]
         for rested in gone:
             rested.child.end()

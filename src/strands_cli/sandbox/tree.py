@@ -15,7 +15,7 @@ from signal import SIGCONT, SIGKILL, SIGSTOP
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_MOST_ROUNDS = 50
+_MAX_ROUNDS = 50
 
 
 def become_subreaper() -> bool:
@@ -99,7 +99,7 @@ def end_descendants(of: int, proc: int, spared: Collection[int] = ()) -> None:
 
     What was below one that ended during the look may be left: look again when such a one has been reaped.
     """
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         found = descendants(of, proc, spared)
         if not found:
             return
@@ -135,7 +135,7 @@ def end_marked_tree(process: int, mark: str) -> None:
         send(SIGSTOP, [process])
         end_descendants(process, proc)
         _end_group(process)
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         if not (left := bearers(mark, proc)):
             break
         send(SIGKILL, left)

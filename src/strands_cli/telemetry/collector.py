@@ -23,8 +23,8 @@ from strands_cli.types.sections import Telemetry
 
 _REQUEST_SECONDS = 2.0
 _LONGEST_CLOSE_SECONDS = 3.0
-_MOST_WAITING = 16_384
-_LARGEST_BATCH = 128
+_MAX_WAITING = 16_384
+_MAX_BATCH = 128
 """Spans. With inputs and outputs in each of them, still less than collectors take at once."""
 
 # The exporter logs each attempt. What matters is reported once, when the run is over; without a handler of
@@ -54,7 +54,7 @@ def connect(
     is_timed = any(environment.get(f"OTEL_EXPORTER_OTLP_{name}TIMEOUT") for name in ("", "TRACES_"))
     exporter = _Exporter(url, None if is_timed else _REQUEST_SECONDS)
     provider.add_span_processor(
-        BatchSpanProcessor(exporter, max_queue_size=_MOST_WAITING, max_export_batch_size=_LARGEST_BATCH)
+        BatchSpanProcessor(exporter, max_queue_size=_MAX_WAITING, max_export_batch_size=_MAX_BATCH)
     )
 
     def close() -> None:

@@ -48,11 +48,11 @@ Remark = ModelRetried | ContextCompacted | RunNoticed
 
 TRACER = "strands_cli"
 TRACE_FORMAT = 1
-MOST_ENTRIES = 10_000
-MOST_CHARACTERS = 5_000_000
+MAX_ENTRIES = 10_000
+MAX_CHARACTERS = 5_000_000
 _LONGEST_VALUE = 10_000
 _LONGEST_TEXT = 300
-_LARGEST_OUTPUT = 1_000_000
+_MAX_OUTPUT = 1_000_000
 """Bytes. Larger outputs, which one tool may give to another, would take long to search for secrets."""
 _HIDE = Redact()
 
@@ -162,7 +162,7 @@ class Recorder(ABC, Generic[T]):
         """The blocks of a result, likewise; None also if a call has none."""
         if self._redact.tool_outputs or event.content is None:
             return None
-        is_searchable = event.output_size <= _LARGEST_OUTPUT
+        is_searchable = event.output_size <= _MAX_OUTPUT
         return self._json(
             event.content if is_searchable else f"({event.output_size} bytes, too many to be shown)"
         )
@@ -351,8 +351,8 @@ class Trace(Recorder[Entry]):
         redact: Redact = _HIDE,
         redactor: Redactor = NOTHING_SECRET,
         *,
-        most_entries: int = MOST_ENTRIES,
-        most_characters: int = MOST_CHARACTERS,
+        most_entries: int = MAX_ENTRIES,
+        most_characters: int = MAX_CHARACTERS,
     ) -> None:
         super().__init__(redact, redactor)
         self._lock = Lock()  # tools that call tools may do so in threads of their own

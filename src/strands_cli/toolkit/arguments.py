@@ -18,7 +18,7 @@ from strands_cli.toolkit.results import sendable
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,299})")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 _DEEPEST = 200
-_MOST_PROBLEMS = 20
+_MAX_PROBLEMS = 20
 _UNCHANGED = object()
 CONTAINERS = (dict, list)
 """As a tuple: a union would be made anew for each argument of each call."""
@@ -108,12 +108,12 @@ def fit(sent: dict[str, Any], accepted: Validator) -> dict[str, Any]:
 
 
 def _invalid(problems: list[Problem]) -> ToolFailed:
-    sentences = "; ".join(problem.sentence for problem in problems[:_MOST_PROBLEMS])
-    more = f"; and {len(problems) - _MOST_PROBLEMS} more" if len(problems) > _MOST_PROBLEMS else ""
+    sentences = "; ".join(problem.sentence for problem in problems[:_MAX_PROBLEMS])
+    more = f"; and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
     return ToolFailed(
         f"The input does not fit: {sentences}{more}",
         code="input_invalid",
-        details=[problem.as_detail() for problem in problems[:_MOST_PROBLEMS]],
+        details=[problem.as_detail() for problem in problems[:_MAX_PROBLEMS]],
     )
 
 

@@ -14,7 +14,7 @@ from strands_cli.settings import DEFAULT_THREADS
 from strands_cli.toolkit.context import ToolContext, abandon, call_context_of, time_limit, tool_of
 from strands_cli.toolkit.values import Raised, run_inline, value_of
 
-MOST_ABANDONED = 100
+MAX_ABANDONED = 100
 
 Settle = Callable[[Any], None]
 """Gives the call its outcome; only the first one counts."""
@@ -176,7 +176,7 @@ class DaemonPool:
         Otherwise bodies that wait for the tools they call could hold all the threads that those need.
         """
         with self._lock:
-            if self._abandoned >= MOST_ABANDONED:
+            if self._abandoned >= MAX_ABANDONED:
                 raise ToolFailed(
                     f"{self._abandoned} earlier calls outlived their limits and still hold their threads",
                     code="overloaded",

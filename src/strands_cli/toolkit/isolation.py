@@ -27,7 +27,7 @@ _LENGTH_BYTES = 4
 _NUMBERS = count(1)
 MARK = "STRANDS_ISOLATED_CALL"
 """The variable of the environment by which what a body leaves behind is known."""
-MOST_FRAME_BYTES = 256 * 1024 * 1024
+MAX_FRAME_BYTES = 256 * 1024 * 1024
 
 
 class FunctionPlace(msgspec.Struct, frozen=True):
@@ -146,8 +146,8 @@ def _read_frame(stream: IO[bytes]) -> dict[str, Any] | None:
     """The next frame, or None if the child has ended without one."""
     length = stream.read(_LENGTH_BYTES)
     size = int.from_bytes(length, "big")
-    if size > MOST_FRAME_BYTES:
-        text = f"The tool's answer has {size} bytes; {MOST_FRAME_BYTES} can cross"
+    if size > MAX_FRAME_BYTES:
+        text = f"The tool's answer has {size} bytes; {MAX_FRAME_BYTES} can cross"
         raise ToolFailed(text, code="output_invalid")
     data = stream.read(size)
     if len(length) < _LENGTH_BYTES or len(data) < size:

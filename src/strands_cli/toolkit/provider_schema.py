@@ -10,7 +10,7 @@ from strands_cli.documents.problems import local_target
 
 Schema = dict[str, Any]
 
-MOST_INLINED = 500
+MAX_INLINED = 500
 """References that are replaced by their target; a schema that has more of them keeps the rest as they are."""
 
 _DROPPED = frozenset(
@@ -97,7 +97,7 @@ class _Plain:
         return _joined(self._target(reference, above), beside)
 
     def _target(self, reference: str, above: tuple[str, ...]) -> Any:
-        if reference in above or self._inlined >= MOST_INLINED:
+        if reference in above or self._inlined >= MAX_INLINED:
             return {"$ref": f"#/$defs/{self._name(reference)}"}
         self._inlined += 1
         return self.of(_resolved(self._root, reference), (*above, reference))

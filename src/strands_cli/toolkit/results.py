@@ -77,7 +77,7 @@ def success(call_id: str, content: list[dict[str, Any]]) -> ToolResult:
 
 
 _LONGEST_MESSAGE = 4000
-_MOST_DETAILS = 50
+_MAX_DETAILS = 50
 
 
 def failure(call_id: str, failed: ToolFailed) -> ToolResult:
@@ -87,7 +87,7 @@ def failure(call_id: str, failed: ToolFailed) -> ToolResult:
         "code": failed.code,
         "message": message,
         "retryable": code_row(failed.code).retryable,
-        "details": [_plain(detail) for detail in list(failed.details)[:_MOST_DETAILS]],
+        "details": [_plain(detail) for detail in list(failed.details)[:_MAX_DETAILS]],
     }
     if failed.hint:
         error["hint"] = _shortened(failed.hint)

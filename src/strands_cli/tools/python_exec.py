@@ -61,7 +61,7 @@ TOOL_SPEC = {
     },
 }
 
-MOST_CALLS = 20
+MAX_CALLS = 20
 _SHOWN_CHARACTERS = 4_000
 
 
@@ -101,8 +101,8 @@ class _Calls:
 
     async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         self._count += 1
-        if self._count > MOST_CALLS:
-            return _error("denied", f"The code may call {MOST_CALLS} tools, and has done so")
+        if self._count > MAX_CALLS:
+            return _error("denied", f"The code may call {MAX_CALLS} tools, and has done so")
         try:
             return {"value": await self._context.call(name, **arguments)}
         except (ToolFailed, ToolError) as error:

@@ -23,9 +23,9 @@ CANARY = "canary-7f3a9c51"
 """Stands in the environment, at home and outside the workspace."""
 SETTING = "sesame-4b81e0d2"
 """The value of a sensitive setting, which the tool gets and nobody else."""
-MOST_CHARACTERS = 250_000
+MAX_CHARACTERS = 250_000
 """Of an answer, progress aside: what a model would have to read."""
-MOST_PROGRESS = 1000
+MAX_PROGRESS = 1000
 SLACK_SECONDS = 3.0
 """For a machine on which much else runs; a call that nothing ended would take ten times that."""
 
@@ -144,7 +144,7 @@ class Surroundings:
 def shown(result: ToolResult, surroundings: Surroundings) -> str:
     """All that anybody is told about a call, as JSON that any program reads."""
     events = [event.data for event in surroundings.bench.events if isinstance(event, ToolProgress)]
-    assert len(events) <= MOST_PROGRESS * 3, "progress was passed on without end"
+    assert len(events) <= MAX_PROGRESS * 3, "progress was passed on without end"
     texts = json.dumps([result["content"], events], allow_nan=False, ensure_ascii=False)
     return texts.encode("utf-8").decode() + str(surroundings.bench.events)
 

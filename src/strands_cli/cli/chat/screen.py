@@ -32,7 +32,7 @@ from strands_cli.types.run_results import Usage
 _CALL_ROOM = 100
 _USUAL_WIDTH = 100
 _ERASED = "\r\x1b[K"
-_MOST_HELD = 2100
+_MAX_HELD = 2100
 # What may be the beginning of something that acts on a terminal, at the end of what has come so far.
 _UNFINISHED = re.compile(
     "(?:\x1b\\[|\x9b)[0-?]*[ -/]*\\Z"
@@ -51,7 +51,7 @@ class CleanStream:
     def feed(self, piece: str) -> str:
         """What can be shown now."""
         text = self._held + piece
-        unfinished = _UNFINISHED.search(text, max(0, len(text) - _MOST_HELD))
+        unfinished = _UNFINISHED.search(text, max(0, len(text) - _MAX_HELD))
         cut = unfinished.start() if unfinished else len(text)
         self._held = text[cut:]
         return clean(text[:cut])

@@ -214,8 +214,8 @@ def remove(name: str, yes: bool) -> None:
 
 # --- What a person sees before approving a plugin -----------------------------------------------------------
 
-_MOST_LINES = 100
-_MOST_BYTES = 200_000
+_MAX_LINES = 100
+_MAX_BYTES = 200_000
 
 
 def _ask(question: str, *, yes: bool) -> None:
@@ -281,10 +281,10 @@ def _show_texts(changes: Changes, old: Path, new: Path, labels: tuple[str, str] 
             continue
         one, other = (f"{label}/{name}" for label in labels)
         lines = [*difflib.unified_diff(before, after, one, other, lineterm="")]
-        for line in lines[:_MOST_LINES]:
+        for line in lines[:_MAX_LINES]:
             print_note(clean(line).replace("\n", " "))
-        if len(lines) > _MOST_LINES:
-            print_note(f"… {count(len(lines) - _MOST_LINES, 'line')} more")
+        if len(lines) > _MAX_LINES:
+            print_note(f"… {count(len(lines) - _MAX_LINES, 'line')} more")
 
 
 def _lines(file: Path) -> list[str] | None:
@@ -292,7 +292,7 @@ def _lines(file: Path) -> list[str] | None:
     if file.is_symlink() or not file.exists():
         return []
     try:
-        if file.stat().st_size > _MOST_BYTES:
+        if file.stat().st_size > _MAX_BYTES:
             return None
         return file.read_text("utf-8").splitlines()
     except UnicodeDecodeError:

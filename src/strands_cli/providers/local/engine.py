@@ -205,7 +205,7 @@ def engine_for(file: Path, threads: int) -> Engine:
 # Without these the engine would end the whole process, and say nothing.
 
 _NEEDED = ("avx2", "fma", "f16c")
-_MOST_THREADS = 8
+_MAX_THREADS = 8
 """Beyond that, small models gain nothing."""
 
 
@@ -235,4 +235,4 @@ def thread_count(setting: int | None = None, environment: Mapping[str, str] = os
         )
     affinity = getattr(os, "sched_getaffinity", None)
     usable = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return int(text) if text else setting or min(usable, _MOST_THREADS)
+    return int(text) if text else setting or min(usable, _MAX_THREADS)

@@ -24,7 +24,7 @@ READY = 3
 """How many runners wait for a call."""
 REST_SECONDS = 0.01
 """How long a call is left alone with the processors before the next runner is made."""
-_MOST_FAILURES = 5
+_MAX_FAILURES = 5
 _WIND_UP_SECONDS = 3.0
 _CLONE = {"x86_64": 56, "aarch64": 220, "riscv64": 220}
 _ROOM = namespaces.NEWPID | namespaces.NEWNS | namespaces.NEWIPC | namespaces.NEWUTS
@@ -67,7 +67,7 @@ class Spawner:
         watched.register(self._calls, 0)  # only the hang-up: what arrives is for the runners
         for descriptor in (self._host, self._slot.taken, wake):
             watched.register(descriptor, select.POLLIN)
-        while self._failures < _MOST_FAILURES:
+        while self._failures < _MAX_FAILURES:
             rest = self._fill()
             ready = {descriptor for descriptor, _ in watched.poll(rest)}
             if self._host in ready or self._calls.fileno() in ready:

@@ -72,11 +72,11 @@ _CONTEXT = Context(prec=120, Emax=99_999, Emin=-99_999, traps=[DivisionByZero, I
 _TRUSTED_DIGITS = 100
 """Of a decimal's 120 digits, those that rounding errors have not reached."""
 _FLOAT_DIGITS = 15
-_MOST_DIGITS = 4000
+_MAX_DIGITS = 4000
 """Of an exact number. Python itself refuses to print an integer with more than 4300."""
-_MOST_BITS = int(_MOST_DIGITS * math.log2(10))
-_MOST_ROUNDING_DIGITS = 1000
-_LARGEST_ANGLE = Decimal("1e100")
+_MAX_BITS = int(_MAX_DIGITS * math.log2(10))
+_MAX_ROUNDING_DIGITS = 1000
+_MAX_ANGLE = Decimal("1e100")
 
 _SHOWN_DIGITS = 16
 _SHOWN_EXACT_DIGITS = 28
@@ -144,7 +144,7 @@ def _literal(node: ast.Constant, text: str) -> Number:
         return _bounded(Fraction(node.value))
     written = text[node.col_offset : node.end_col_offset]
     number = Decimal(written)
-    if len(written) > _MOST_DIGITS or abs(number.adjusted()) > _MOST_DIGITS:
+    if len(written) > _MAX_DIGITS or abs(number.adjusted()) > _MAX_DIGITS:
         raise _too_large(f"The number {shorten(written, 30)}")
     return _bounded(Fraction(number))
 
@@ -222,7 +222,7 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> ToolFailed:
 
 def _bounded(value: Fraction) -> Number:
     """The exact value, or a decimal where writing it down takes too many digits."""
-    if max(value.numerator.bit_length(), value.denominator.bit_length()) <= _MOST_BITS:
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) <= _MAX_BITS:
         return value
     if value.denominator == 1:
         raise _too_large("The number")
@@ -231,7 +231,7 @@ def _bounded(value: Fraction) -> Number:
 
 def _too_large(what: str) -> ToolFailed:
     return ToolFailed(
-        f"{what} has more than {_MOST_DIGITS:,} digits",
+        f"{what} has more than {_MAX_DIGITS:,} digits",
         hint="Use smaller numbers, or logarithms: log10(a ** b) is b * log10(a).",
     )
 
@@ -281,7 +281,7 @@ def _number_text(value: Number, precision: int | None = None) -> str:
     top, bottom = (
         (value.numerator, value.denominator) if isinstance(value, Fraction) else (_decimal(value), 1)
     )
-    digits = 2 * _MOST_DIGITS if is_rounded else _SHOWN_EXACT_DIGITS
+    digits = 2 * _MAX_DIGITS if is_rounded else _SHOWN_EXACT_DIGITS
     try:
         shown = Context(prec=digits, traps=[Inexact]).divide(Decimal(top), Decimal(bottom))
     except Inexact:
@@ -330,7 +330,7 @@ def _power(base: Number, exponent: Number) -> Number:
     if isinstance(base, Fraction) and isinstance(exponent, Fraction):
         if exponent.denominator == 1:
             least_bits = max(base.numerator.bit_length(), base.denominator.bit_length()) - 1
-            if least_bits * abs(exponent) <= _MOST_BITS:
+            if least_bits * abs(exponent) <= _MAX_BITS:
                 return _bounded(Fraction(base**exponent.numerator))
             if base.denominator == 1 and exponent > 0:
                 raise _too_large(f"{shorten(str(base), 30)} ** {shorten(str(exponent), 30)}")
@@ -375,9 +375,9 @@ def _floor(x: Number) -> Number:
 
 def _round(x: Number, digits: Number = Fraction(0)) -> Number:
     count = _integer(digits)
-    if abs(count) > _MOST_ROUNDING_DIGITS:
+    if abs(count) > _MAX_ROUNDING_DIGITS:
         raise ToolFailed(
-            f"round cannot round to {count} digits", hint=f"It takes {_MOST_ROUNDING_DIGITS} at most."
+            f"round cannot round to {count} digits", hint=f"It takes {_MAX_ROUNDING_DIGITS} at most."
         )
     return _rounded(x, count)
 
@@ -391,7 +391,7 @@ def _log(x: Number, base: Number | None = None) -> Number:
 
 def _angle(function: Callable[[float], float], x: Number) -> Number:
     """sin or cos, after taking off the whole turns, which a float has no digits for."""
-    if abs(_decimal(x)) > _LARGEST_ANGLE:
+    if abs(_decimal(x)) > _MAX_ANGLE:
         raise ValueError
     rest = float(_decimal(x) % _CONSTANTS["tau"])
     value = function(rest)
@@ -416,7 +416,7 @@ def _choices(name: str, n: Number, k: Number) -> Number:
     number = 1
     for step in range(take):
         number = number * (count - step) // (step + 1 if name == "comb" else 1)
-        if number.bit_length() > _MOST_BITS:
+        if number.bit_length() > _MAX_BITS:
             raise _too_large(f"{name}({shorten(str(count), 30)}, …)")
     return Fraction(number)
 

@@ -62,7 +62,7 @@ def parse_json(
     source = "The text" if path is None else path
     document = _parse(text if text is not None else _file_text(context.workspace, source), source)
     value = _select(document, query)
-    if is_deeper(value, _MOST_LEVELS):
+    if is_deeper(value, _MAX_LEVELS):
         raise _too_deep()
     if isinstance(value, dict) and value.keys() >= {"status", "content"}:
         # A document of this form would be taken for a tool's result, which it is to be the content of.
@@ -74,8 +74,8 @@ def parse_json(
 
 # --- JSON texts: read strictly, and with the place of what is wrong ---------------------------------------
 
-_MOST_BYTES = 50_000_000
-_MOST_LEVELS = 200
+_MAX_BYTES = 50_000_000
+_MAX_LEVELS = 200
 """Of nesting; what is deeper cannot be passed on by everything that reads a result."""
 
 # Strings are matched so that what looks like a number in them is passed over.
@@ -85,10 +85,10 @@ _FORM = "JSON has double quotes around names and texts, no comma before a closin
 
 def _file_text(workspace: Workspace, path: str) -> str:
     with workspace.open(path) as stream:
-        if os.fstat(stream.fileno()).st_size > _MOST_BYTES:
+        if os.fstat(stream.fileno()).st_size > _MAX_BYTES:
             raise _too_large(path)
         try:
-            data = stream.read(_MOST_BYTES)
+            data = stream.read(_MAX_BYTES)
         except OSError as error:
             raise refusal(error, path, "read") from None
     try:
@@ -102,7 +102,7 @@ def _file_text(workspace: Workspace, path: str) -> str:
 
 def _parse(text: str, source: str) -> Any:
     """The value of a JSON text; ToolFailed with line and column where it is not JSON."""
-    if len(text) > _MOST_BYTES:
+    if len(text) > _MAX_BYTES:
         raise _too_large(source)
     text = text.removeprefix("\ufeff")
     if not text.strip():
@@ -176,14 +176,14 @@ def _refuse_half_characters(value: Any, text: str, source: str) -> None:
 
 def _too_deep() -> ToolFailed:
     return ToolFailed(
-        f"The JSON is nested more than {_MOST_LEVELS} levels deep",
+        f"The JSON is nested more than {_MAX_LEVELS} levels deep",
         hint="Pick a part of it with query, or flatten it.",
     )
 
 
 def _too_large(source: str) -> ToolFailed:
     return ToolFailed(
-        f"{source} is larger than {_MOST_BYTES:,} bytes",
+        f"{source} is larger than {_MAX_BYTES:,} bytes",
         hint="Split it, or pick what you need with file_search.",
     )
 

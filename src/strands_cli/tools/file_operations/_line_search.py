@@ -13,7 +13,7 @@ import stat
 import sys
 from typing import Any
 
-MOST_BYTES = 5_000_000
+MAX_BYTES = 5_000_000
 LONGEST_LINE = 10_000
 _HEAD = 8192
 _SHOWN_CHARACTERS = 300
@@ -49,10 +49,10 @@ def read_text(file: bytes, directory: int | None) -> str | None:
         with os.fdopen(_open(file, directory), "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 return None
-            data = stream.read(MOST_BYTES + 1)
+            data = stream.read(MAX_BYTES + 1)
     except OSError:
         return None
-    if len(data) > MOST_BYTES or b"\0" in data[:_HEAD]:
+    if len(data) > MAX_BYTES or b"\0" in data[:_HEAD]:
         return None
     return data.decode("utf-8", "replace")
 

@@ -40,7 +40,7 @@ TOOL_SPEC = {
     },
 }
 
-_MOST_ENTRIES = 1000
+_MAX_ENTRIES = 1000
 
 
 @tool(
@@ -64,7 +64,7 @@ def file_list(
             is_cut |= recursive and entry.is_too_deep
             if not fits(entry.parts):
                 continue
-            if len(entries) == _MOST_ENTRIES:
+            if len(entries) == _MAX_ENTRIES:
                 return {"entries": entries, "truncated": True}
             shown = context.workspace.display(directory.path.joinpath(*entry.parts))
             entries.append({"path": shown, "type": entry.kind, "size": entry.size})

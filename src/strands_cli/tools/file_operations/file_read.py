@@ -47,7 +47,7 @@ TOOL_SPEC = {
     },
 }
 
-_MOST_BYTES = 10_000_000
+_MAX_BYTES = 10_000_000
 _PIECE = 65_536
 _HEAD = 8192
 
@@ -92,7 +92,7 @@ def file_read(
     codec = _codec(encoding)
     with context.workspace.open(path) as stream:
         size = os.fstat(stream.fileno()).st_size
-        if start_line == 1 and end_line is None and size > _MOST_BYTES:
+        if start_line == 1 and end_line is None and size > _MAX_BYTES:
             raise _too_much(f"{path} has {size:,} bytes")
         try:
             head = stream.peek(_HEAD)[:_HEAD]
@@ -120,7 +120,7 @@ def _text(
             if line >= first:
                 kept.append(piece)
                 size += len(piece)
-            if size > _MOST_BYTES:
+            if size > _MAX_BYTES:
                 raise _too_much(f"{path} has more than that from line {first} on")
             line += piece.endswith("\n")
     if first > max(seen, 1):
@@ -163,7 +163,7 @@ def _unknown_encoding(encoding: str) -> ToolFailed:
 
 def _too_much(what: str) -> ToolFailed:
     return ToolFailed(
-        f"{what}; file_read returns {_MOST_BYTES:,} at most",
+        f"{what}; file_read returns {_MAX_BYTES:,} at most",
         hint="Read a part with start_line and end_line, or look for what you need with file_search.",
     )
 

@@ -58,8 +58,8 @@ TOOL_SPEC = {
     },
 }
 
-_MOST_FILES = 20_000
-_MOST_SECONDS = 20
+_MAX_FILES = 20_000
+_MAX_SECONDS = 20
 _LOOKS_PER_SECOND = 5
 
 
@@ -105,7 +105,7 @@ def _files(start: Place, glob: str, context: ToolContext) -> tuple[list[Parts], 
             break
         is_cut |= entry.is_too_deep
         if entry.kind == "file" and fits(entry.parts):
-            if len(files) == _MOST_FILES:
+            if len(files) == _MAX_FILES:
                 return files, True
             files.append(entry.parts)
     return files, is_cut
@@ -140,7 +140,7 @@ def _search(
     request = {
         "pattern": pattern,
         "max_results": max_results,
-        "seconds": _MOST_SECONDS + 1,
+        "seconds": _MAX_SECONDS + 1,
         "directory": start.descriptor,
     }
     names = b"\0".join(os.fsencode("/".join((start.name, *parts))) for parts in files)
@@ -159,7 +159,7 @@ def _output(process: "Popen[bytes]", request: bytes, context: ToolContext) -> by
     from subprocess import TimeoutExpired
 
     sent: bytes | None = request
-    for _ in range(_MOST_SECONDS * _LOOKS_PER_SECOND):
+    for _ in range(_MAX_SECONDS * _LOOKS_PER_SECOND):
         try:
             output, errors = process.communicate(sent, timeout=1 / _LOOKS_PER_SECOND)
         except TimeoutExpired:
@@ -171,7 +171,7 @@ def _output(process: "Popen[bytes]", request: bytes, context: ToolContext) -> by
             raise RuntimeError(errors.decode("utf-8", "replace") or f"exit {process.returncode}")
         return output
     raise ToolFailed(
-        f"The search was not finished after {_MOST_SECONDS} s",
+        f"The search was not finished after {_MAX_SECONDS} s",
         code="timeout",
         hint="Search fewer files with path and glob, and do without repeats of repeats such as (a+)+.",
     )

@@ -17,13 +17,13 @@ from strands_cli.toolkit.results import sendable
 from strands_cli.types.sections import Skill
 
 MAIN_FILE = "SKILL.md"
-MOST_BYTES = 65_536
+MAX_BYTES = 65_536
 """How much of a file a model gets: instructions that are longer belong into several files."""
 
 _NAME = "load_skill"
 _FRONT_MATTER = re.compile(r"\A---[ \t\r]*\n(.*?)^---[ \t\r]*$", re.DOTALL | re.MULTILINE)
 _LONGEST_DESCRIPTION = 1000
-_MOST_FILES = 100
+_MAX_FILES = 100
 
 
 def skill_tools(skills: Sequence[Skill], root: Path, taken: Collection[str] = ()) -> list[Tool]:
@@ -125,7 +125,7 @@ def _text(directory: Path, file: str) -> str:
             inside(directory, file, f"{file} lies outside the skill's directory") as place,
             os.fdopen(place.open(), "rb") as stream,
         ):
-            data, size = stream.read(MOST_BYTES), os.fstat(stream.fileno()).st_size
+            data, size = stream.read(MAX_BYTES), os.fstat(stream.fileno()).st_size
     except (FileNotFoundError, NotADirectoryError):
         files = _files(directory)
         hint = did_you_mean(file, files) or f"There are: {', '.join(files) or 'no files'}."
@@ -136,11 +136,11 @@ def _text(directory: Path, file: str) -> str:
     except OSError as error:
         raise ToolFailed(f"{file} cannot be read: {error.strerror or error}") from None
     try:
-        text = data.decode("utf-8-sig", "strict" if size <= MOST_BYTES else "ignore")
+        text = data.decode("utf-8-sig", "strict" if size <= MAX_BYTES else "ignore")
     except UnicodeDecodeError:
         raise ToolFailed(f"{file} is not text in UTF-8", hint="Only text files can be loaded.") from None
-    note = f"\n… Only the first {MOST_BYTES} of {size} bytes are shown.\n"
-    return sendable(text) + (note if size > MOST_BYTES else "")
+    note = f"\n… Only the first {MAX_BYTES} of {size} bytes are shown.\n"
+    return sendable(text) + (note if size > MAX_BYTES else "")
 
 
 def _files(directory: Path) -> list[str]:
@@ -152,6 +152,6 @@ def _files(directory: Path) -> list[str]:
     try:
         with locate(".", directory, [directory]) as place:
             seen = (entry for entry in walk(place, is_shown) if entry.kind == "file" and is_shown(entry))
-            return [sendable("/".join(entry.parts)) for entry in islice(seen, _MOST_FILES)]
+            return [sendable("/".join(entry.parts)) for entry in islice(seen, _MAX_FILES)]
     except OSError:
         return []
