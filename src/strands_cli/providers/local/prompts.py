@@ -220,7 +220,7 @@ _BREAK = re.compile(
     r"|,?\s+and\s+(?=\w+\s+(?:the|a|an|it|its|this|that|them|him|her|these|those|what|whatever|which|to|into)\b)"
 )
 _LONG_WORD = 5
-_MAX_SHARE = 0.5
+_SIMILAR_RATIO = 0.5
 MANY = 4
 """More steps than this are no list of things to do, but a text."""
 
@@ -316,7 +316,7 @@ def as_handed_over(value: str, request: str) -> str:
     from difflib import SequenceMatcher
 
     given = (found["all"] or found["quoted"]).strip()
-    return given if SequenceMatcher(None, value, given).ratio() > _MAX_SHARE else value
+    return given if SequenceMatcher(None, value, given).ratio() > _SIMILAR_RATIO else value
 
 
 def _nearest_name(value: str, text: str) -> str:
