@@ -39,9 +39,9 @@ class ProviderName(click.Choice):  # type: ignore[type-arg]  # generic in newer 
     """One of our providers, which help and the shell name, or one of an installed package."""
 
     def __init__(self) -> None:
-        from strands_cli.providers.choice import PROVIDERS
+        from strands_cli.providers.choice import BUILT_IN
 
-        super().__init__(sorted(PROVIDERS))
+        super().__init__(BUILT_IN)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         from strands_cli.providers.choice import PROVIDERS

@@ -101,7 +101,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """What helps against a failure, where this provider knows better; `{model}` stands for the model."""
 
 
-_BUILT_IN = ("anthropic", "bedrock", "gemini", "llamacpp", "local", "ollama", "openai")
+BUILT_IN = ("anthropic", "bedrock", "gemini", "llamacpp", "local", "ollama", "openai")
 ENTRY_POINTS = "strands_cli.providers"
 """The group in which an installed package offers `name = "module:PROVIDER"`."""
 
@@ -110,7 +110,7 @@ class _Providers(MutableMapping[str, Provider]):
     """By name; iterated over are ours, and others that have been asked for."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, Provider | None] = dict.fromkeys(_BUILT_IN)
+        self._rows: dict[str, Provider | None] = dict.fromkeys(BUILT_IN)
 
     def __getitem__(self, name: str) -> Provider:
         row = self._rows.get(name)
