@@ -166,7 +166,10 @@ class AttackedHost:
         while len(stays) > allowed:
             if time.monotonic() > until:
                 for pid in stays:
-                    os.kill(pid, signal.SIGKILL)
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                while stays & set(descendants()):  # else the next attack is blamed for their end
+                    await asyncio.sleep(0.01)
                 return [f"{pid} {now[pid][1]}" for pid in sorted(stays)]
             await self._probe()
             await asyncio.sleep(0.05)
