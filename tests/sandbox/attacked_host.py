@@ -168,7 +168,8 @@ class AttackedHost:
                 for pid in stays:
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
-                while stays & set(descendants()):  # else the next attack is blamed for their end
+                # Else the next attack is blamed for their end.
+                while stays & set(descendants()):  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.01)
                 return [f"{pid} {now[pid][1]}" for pid in sorted(stays)]
             await self._probe()
