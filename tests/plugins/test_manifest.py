@@ -10,13 +10,13 @@ from strands_cli.plugins.directories import (
     Approved,
     Lock,
     State,
-    changes_since,
-    digests,
+    changes_since_approval,
     lock_files,
     lock_key,
+    plugin_digests,
     read_lock,
     write_lock,
-    write_state,
+    write_plugin_state,
 )
 from strands_cli.plugins.manifest import CliTool, Manifest, Setting, ToolFiles, ToolRequires
 from strands_cli.plugins.plugin import PluginReading, find_plugins, read_plugin, undeclared_executables
@@ -273,7 +273,7 @@ def test_the_projects_plugins_come_before_the_users(bench: Bench) -> None:
 
 def test_a_plugin_that_is_switched_off_has_no_tools_but_is_found(bench: Bench) -> None:
     place = bench.plugin({"source": ECHO})
-    write_state(State(disabled=(str(place.resolve()),)))
+    write_plugin_state(State(disabled=(str(place.resolve()),)))
     assert scan_plugins(bench.settings).infos == ()
     (found,) = find_plugins(bench.settings)
     assert (found.name, found.owner, found.is_enabled) == ("p", "project", False)
@@ -293,7 +293,7 @@ def approve(bench: Bench, place: Path) -> Path:
     lock = lock_files(bench.project)[0]
     key = lock_key(place, lock)
     assert key == "plugins/p"
-    write_lock(lock, Lock(plugins={key: Approved(files=digests(place), source="somewhere")}))
+    write_lock(lock, Lock(plugins={key: Approved(files=plugin_digests(place), source="somewhere")}))
     return lock
 
 
@@ -307,7 +307,7 @@ def test_a_plugin_that_changed_since_its_approval_is_a_problem_of_the_listing(be
     assert "p has changed since it was approved (new: lib.sh; changed: cli-tools/t)" in issue.reason
     assert "strands plugin update p" in issue.remediation
     approved = read_lock(lock).plugins["plugins/p"]
-    assert changes_since(approved, place).changed == ("cli-tools/t",)
+    assert changes_since_approval(approved, place).changed == ("cli-tools/t",)
 
 
 def test_a_link_in_place_of_an_approved_plugin_is_a_change(bench: Bench) -> None:
@@ -340,7 +340,7 @@ def test_a_workflow_names_plugins_by_name_or_by_directory(bench: Bench) -> None:
     assert wanted("./mine") == wanted("mine") == wanted(str(elsewhere)) == ["mine__t"]
     (issue,) = read_named_plugin("nowhere", elsewhere.parent, bench.settings).issues
     assert "There is no plugin 'nowhere'" in issue.reason
-    write_state(State(disabled=(str(bench.project / "plugins" / "named"),)))
+    write_plugin_state(State(disabled=(str(bench.project / "plugins" / "named"),)))
     (issue,) = read_named_plugin("named", elsewhere.parent, bench.settings).issues
     assert "is switched off" in issue.reason
 

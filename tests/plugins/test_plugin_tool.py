@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from strands_cli.events import ToolProgress
-from strands_cli.plugins.directories import Approved, Lock, digests, write_lock
+from strands_cli.plugins.directories import Approved, Lock, plugin_digests, write_lock
 from strands_cli.toolkit.cancellation import Cancellation
 from tests.plugins.makers import BASH, NODE, PYTHON, SH, Bench, error, json_of, need, text_of, until
 from tests.projects import Project
@@ -427,9 +427,9 @@ keyring.set_keyring(Kept())
 from pathlib import Path
 from tests.plugins.makers import Bench
 from strands_cli.plugins.plugin import read_plugin
-from strands_cli.plugins.manifest import configure
+from strands_cli.plugins.manifest import configure_plugin_tool
 plugin = read_plugin(Path({str(bench.project / "plugins" / "p")!r})).plugin
-print(asyncio.run(configure(plugin.manifest, plugin.manifest.cli_tools[0], {{}})).environment["KEY"])
+print(asyncio.run(configure_plugin_tool(plugin.manifest, plugin.manifest.cli_tools[0], {{}})).environment["KEY"])
 """
     bench.plugin({"source": SHOW, "config": CONFIG})
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
@@ -466,7 +466,7 @@ def test_a_changed_plugin_does_not_run_until_it_is_approved_again(bench: Bench) 
     place, lock = bench.project / "plugins" / "p", bench.project / "strands-plugins.lock"
 
     def approve() -> None:
-        write_lock(lock, Lock(plugins={"plugins/p": Approved(files=digests(place))}))
+        write_lock(lock, Lock(plugins={"plugins/p": Approved(files=plugin_digests(place))}))
 
     approve()
     assert text_of(bench.call(tool)) == "one"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from strands_cli.plugins.manifest import Configuration
-from strands_cli.plugins.processes import MAX_PARKED, Launch, Parking, launch_of, parking
+from strands_cli.plugins.processes import MAX_PARKED, Launch, Parking, launch_of, parking_of_loop
 from strands_cli.secrets import NOTHING_SECRET
 from strands_cli.toolkit.workspace import Workspace
 from tests.plugins.makers import BASH, NODE, PYTHON, SH, Bench, json_of, need, text_of, until
@@ -40,10 +40,10 @@ def test_a_tool_that_was_called_has_its_next_process_waiting(bench: Bench, progr
     tool = bench.tool(SOURCES[program])
 
     async def calls() -> None:
-        assert len(parking()) == 0
+        assert len(parking_of_loop()) == 0
         for _ in range(3):
             assert (await bench.ask(tool))["status"] == "success"
-            await until(lambda: len(parking()) == 1 and bool(bench.survivors()))
+            await until(lambda: len(parking_of_loop()) == 1 and bool(bench.survivors()))
 
     asyncio.run(calls())
     assert bench.nothing_survives()
@@ -56,7 +56,7 @@ def test_a_process_serves_one_call(bench: Bench) -> None:
         found = []
         for n in range(3):
             found.append(json_of(await bench.ask(tool, {"n": n})))
-            await until(lambda: len(parking()) == 1)
+            await until(lambda: len(parking_of_loop()) == 1)
         return found
 
     assert asyncio.run(calls()) == [{"n": 0}, {"n": 1}, {"n": 2}]
@@ -68,7 +68,7 @@ def test_an_unused_process_never_sees_an_empty_input(bench: Bench) -> None:
 
     async def call() -> None:
         await bench.ask(tool)
-        await until(lambda: len(parking()) == 1 and bool(bench.survivors()))
+        await until(lambda: len(parking_of_loop()) == 1 and bool(bench.survivors()))
         await asyncio.sleep(0.2)
 
     asyncio.run(call())
@@ -138,7 +138,7 @@ def test_a_process_serves_only_calls_that_would_start_the_same(
 
     async def calls() -> tuple[str, str]:
         before = text_of(await bench.ask(tool))
-        await until(lambda: len(parking()) == 1)
+        await until(lambda: len(parking_of_loop()) == 1)
         CHANGES[change](bench, monkeypatch)
         roots = (bench.outside,) if change == "directory" else (bench.project,)
         after = text_of(await bench.ask(tool, workspace=Workspace(roots, roots[0])))
@@ -163,13 +163,13 @@ def test_a_tool_that_does_not_wait_for_its_input_is_started_fresh_each_time(benc
 
     async def calls() -> list[str]:
         found = [text_of(await bench.ask(tool))]
-        await until(lambda: len(parking()) == 1)
+        await until(lambda: len(parking_of_loop()) == 1)
         await asyncio.sleep(0.2)
         for now in ("2", "3"):
             (bench.project / "now").write_text(now)
             found.append(text_of(await bench.ask(tool)))
             await asyncio.sleep(0.1)
-            assert len(parking()) == 0
+            assert len(parking_of_loop()) == 0
         return found
 
     assert asyncio.run(calls()) == ["1", "2", "3"]
@@ -194,7 +194,7 @@ def test_only_what_can_do_no_harm_ahead_of_a_call_is_started_ahead(
     async def call() -> int:
         assert (await bench.ask(tool))["status"] == "success"
         await asyncio.sleep(0.3)
-        return len(parking())
+        return len(parking_of_loop())
 
     assert asyncio.run(call()) == parks
     assert bench.nothing_survives()
@@ -217,7 +217,7 @@ def test_nothing_waits_any_more_when_its_host_is_killed(bench: Bench) -> None:
 import asyncio, os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-from strands_cli.plugins.processes import parking
+from strands_cli.plugins.processes import parking_of_loop
 from strands_cli.plugins.plugin import read_plugin
 from strands_cli.plugins.plugin_tool import plugin_tool
 from strands_cli.settings import load_settings
@@ -226,7 +226,7 @@ async def main():
     plugin = read_plugin(Path({str(bench.project / "plugins" / "p")!r})).plugin
     tool = plugin_tool(plugin, plugin.manifest.cli_tools[0], load_settings(Path({str(bench.project)!r})))
     await call_tool(tool, {{"input": {{}}}})
-    while not len(parking()):
+    while not len(parking_of_loop()):
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.2)
     print("waiting", flush=True)

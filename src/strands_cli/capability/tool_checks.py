@@ -34,14 +34,14 @@ def _unavailable(spec: Spec, tools: ToolSet, at: str, reference: str, info: Tool
     requires = info.requires
     if info.manifest:
         from strands_cli.plugins.manifest import setting_problems
-        from strands_cli.plugins.plugin import declaration_of
+        from strands_cli.plugins.plugin import plugin_declaration_of
 
         place = str(Path(info.file).parent)
         for issue in tools.registry.problems:
             # `check_plugins` reports those under tools.plugins.
             if issue.file == place and at.startswith("/tools/python/"):
                 yield spec.issue(at, issue.reason, issue.remediation)
-        if declared := declaration_of(info):
+        if declared := plugin_declaration_of(info):
             requires = declared[1].needs
             for reason, remedy in setting_problems(*declared):
                 yield spec.issue(at, f"Tool {reference} is not available here: {reason}.", remedy, "warning")

@@ -15,7 +15,7 @@ from strands_cli.drawing.overview import budget_texts, listed, outline_of, story
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.outline import Outline, first_line, printable, tool_name
 from strands_cli.patterns.pattern import times
-from strands_cli.plugins.manifest import variable_of
+from strands_cli.plugins.manifest import setting_variable
 from strands_cli.toolkit.info import ToolCategory, ToolInfo
 from strands_cli.tools.toolset import ToolSet
 
@@ -153,7 +153,7 @@ def _sent_out(spec: Spec, outline: Outline, used: UsedTools) -> Iterator[str]:
             settings = manifest.settings_of(tool).items()
             variables = [
                 *tool.env,
-                *(variable_of(manifest.name, name, setting) for name, setting in settings),
+                *(setting_variable(manifest.name, name, setting) for name, setting in settings),
             ]
             given = ", ".join(["its input", "the files that it may read", *variables])
             yield f"{info.id} opens connections of its own: what it is given ({given}) may go anywhere."

@@ -169,9 +169,9 @@ def plugin_access(info: ToolInfo) -> "tuple[Manifest, CliTool] | None":
     """What the plugin of a tool says of it, if it is one of a plugin: what it asks for is there."""
     if not info.manifest:
         return None
-    from strands_cli.plugins.plugin import declaration_of
+    from strands_cli.plugins.plugin import plugin_declaration_of
 
-    return declaration_of(info)
+    return plugin_declaration_of(info)
 
 
 def _print_arguments(info: ToolInfo) -> None:
@@ -347,7 +347,7 @@ def check(path: Path | None, load: bool, as_json: bool) -> int:
     PATH is a tool's file or a directory of tools; without it, everything that this project sees is checked.
     """
     from strands_cli.tools._discovery.checking import schema_issues
-    from strands_cli.tools.sources.modules import read_path
+    from strands_cli.tools.sources.modules import read_tool_path
 
     if path is None:
         registry = get_registry()
@@ -355,7 +355,7 @@ def check(path: Path | None, load: bool, as_json: bool) -> int:
     elif not path.exists():
         raise UsageError(f"There is nothing at {path}.", hint="Give a tool's file or a directory of tools.")
     else:
-        reading = read_path(path)
+        reading = read_tool_path(path)
         infos, issues = list(reading.infos), list(reading.issues)
     issues += [issue for info in infos for issue in schema_issues(info)]
     for info in infos if load else ():

@@ -48,7 +48,7 @@ def user_directory() -> Path | None:
         return None
 
 
-def located(place: Path) -> Path:
+def plugin_place(place: Path) -> Path:
     """A plugin's place without detours, but under the name that it has there, be it that of a link."""
     return place.parent.resolve() / place.name if place.name not in ("", "..") else place.resolve()
 
@@ -69,50 +69,50 @@ def plugins_in(root: Path) -> list[Path]:
 # --- What is in one --------------------------------------------------------------------------------------
 
 
-def digests(directory: Path) -> dict[str, str]:
+def plugin_digests(directory: Path) -> dict[str, str]:
     """Every file below a directory, by its relative path: `sha256:…`, or `link:…` with where a link leads."""
     root = str(directory)
-    return {path[len(root) + 1 :]: _digest(path, entry) for path, entry in _walk(root)}
+    return {path[len(root) + 1 :]: _file_digest(path, entry) for path, entry in _walk_plugin(root)}
 
 
-def paths_of(directory: Path) -> list[str]:
-    """Every file and directory that `digests` rests on, for whoever remembers what came of it."""
-    files = [path for path, _ in _walk(str(directory))]
+def plugin_paths(directory: Path) -> list[str]:
+    """Every file and directory that `plugin_digests` rests on, for whoever remembers what came of it."""
+    files = [path for path, _ in _walk_plugin(str(directory))]
     return [*sorted({os.path.dirname(path) for path in files} | {str(directory)}), *files]
 
 
-def identity_of(status: os.stat_result) -> Identity:
+def file_identity(status: os.stat_result) -> Identity:
     return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
 
-def neighbourhood(executable: Path) -> tuple[tuple[str, Identity], ...]:
+def files_beside_executable(executable: Path) -> tuple[tuple[str, Identity], ...]:
     """The files beside an executable, itself included: what it is likely to consist of."""
     try:
         with os.scandir(executable.parent) as listing:
-            found = [(entry.name, identity_of(entry.stat())) for entry in listing if entry.is_file()]
+            found = [(entry.name, file_identity(entry.stat())) for entry in listing if entry.is_file()]
     except OSError:
         return ()  # it is gone, and starting it will say so
     return tuple(sorted(found))
 
 
-def _walk(root: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+def _walk_plugin(root: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
     with os.scandir(root) as listing:
         entries = sorted(listing, key=lambda entry: entry.name)
     for entry in entries:
         if entry.name in _LEFT_OUT:
             continue
         if entry.is_dir(follow_symlinks=False):
-            yield from _walk(entry.path)
+            yield from _walk_plugin(entry.path)
         else:
             yield entry.path, entry
 
 
-def _digest(path: str, entry: os.DirEntry[str]) -> str:
+def _file_digest(path: str, entry: os.DirEntry[str]) -> str:
     if entry.is_symlink():
         return f"link:{os.readlink(path)}"
     if not entry.is_file():
         return "special"
-    identity = identity_of(entry.stat())
+    identity = file_identity(entry.stat())
     known = _hashes.get(path)
     if known is not None and known[0] == identity:
         return known[1]
@@ -142,7 +142,7 @@ class Approved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """One plugin as it was when somebody approved it."""
 
     files: dict[str, str]
-    """Every file of the plugin, relative to its directory, with its hash: see `digests`."""
+    """Every file of the plugin, relative to its directory, with its hash: see `plugin_digests`."""
     source: str = ""
     """Where it was added from: a path, or the URL of a repository."""
     ref: str = ""
@@ -178,21 +178,21 @@ class Approval(msgspec.Struct, frozen=True):
     changes: Changes
 
 
-def state_file() -> Path:
+def plugin_state_file() -> Path:
     return config_directory() / "plugins.json"
 
 
-def read_state() -> State:
+def read_plugin_state() -> State:
     """SpecError where the file is damaged: what was switched off must not come on again by itself."""
-    return (_read(state_file(), State) if user_directory() else None) or State()
+    return (_read_lock_or_state(plugin_state_file(), State) if user_directory() else None) or State()
 
 
-def is_disabled(place: Path, state: State) -> bool:
+def is_plugin_disabled(place: Path, state: State) -> bool:
     return str(place.resolve()) in state.disabled
 
 
-def write_state(state: State) -> None:
-    _write(state_file(), state)
+def write_plugin_state(state: State) -> None:
+    _write_lock_or_state(plugin_state_file(), state)
 
 
 def lock_files(project: Path) -> tuple[Path, ...]:
@@ -203,7 +203,7 @@ def lock_files(project: Path) -> tuple[Path, ...]:
 
 def read_lock(file: Path) -> Lock:
     """An empty one where there is no file; SpecError where it is damaged or of another version."""
-    lock = _read(file, Lock) or Lock()
+    lock = _read_lock_or_state(file, Lock) or Lock()
     if lock.version != LOCK_VERSION:
         raise SpecError(
             f"{file} has the version {lock.version}, and this is for {LOCK_VERSION}.",
@@ -213,16 +213,16 @@ def read_lock(file: Path) -> Lock:
 
 
 def write_lock(file: Path, lock: Lock) -> None:
-    _write(file, lock)
+    _write_lock_or_state(file, lock)
 
 
 def lock_key(place: Path, lock: Path) -> str | None:
     """The name of a plugin in a lock: where it was found, relative to the lock's directory; None outside."""
-    place, root = located(place), lock.parent.resolve()
+    place, root = plugin_place(place), lock.parent.resolve()
     return place.relative_to(root).as_posix() if place.is_relative_to(root) else None
 
 
-def approvals(place: Path, project: Path) -> Iterator[tuple[Path, Approved]]:
+def approvals_in_locks(place: Path, project: Path) -> Iterator[tuple[Path, Approved]]:
     """What the locks say about a plugin, with the lock that says it."""
     for file in lock_files(project):
         plugins = read_lock(file).plugins
@@ -231,8 +231,8 @@ def approvals(place: Path, project: Path) -> Iterator[tuple[Path, Approved]]:
             yield file, plugins[key]
 
 
-def changes_since(approved: Approved, place: Path) -> Changes:
-    now = digests(place.resolve())
+def changes_since_approval(approved: Approved, place: Path) -> Changes:
+    now = plugin_digests(place.resolve())
     then = approved.files
     return Changes(
         tuple(sorted(now.keys() - then.keys())),
@@ -243,15 +243,15 @@ def changes_since(approved: Approved, place: Path) -> Changes:
 
 def approval_of(place: Path, project: Path) -> Approval | None:
     """What the first lock that names a plugin says about it."""
-    for lock, approved in approvals(place, project):
-        return Approval(lock, approved, changes_since(approved, place))
+    for lock, approved in approvals_in_locks(place, project):
+        return Approval(lock, approved, changes_since_approval(approved, place))
     return None
 
 
-def unapproved(place: Path, project: Path) -> Changes | None:
+def unapproved_changes(place: Path, project: Path) -> Changes | None:
     """How a plugin differs from what was approved; None where it does not, or where no lock names it."""
-    for _, approved in approvals(place, project):
-        if changes := changes_since(approved, place):
+    for _, approved in approvals_in_locks(place, project):
+        if changes := changes_since_approval(approved, place):
             return changes
     return None
 
@@ -259,18 +259,18 @@ def unapproved(place: Path, project: Path) -> Changes | None:
 def refuse_unapproved(name: str, place: Path, project: Path) -> None:
     """ToolFailed (`denied`) where a plugin is not as it was approved."""
     try:
-        changes = unapproved(place, project)
+        changes = unapproved_changes(place, project)
     except SpecError as error:
         raise ToolFailed(error.message, code="denied", hint=error.hint) from None
     if changes:
         raise ToolFailed(
             f"The plugin {name} has changed since it was approved ({changes})",
             code="denied",
-            hint=update_hint(name),
+            hint=plugin_update_hint(name),
         )
 
 
-def update_hint(name: str) -> str:
+def plugin_update_hint(name: str) -> str:
     return f"'strands plugin update {name}' shows the difference and approves it."
 
 
@@ -278,7 +278,7 @@ _known: dict[tuple[Path, type], tuple[tuple[int, int, int], msgspec.Struct]] = {
 """What was read last of each file, with its identity: every call of a tool asks for the locks."""
 
 
-def _read(file: Path, kind: type[_Document]) -> _Document | None:
+def _read_lock_or_state(file: Path, kind: type[_Document]) -> _Document | None:
     try:
         found = file.stat()
         identity = (found.st_mtime_ns, found.st_size, found.st_ino)
@@ -297,7 +297,7 @@ def _read(file: Path, kind: type[_Document]) -> _Document | None:
     return value
 
 
-def _write(file: Path, value: msgspec.Struct) -> None:
+def _write_lock_or_state(file: Path, value: msgspec.Struct) -> None:
     from strands_cli.documents.files import write_file
 
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -49,7 +49,9 @@ _TAIL_CHARACTERS = 1500
 _STREAMS_HINT = "A tool prints one JSON value on standard output, and everything else on standard error."
 
 
-def value_of(tool_id: str, finished: Finished, redactor: Redactor, *, is_read_only: bool = False) -> Any:
+def executable_answer(
+    tool_id: str, finished: Finished, redactor: Redactor, *, is_read_only: bool = False
+) -> Any:
     """The answer of an executable that has ended; ToolFailed where it failed or has none.
 
     A tool that only reads has nothing left to do once it has answered: how it ends then does not count.
@@ -57,17 +59,17 @@ def value_of(tool_id: str, finished: Finished, redactor: Redactor, *, is_read_on
     ending = finished.exit
     text = finished.stdout.decode("utf-8", "replace").strip()
     if is_read_only and is_whole_answer(finished.stdout):
-        return answer(text, redactor)
+        return printed_answer(text, redactor)
     if ending.why != "exited" or ending.status != 0:
-        _fail(tool_id, finished, text, redactor)
+        _raise_executable_failure(tool_id, finished, text, redactor)
     if not text:
-        errors = tail(finished.stderr, redactor)
+        errors = stderr_tail(finished.stderr, redactor)
         raise ToolFailed(
             f"{tool_id} ended without an answer",
             code="output_invalid",
             hint=f"{_STREAMS_HINT} It said: {errors}" if errors else _STREAMS_HINT,
         )
-    return answer(text, redactor)
+    return printed_answer(text, redactor)
 
 
 def is_whole_answer(printed: bytes) -> bool:
@@ -76,30 +78,30 @@ def is_whole_answer(printed: bytes) -> bool:
     if not printed.endswith(b"\n") or (begins, ends) not in ((b"{", b"}"), (b"[", b"]")):
         return False
     try:
-        parsed(printed.decode("utf-8", "replace"))
+        parse_printed_json(printed.decode("utf-8", "replace"))
     except ValueError:
         return False
     return True
 
 
-def answer(text: str, redactor: Redactor) -> Any:
+def printed_answer(text: str, redactor: Redactor) -> Any:
     """The value of a printed text; ToolFailed where it is one of the error forms."""
     try:
-        value = parsed(text)
+        value = parse_printed_json(text)
     except ValueError as error:
-        return _not_json(text, error, redactor)
-    return structured(value, redactor)
+        return _plain_text_answer(text, error, redactor)
+    return json_answer(value, redactor)
 
 
-def structured(value: Any, redactor: Redactor) -> Any:
+def json_answer(value: Any, redactor: Redactor) -> Any:
     """A JSON value as a tool's: all its keys are kept, whatever they are; the error forms raise."""
     value = redactor.value(value)
     if isinstance(value, dict):
-        refuse_error(value)
-    return _blocks({"json": value}) if isinstance(value, dict | list) else value
+        refuse_error_answer(value)
+    return _success_result({"json": value}) if isinstance(value, dict | list) else value
 
 
-def refuse_error(value: dict[str, Any]) -> None:
+def refuse_error_answer(value: dict[str, Any]) -> None:
     """ToolFailed for `{"error": …}` and for `{"success": false, …}`."""
     error, success = value.get("error"), value.get("success")
     if success is not False and (not error or success is True):
@@ -113,7 +115,7 @@ def refuse_error(value: dict[str, Any]) -> None:
     )
 
 
-def parsed(text: str) -> Any:
+def parse_printed_json(text: str) -> Any:
     """Strict JSON; ValueError otherwise."""
     try:
         value = strict_json(text)
@@ -125,7 +127,7 @@ def parsed(text: str) -> Any:
     return value
 
 
-def tail(stderr: bytes, redactor: Redactor) -> str:
+def stderr_tail(stderr: bytes, redactor: Redactor) -> str:
     """The end of what stands on standard error, without progress."""
     text = redactor.text(stderr.decode("utf-8", "replace"))
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith(PROGRESS_MARK)]
@@ -139,25 +141,25 @@ def ending_text(ending: Exit) -> str:
     return ending.text
 
 
-def code_of(ending: Exit) -> str:
+def error_code_of_exit(ending: Exit) -> str:
     if ending.why == "exited" and ending.signal is None:
         return EXIT_CODES.get(ending.status or 0, "failed")
     return _WHY_CODES.get(ending.why, "crashed")
 
 
-def _fail(tool_id: str, finished: Finished, text: str, redactor: Redactor) -> NoReturn:
+def _raise_executable_failure(tool_id: str, finished: Finished, text: str, redactor: Redactor) -> NoReturn:
     ending = finished.exit
     if ending.why == "exited" and ending.status is not None:
         # What the executable itself says about its failure counts more than its exit status.
         with suppress(ValueError):
-            structured(parsed(text), redactor)
-    code = code_of(ending)
+            json_answer(parse_printed_json(text), redactor)
+    code = error_code_of_exit(ending)
     if finished.hint is not None and code in ("failed", "crashed"):
         code = "forbidden"
     message = f"{tool_id} {ending_text(ending)}"
     if ending.why in _WHY_HINTS:
         message += f" and was ended after {finished.seconds:.3g} s"
-    output = tail(finished.stderr, redactor) or redactor.text(text)[-_TAIL_CHARACTERS:]
+    output = stderr_tail(finished.stderr, redactor) or redactor.text(text)[-_TAIL_CHARACTERS:]
     raise ToolFailed(
         f"{message}: {output}" if output else message,
         code=code,
@@ -175,21 +177,21 @@ def _error_text(value: dict[str, Any]) -> str:
     return "The tool says that it did not succeed, and not why"
 
 
-def _not_json(text: str, error: ValueError, redactor: Redactor) -> Any:
+def _plain_text_answer(text: str, error: ValueError, redactor: Redactor) -> Any:
     """Plain text is an answer too; what was meant as JSON comes with a remark, as does what precedes it."""
     if text[0] in "{[":
         remark = f"This looks like JSON but is not: {error}. The tool's author has to quote its values."
-        return _blocks({"text": redactor.text(text)}, {"text": remark})
+        return _success_result({"text": redactor.text(text)}, {"text": remark})
     before, _, last = text.rpartition("\n")
     if before and last[:1] == "{":
         try:
-            value = structured(parsed(last), redactor)
+            value = json_answer(parse_printed_json(last), redactor)
         except ValueError:
             return redactor.text(text)
         remark = f"Before its answer it printed: {redactor.text(before.strip())}"
-        return _blocks(*value["content"], {"text": remark})
+        return _success_result(*value["content"], {"text": remark})
     return redactor.text(text)
 
 
-def _blocks(*content: dict[str, Any]) -> dict[str, Any]:
+def _success_result(*content: dict[str, Any]) -> dict[str, Any]:
     return {"status": "success", "content": list(content)}

@@ -115,7 +115,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return {**self.config, **tool.config}
 
 
-def variable_of(plugin: str, name: str, setting: Setting) -> str:
+def setting_variable(plugin: str, name: str, setting: Setting) -> str:
     """The environment variable that a setting is taken from, and given to the tool as."""
     if setting.env:
         return setting.env
@@ -146,7 +146,7 @@ class Configuration(msgspec.Struct, frozen=True):
     redactor: Redactor
 
 
-async def configure(
+async def configure_plugin_tool(
     manifest: Manifest, tool: CliTool, environment: Mapping[str, str] = os.environ
 ) -> Configuration:
     """The settings of a tool; ToolFailed (`unavailable`) names all that are missing or of another type."""
@@ -154,13 +154,13 @@ async def configure(
     secrets: list[str] = []
     problems: dict[str, str] = {}
     for name, setting in manifest.settings_of(tool).items():
-        variable = variable_of(manifest.name, name, setting)
+        variable = setting_variable(manifest.name, name, setting)
         text = environment.get(variable)
-        if not text and setting.sensitive and _keyring():
+        if not text and setting.sensitive and _keyring_module():
             from asyncio import to_thread
 
             text = await to_thread(_from_keyring, manifest.name, name)
-        value, problem = _value(name, variable, text, setting)
+        value, problem = _setting_value(name, variable, text, setting)
         if problem:
             problems[name] = problem
         elif value is not None:
@@ -171,7 +171,7 @@ async def configure(
         raise ToolFailed(
             f"{manifest.tool_id(tool)} is unavailable: {'; '.join(problems.values())}",
             code="unavailable",
-            hint=_remedy(manifest, {name: named[name] for name in problems}),
+            hint=_settings_remedy(manifest, {name: named[name] for name in problems}),
         )
     return Configuration(variables, Redactor(secrets) if secrets else NOTHING_SECRET)
 
@@ -179,38 +179,38 @@ async def configure(
 def setting_problems(manifest: Manifest, tool: CliTool) -> Iterator[tuple[str, str]]:
     """What is missing or of another type among the settings of a tool, before it is called; with remedies."""
     for name, setting in manifest.settings_of(tool).items():
-        variable = variable_of(manifest.name, name, setting)
+        variable = setting_variable(manifest.name, name, setting)
         text = os.environ.get(variable) or (_from_keyring(manifest.name, name) if setting.sensitive else None)
-        _, problem = _value(name, variable, text, setting)
+        _, problem = _setting_value(name, variable, text, setting)
         if problem:
-            yield problem, _remedy(manifest, {name: setting})
+            yield problem, _settings_remedy(manifest, {name: setting})
 
 
-def value_problem(value: Value, setting: Setting) -> str:
+def setting_value_problem(value: Value, setting: Setting) -> str:
     """Why a value does not fit a setting, as the rest of a sentence about it; empty where it fits."""
     is_number = isinstance(value, bool) and setting.type in ("integer", "number")
     if is_number or not isinstance(value, _KINDS[setting.type]):
         return f"is not {_ARTICLES[setting.type]}"
     if setting.enum and value not in setting.enum:
-        return f"is not one of {', '.join(_as_text(option) for option in setting.enum)}"
+        return f"is not one of {', '.join(_setting_text(option) for option in setting.enum)}"
     return ""
 
 
-def _value(name: str, variable: str, text: str | None, setting: Setting) -> tuple[str | None, str]:
+def _setting_value(name: str, variable: str, text: str | None, setting: Setting) -> tuple[str | None, str]:
     """The value as the tool gets it, and what is wrong with it: never with the text, which may be secret."""
     if not text:
         if setting.default is not None:
-            return _as_text(setting.default), ""
+            return _setting_text(setting.default), ""
         return None, f"the setting {name!r} has no value" if setting.required else ""
     try:
-        value = _from_text(text, setting.type)
-        problem = value_problem(value, setting)
+        value = _parse_setting(text, setting.type)
+        problem = setting_value_problem(value, setting)
     except (ValueError, KeyError):
         value, problem = "", f"is not {_ARTICLES[setting.type]}"
-    return (None, f"the setting {name!r} ({variable}) {problem}") if problem else (_as_text(value), "")
+    return (None, f"the setting {name!r} ({variable}) {problem}") if problem else (_setting_text(value), "")
 
 
-def _from_text(text: str, kind: str) -> Value:
+def _parse_setting(text: str, kind: str) -> Value:
     if kind == "integer":
         return int(text)
     if kind == "number":
@@ -218,15 +218,15 @@ def _from_text(text: str, kind: str) -> Value:
     return _WORDS[text.strip().lower()] if kind == "boolean" else text
 
 
-def _as_text(value: Value) -> str:
+def _setting_text(value: Value) -> str:
     """How a value is given to an executable."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _remedy(manifest: Manifest, named: Mapping[str, Setting]) -> str:
-    variables = [f"set {variable_of(manifest.name, name, setting)}" for name, setting in named.items()]
+def _settings_remedy(manifest: Manifest, named: Mapping[str, Setting]) -> str:
+    variables = [f"set {setting_variable(manifest.name, name, setting)}" for name, setting in named.items()]
     kept = [
-        f"keyring set {_service(manifest.name)} {name}"
+        f"keyring set {_keyring_service(manifest.name)} {name}"
         for name, setting in named.items()
         if setting.sensitive
     ]
@@ -234,24 +234,24 @@ def _remedy(manifest: Manifest, named: Mapping[str, Setting]) -> str:
     return f"In the environment, {', '.join(variables)}.{also}"
 
 
-def _service(plugin: str) -> str:
+def _keyring_service(plugin: str) -> str:
     return f"strands-cli:{plugin}"
 
 
 def _from_keyring(plugin: str, name: str) -> str | None:
     """What the system's keyring holds; None where there is none, or no package to ask it with."""
-    keyring = _keyring()
+    keyring = _keyring_module()
     if keyring is None:
         return None
     try:
-        kept: str | None = keyring.get_password(_service(plugin), name)
+        kept: str | None = keyring.get_password(_keyring_service(plugin), name)
     except keyring.errors.KeyringError:
         return None  # locked, or there is none on this machine: the message says what else can be done
     return kept
 
 
 @cache
-def _keyring() -> Any:
+def _keyring_module() -> Any:
     try:
         return import_module("keyring")
     except ImportError:

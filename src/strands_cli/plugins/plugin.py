@@ -14,13 +14,13 @@ from strands_cli.plugins.directories import (
     MANIFEST_NAME,
     Approval,
     approval_of,
-    is_disabled,
-    located,
+    is_plugin_disabled,
+    plugin_place,
     plugin_roots,
     plugins_in,
-    read_state,
+    read_plugin_state,
 )
-from strands_cli.plugins.manifest import CliTool, Manifest, Setting, value_problem, variable_of
+from strands_cli.plugins.manifest import CliTool, Manifest, Setting, setting_value_problem, setting_variable
 from strands_cli.schema.validator import SchemaInvalid, Validator, published_schema
 from strands_cli.settings import Settings
 from strands_cli.toolkit.contract import Tool, closed_schema
@@ -67,7 +67,7 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(
             ToolInfo(
                 **{
-                    **_fields_of(self.manifest, tool),
+                    **_manifest_tool_fields(self.manifest, tool),
                     "requires": self._requires(tool, has_keyring=has_keyring),
                 },
                 callable_name=tool.name,
@@ -84,7 +84,7 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
         """What the tool needs, with the variables of settings that nothing else can give a value."""
         needs = tool.needs or {}
         variables = [
-            variable_of(self.name, name, setting)
+            setting_variable(self.name, name, setting)
             for name, setting in self.manifest.settings_of(tool).items()
             if setting.is_needed and not (setting.sensitive and has_keyring)
         ]
@@ -109,7 +109,7 @@ class PluginReading(msgspec.Struct, frozen=True):
 
 def read_plugin(place: Path) -> PluginReading:
     """The plugin of a directory. Nothing of it is executed."""
-    place = located(place)
+    place = plugin_place(place)
     remedy = "A plugin is a directory with a plugin.json."
     document = read_file(place / MANIFEST_NAME, remedy, is_json=True, most_bytes=MAX_BYTES)
     issues = list(document.issues)
@@ -117,12 +117,14 @@ def read_plugin(place: Path) -> PluginReading:
         return PluginReading(place, None, tuple(issues))
     problems = published_schema("plugin").problems(document.value)
     issues += [
-        document.schema_issue(problem, "the manifest", _described(problem.path) or _FORMAT_HINT)
+        document.schema_issue(
+            problem, "the manifest", _manifest_key_description(problem.path) or _FORMAT_HINT
+        )
         for problem in problems
     ]
     directory = place.resolve()
     if problems:
-        issues += _further_issues(problems, directory, document)
+        issues += _further_manifest_issues(problems, directory, document)
         return PluginReading(place, None, tuple(issues))
     manifest = msgspec.convert(with_whole_numbers(document.value), Manifest)
     issues += _manifest_issues(manifest, directory, document)
@@ -148,13 +150,13 @@ def undeclared_executables(plugin: Plugin) -> list[str]:
     ]
 
 
-def contract_of(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
+def plugin_tool_contract(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
     """The parts of a Tool that the manifest decides: all but its body."""
     description = tool.description or f"{tool.name} of the plugin {manifest.name}"
-    return {**_fields_of(manifest, tool), "description": description, "is_async": True}
+    return {**_manifest_tool_fields(manifest, tool), "description": description, "is_async": True}
 
 
-def _fields_of(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
+def _manifest_tool_fields(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
     """What a manifest says of a tool: the fields that it shares with every other declaration of one."""
     values = {name: getattr(tool, name) for name in CliTool.__struct_fields__ if name in DEFAULTS}
     return {
@@ -192,12 +194,12 @@ def find_plugins(settings: Settings) -> list[FoundPlugin]:
     """All plugins of the project and of the user, those that are switched off or not in order included."""
     import logging
 
-    log, state = logging.getLogger("strands_cli.plugins"), read_state()
+    log, state = logging.getLogger("strands_cli.plugins"), read_plugin_state()
     found = [
         FoundPlugin(
             owner=owner,
             reading=read_plugin(place),
-            is_enabled=not is_disabled(place, state),
+            is_enabled=not is_plugin_disabled(place, state),
             approval=approval_of(place, settings.project),
         )
         for owner, root in plugin_roots(settings).items()
@@ -219,7 +221,7 @@ def find_plugin(name: str, settings: Settings) -> FoundPlugin:
     raise UsageError(f"There is no plugin {name!r}.", hint=hint or "'strands plugin list' shows all of them.")
 
 
-def declaration_of(info: ToolInfo) -> tuple[Manifest, CliTool] | None:
+def plugin_declaration_of(info: ToolInfo) -> tuple[Manifest, CliTool] | None:
     """What the manifest of a listed tool's plugin says of it; None where that is not in order."""
     plugin = read_plugin(Path(info.file).parent).plugin
     tool = plugin.tool(info.id) if plugin else None
@@ -229,7 +231,7 @@ def declaration_of(info: ToolInfo) -> tuple[Manifest, CliTool] | None:
 # --- What is wrong with one ------------------------------------------------------------------------------
 
 
-def _described(path: JsonPath) -> str:
+def _manifest_key_description(path: JsonPath) -> str:
     """What the schema says that a place is for, with an example where it has one."""
     parts = schemas_at(published_schema("plugin").schema, *path)
     text = next((part["description"] for part in parts if "description" in part), "")
@@ -238,7 +240,7 @@ def _described(path: JsonPath) -> str:
     return f"{text}{example}"
 
 
-def _further_issues(problems: list[Problem], directory: Path, document: Document) -> list[Issue]:
+def _further_manifest_issues(problems: list[Problem], directory: Path, document: Document) -> list[Issue]:
     """What else is wrong with a manifest that does not fit its schema, as far as it can be read."""
     broken = {problem.pointer for problem in problems}
     if not isinstance(document.value, dict):
@@ -309,14 +311,14 @@ def _setting_issues(place: JsonPath, setting: Setting, document: Document) -> It
         reason = f"The variable {setting.env} is not for a setting: every executable has its own."
         yield document.issue((*place, "env"), reason, "Choose another variable.")
     for index, value in enumerate(setting.enum):
-        if problem := value_problem(value, msgspec.structs.replace(setting, enum=())):
+        if problem := setting_value_problem(value, msgspec.structs.replace(setting, enum=())):
             yield document.issue((*place, "enum", index), f"{value!r} {problem}.", "Correct it, or the type.")
     if setting.default is None:
         return
     if setting.sensitive:
         reason = "A sensitive setting with a default is no secret: everybody can read it here."
         yield document.issue((*place, "default"), reason, "Take the default out.")
-    elif problem := value_problem(setting.default, setting):
+    elif problem := setting_value_problem(setting.default, setting):
         yield document.issue((*place, "default"), f"The default {problem}.", "Correct it, or the type.")
 
 
@@ -326,7 +328,7 @@ def _variable_issues(
     """Two settings of one variable, or a setting that `env` passes on as well."""
     owners = {name: f"'env' passes {name} on" for name in tool.env}
     for name, setting in manifest.settings_of(tool).items():
-        variable = variable_of(manifest.name, name, setting)
+        variable = setting_variable(manifest.name, name, setting)
         if variable in owners:
             reason = f"The setting {name!r} uses the variable {variable}, and {owners[variable]}."
             where = (*place, "config", name) if name in tool.config else ("config", name)
@@ -338,7 +340,7 @@ def _tool_issues(manifest: Manifest, tool: CliTool, place: JsonPath, document: D
     """What the contract would refuse, tried on a stand-in for the tool."""
     tool_id = manifest.tool_id(tool)
     try:
-        Tool(**contract_of(manifest, tool), invoke=lambda _arguments, _context: None)
+        Tool(**plugin_tool_contract(manifest, tool), invoke=lambda _arguments, _context: None)
     except ToolError as error:
         reason = error.issue.reason if error.issue else error.message
         refusal = document.issue(place, f"Tool {tool_id!r} is refused: {reason}.", error.hint or _FORMAT_HINT)

@@ -7,10 +7,15 @@ from typing import Any
 
 from strands_cli.errors import Issue, ToolError, ToolFailed
 from strands_cli.plugins.directories import refuse_unapproved
-from strands_cli.plugins.executable_output import PROGRESS_MARK, is_whole_answer, parsed, value_of
-from strands_cli.plugins.manifest import CliTool, configure
-from strands_cli.plugins.plugin import Plugin, contract_of, read_plugin
-from strands_cli.plugins.processes import Launch, input_of, launch_of, parking, workers
+from strands_cli.plugins.executable_output import (
+    PROGRESS_MARK,
+    executable_answer,
+    is_whole_answer,
+    parse_printed_json,
+)
+from strands_cli.plugins.manifest import CliTool, configure_plugin_tool
+from strands_cli.plugins.plugin import Plugin, plugin_tool_contract, read_plugin
+from strands_cli.plugins.processes import Launch, input_line, launch_of, parking_of_loop, workers_of_loop
 from strands_cli.sandbox.executables import GRACE_SECONDS, Finished, complete_confined
 from strands_cli.sandbox.spawner_handle import SpawnerLost
 from strands_cli.secrets import Redactor
@@ -53,9 +58,9 @@ def plugin_tool(plugin: Plugin, declared: CliTool, settings: Settings, *, origin
     async def function(**arguments: Any) -> Any:
         return value_of_result(await call_tool(tool, {"name": tool.id, "input": arguments}), tool)
 
-    run = _Executable(plugin, declared, settings).run
+    run = _PluginExecutable(plugin, declared, settings).run
     tool = FunctionTool(
-        **contract_of(plugin.manifest, declared),
+        **plugin_tool_contract(plugin.manifest, declared),
         invoke=run,
         function=function,
         binding=lambda _: run,
@@ -64,7 +69,7 @@ def plugin_tool(plugin: Plugin, declared: CliTool, settings: Settings, *, origin
     return tool
 
 
-class _Executable:
+class _PluginExecutable:
     """An executable of a plugin, called as the body of a tool."""
 
     def __init__(self, plugin: Plugin, tool: CliTool, settings: Settings) -> None:
@@ -81,13 +86,13 @@ class _Executable:
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         deadline = time.monotonic() + time_limit(context)
         refuse_unapproved(self._plugin.name, self._plugin.place, self._settings.project)
-        configuration = await configure(self._plugin.manifest, self._tool)
+        configuration = await configure_plugin_tool(self._plugin.manifest, self._tool)
         redactor, accept = configuration.redactor, self._settings.sandbox.accept
         launch = launch_of(self._plugin, self._tool, configuration, context.workspace, accept)
-        progress = _Progress(context, redactor)
+        progress = _ExecutableProgress(context, redactor)
         try:
             if self._tool.mode == "worker":
-                worker = await workers().get(self._id, launch, redactor)
+                worker = await workers_of_loop().get(self._id, launch, redactor)
                 return await worker.ask(
                     arguments,
                     key=context.key,
@@ -95,20 +100,20 @@ class _Executable:
                     idle_seconds=self._tool.idle_timeout,
                     on_progress=progress.report,
                 )
-            finished = await self._complete(launch, input_of(arguments), deadline, progress)
+            finished = await self._complete(launch, input_line(arguments), deadline, progress)
         except ToolError as error:
             raise ToolFailed(redactor.text(error.message), code=error.code, hint=error.hint) from None
         if self._may_start_ahead:
-            parking().prepare(launch)
+            parking_of_loop().prepare(launch)
         _log.debug("%s %s after %.3f s", self._id, finished.exit.text, finished.seconds)
-        return value_of(self._id, finished, redactor, is_read_only=self._is_read_only)
+        return executable_answer(self._id, finished, redactor, is_read_only=self._is_read_only)
 
     async def _complete(
-        self, launch: Launch, data: bytes, deadline: float, progress: "_Progress"
+        self, launch: Launch, data: bytes, deadline: float, progress: "_ExecutableProgress"
     ) -> Finished:
         for may_retry in (True, False):
             try:
-                waiting = parking().take(launch) if self._may_start_ahead else None
+                waiting = parking_of_loop().take(launch) if self._may_start_ahead else None
                 confined = waiting or await launch.start()
                 _log.debug("%s runs %s in %s", self._id, launch.argv, launch.cwd)
                 return await complete_confined(
@@ -125,7 +130,7 @@ class _Executable:
         raise AssertionError("the second attempt answers")
 
 
-class _Progress:
+class _ExecutableProgress:
     """Hands on what a process reports about how far it has come."""
 
     def __init__(self, context: ToolContext, redactor: Redactor) -> None:
@@ -138,7 +143,7 @@ class _Progress:
         if line.startswith(PROGRESS_MARK):
             text = line.removeprefix(PROGRESS_MARK).strip()
             try:
-                self.report(parsed(text))
+                self.report(parse_printed_json(text))
             except ValueError:
                 self.report(text)
 

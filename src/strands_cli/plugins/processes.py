@@ -21,8 +21,15 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from strands_cli.errors import ToolError, ToolFailed
-from strands_cli.plugins.directories import Identity, neighbourhood
-from strands_cli.plugins.executable_output import code_of, ending_text, parsed, refuse_error, structured, tail
+from strands_cli.plugins.directories import Identity, files_beside_executable
+from strands_cli.plugins.executable_output import (
+    ending_text,
+    error_code_of_exit,
+    json_answer,
+    parse_printed_json,
+    refuse_error_answer,
+    stderr_tail,
+)
 from strands_cli.plugins.manifest import CliTool, Configuration
 from strands_cli.plugins.plugin import Plugin
 from strands_cli.sandbox.confined_executable import Confined, Intake
@@ -82,14 +89,14 @@ def launch_of(
     is_inside = any(workspace.base.is_relative_to(root) for root in workspace.roots)
     return Launch(
         (str(executable), *tool.args),
-        _profile(plugin, tool, configuration, workspace),
+        _plugin_tool_profile(plugin, tool, configuration, workspace),
         workspace.base if is_inside else workspace.roots[0],
         accept,
-        neighbourhood(executable),
+        files_beside_executable(executable),
     )
 
 
-def input_of(arguments: dict[str, Any]) -> bytes:
+def input_line(arguments: dict[str, Any]) -> bytes:
     """One line, so that a shell's `read` takes it too."""
     try:
         return json.dumps(arguments, ensure_ascii=False).encode() + b"\n"
@@ -97,7 +104,9 @@ def input_of(arguments: dict[str, Any]) -> bytes:
         return json.dumps(arguments).encode() + b"\n"
 
 
-def _profile(plugin: Plugin, tool: CliTool, configuration: Configuration, workspace: Workspace) -> Profile:
+def _plugin_tool_profile(
+    plugin: Plugin, tool: CliTool, configuration: Configuration, workspace: Workspace
+) -> Profile:
     seconds = tool.timeout
     cpu = _WORKER_CPU_SECONDS if tool.mode == "worker" else max(EXECUTABLE_PROFILE.cpu_seconds, 2 * seconds)
     memory = tool.memory_bytes
@@ -109,14 +118,14 @@ def _profile(plugin: Plugin, tool: CliTool, configuration: Configuration, worksp
         memory_bytes=memory,
         address_bytes=max(EXECUTABLE_PROFILE.address_bytes, 8 * memory),
         output_bytes=max(LEAST_STREAM_BYTES, tool.max_output or 0),
-        reads=(str(plugin.directory), *roots, *_paths(tool.files.read, workspace)),
-        writes=_paths(tool.files.write, workspace),
+        reads=(str(plugin.directory), *roots, *_declared_paths(tool.files.read, workspace)),
+        writes=_declared_paths(tool.files.write, workspace),
         network=tool.network,
         environment={**environment_for(tool.env, os.environ), **configuration.environment},
     )
 
 
-def _paths(declared: tuple[str, ...], workspace: Workspace) -> tuple[str, ...]:
+def _declared_paths(declared: tuple[str, ...], workspace: Workspace) -> tuple[str, ...]:
     """Declared paths are relative to the workspace, wherever the call comes from."""
     root = workspace.roots[0]
     return tuple(os.path.realpath(root / os.path.expanduser(path)) for path in declared)
@@ -125,7 +134,7 @@ def _paths(declared: tuple[str, ...], workspace: Workspace) -> tuple[str, ...]:
 # --- Started ahead ---------------------------------------------------------------------------------------
 
 
-class _Parked(msgspec.Struct):
+class _ParkedProcess(msgspec.Struct):
     confined: Confined
     released: "asyncio.Future[None]"
     is_taken: bool = False
@@ -145,7 +154,7 @@ class Parking:
 
     def __init__(self, idle_seconds: float = PARKED_SECONDS) -> None:
         self._idle_seconds = idle_seconds
-        self._waiting: dict[Key, _Parked] = {}
+        self._waiting: dict[Key, _ParkedProcess] = {}
         self._keepers: dict[Key, asyncio.Task[None]] = {}
         self._impatient: set[Key] = set()
         """What did not wait for its input is not started ahead again."""
@@ -158,7 +167,7 @@ class Parking:
         parked = self._waiting.pop(launch.key, None)
         if parked is None:
             return None
-        is_waiting = _is_waiting(parked.confined)
+        is_waiting = _is_waiting_for_input(parked.confined)
         parked.release(is_taken=is_waiting)
         self._keepers.pop(launch.key, None)
         if not is_waiting:
@@ -180,7 +189,7 @@ class Parking:
         except (ToolError, SpawnerLost, OSError):
             self._keepers.pop(key, None)  # the next call starts its own, and says what is wrong
             return
-        parked = _Parked(confined, asyncio.get_running_loop().create_future())
+        parked = _ParkedProcess(confined, asyncio.get_running_loop().create_future())
         self._waiting[key] = parked
         while len(self._waiting) > MAX_PARKED:
             oldest = next(iter(self._waiting))
@@ -193,10 +202,10 @@ class Parking:
                 del self._waiting[key]
                 del self._keepers[key]
             if not parked.is_taken:
-                await _end(confined)
+                await _end_parked_process(confined)
 
 
-async def _end(confined: Confined) -> None:
+async def _end_parked_process(confined: Confined) -> None:
     """Its input is closed only when nobody is left to see that."""
     confined.kill()
     try:
@@ -208,7 +217,7 @@ async def _end(confined: Confined) -> None:
         confined.close()
 
 
-def _is_waiting(confined: Confined) -> bool:
+def _is_waiting_for_input(confined: Confined) -> bool:
     """Whether a process still reads its input and has printed nothing: no call asked for that."""
     poll = select.poll()
     poll.register(confined.stdin, 0)  # an error is reported unasked: nobody reads on the other side
@@ -219,7 +228,7 @@ def _is_waiting(confined: Confined) -> bool:
 _parking_of_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Parking]" = WeakKeyDictionary()
 
 
-def parking() -> Parking:
+def parking_of_loop() -> Parking:
     """The one of the running loop."""
     return _parking_of_loops.setdefault(asyncio.get_running_loop(), Parking())
 
@@ -227,7 +236,7 @@ def parking() -> Parking:
 # --- Workers ----------------------------------------------------------------------------------------------
 
 
-class _Pending:
+class _PendingCall:
     """One call that a worker has not answered yet."""
 
     def __init__(self, on_progress: OnProgress) -> None:
@@ -249,7 +258,7 @@ class Worker:
         self._confined = confined
         self._redactor = redactor
         self._idle_seconds = idle_seconds
-        self._pending: dict[str, _Pending] = {}
+        self._pending: dict[str, _PendingCall] = {}
         self._numbers = itertools.count(1)
         self._last_used = time.monotonic()
         self._refusal = ""
@@ -277,7 +286,7 @@ class Worker:
     ) -> Any:
         """The worker's answer to one call; ToolFailed where it has none, or says that it failed."""
         number = str(next(self._numbers))
-        pending = self._pending[number] = _Pending(on_progress)
+        pending = self._pending[number] = _PendingCall(on_progress)
         self._send({"id": number, "key": key, "input": arguments})
         try:
             await self._wait(pending, time.monotonic() + seconds, idle_seconds)
@@ -291,8 +300,8 @@ class Worker:
         if isinstance(answer, ToolFailed):
             raise answer
         if "error" in answer:
-            refuse_error(self._redactor.value({"success": False, "error": answer["error"]}))
-        return structured(answer["result"], self._redactor)
+            refuse_error_answer(self._redactor.value({"success": False, "error": answer["error"]}))
+        return json_answer(answer["result"], self._redactor)
 
     async def settled(self) -> None:
         """Returns when it works on no call that nobody waits for: it gave that up, or was ended for it."""
@@ -300,7 +309,7 @@ class Worker:
         if late:
             await asyncio.wait(late)
 
-    async def _wait(self, pending: _Pending, deadline: float, idle_seconds: float | None) -> None:
+    async def _wait(self, pending: _PendingCall, deadline: float, idle_seconds: float | None) -> None:
         """Returns when there is an answer; ToolFailed (`timeout`) where there is none in time."""
         while not pending.answer.done():
             now = time.monotonic()
@@ -321,7 +330,7 @@ class Worker:
     def _receive(self, line: str) -> None:
         """One line of the worker's. What is not a message of the protocol is noise, and only logged."""
         try:
-            message = parsed(line)
+            message = parse_printed_json(line)
         except ValueError:
             message = None
         pending = self._pending.get(str(message.get("id"))) if isinstance(message, dict) else None
@@ -356,8 +365,8 @@ class Worker:
         ending = await self._confined.wait()
         self._stderr.drain()
         how = self._refusal or ending_text(ending)
-        errors = tail(self._stderr.data, self._redactor)
-        code = "crashed" if ending.why == "exited" else code_of(ending)
+        errors = stderr_tail(self._stderr.data, self._redactor)
+        code = "crashed" if ending.why == "exited" else error_code_of_exit(ending)
         _log.debug("the worker of %s %s", self._id, how)
         return ToolFailed(f"The worker of {self._id} {how}{': ' if errors else ''}{errors}", code=code)
 
@@ -388,12 +397,12 @@ class Workers:
             if worker is not None:
                 await worker.settled()
             if worker is None or worker.is_over:
-                confined = await _started(launch)
+                confined = await _start_worker_process(launch)
                 worker = self._running[launch.key] = Worker(tool_id, confined, redactor, self._idle_seconds)
             return worker
 
 
-async def _started(launch: Launch) -> Confined:
+async def _start_worker_process(launch: Launch) -> Confined:
     for may_retry in (True, False):
         try:
             return await launch.start()
@@ -406,7 +415,7 @@ async def _started(launch: Launch) -> Confined:
 _workers_of_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Workers]" = WeakKeyDictionary()
 
 
-def workers() -> Workers:
+def workers_of_loop() -> Workers:
     """Those of the running loop."""
     return _workers_of_loops.setdefault(asyncio.get_running_loop(), Workers())
 

@@ -10,7 +10,7 @@ from strands_cli.settings import Settings, cache_directory, load_settings
 from strands_cli.toolkit.info import DEFAULTS, ToolCategory, ToolInfo, ToolSpec, version_key
 from strands_cli.tools._discovery import Discovered, join
 from strands_cli.tools._discovery.scan import NO_CACHE, Cache
-from strands_cli.tools.sources.modules import NamedFiles, Native, Project, Source, is_path
+from strands_cli.tools.sources.modules import NamedFiles, Native, Project, Source, is_file_reference
 from strands_cli.tools.sources.packages import Callables, Packages
 from strands_cli.tools.sources.plugins import Plugins
 
@@ -146,7 +146,7 @@ class ToolRegistry:
 
     def get_by_import_path(self, import_path: str) -> ToolInfo | None:
         """The tool that any form of reference means."""
-        if is_path(import_path):
+        if is_file_reference(import_path):
             return self._snapshot.sources[NamedFiles.name].find(import_path)
         return self._snapshot.find(import_path)
 
@@ -205,7 +205,7 @@ class ToolRegistry:
         versions = [info.version for info in self._snapshot.infos if info.id == name]
         if version and versions:
             return f"There is {name} in version {', '.join(versions)}."
-        if is_path(reference):
+        if is_file_reference(reference):
             return "There is no such file, or no such tool in it: 'strands tool check FILE' says more."
         plugin, marks, _ = name.partition("__")
         if marks and (trouble := self._plugin_trouble(plugin)):

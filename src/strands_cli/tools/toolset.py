@@ -12,7 +12,7 @@ from strands_cli.secrets import NOTHING_SECRET, Redactor
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import ToolInfo
 from strands_cli.tools.registry import ToolRegistry
-from strands_cli.tools.sources.modules import is_path
+from strands_cli.tools.sources.modules import is_file_reference
 from strands_cli.tools.sources.plugins import read_named_plugin
 from strands_cli.types.sections import AgentSpec, BaseSpec, Skill
 
@@ -72,7 +72,7 @@ class ToolSet:
     def resolve(self, reference: str) -> ToolInfo | None:
         """The tool that a reference in the workflow means; files are relative to the workflow."""
         try:
-            if is_path(reference) and not Path(reference).is_absolute():
+            if is_file_reference(reference) and not Path(reference).is_absolute():
                 reference = str(self._spec.file.parent / reference)
             return self.registry.get_by_import_path(reference)
         except (OSError, ValueError):

@@ -103,13 +103,15 @@ def chat(
 def _references(tools: Iterable[str]) -> tuple[str, ...]:
     """The tools of `--tools a,b --tools c`, each of which there is; files are those of this directory."""
     from strands_cli.tools import get_registry
-    from strands_cli.tools.sources.modules import is_path
+    from strands_cli.tools.sources.modules import is_file_reference
 
     parts = [part.strip() for text in tools for part in text.split(",")]
     found = tuple(dict.fromkeys(part for part in parts if part))
     for reference in found:
         get_registry().require(reference)
-    return tuple(str(Path.cwd() / reference) if is_path(reference) else reference for reference in found)
+    return tuple(
+        str(Path.cwd() / reference) if is_file_reference(reference) else reference for reference in found
+    )
 
 
 def _described(runtime: Runtime, prompt: str, tools: Sequence[str]) -> Spec:

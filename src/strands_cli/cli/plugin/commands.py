@@ -19,8 +19,8 @@ from strands_cli.cli.output import (
 from strands_cli.cli.plugin.fetch import plugin_directory, unportable
 from strands_cli.cli.terminal import one_line
 from strands_cli.errors import StrandsError
-from strands_cli.plugins.directories import State, plugin_roots, read_state, write_state
-from strands_cli.plugins.manifest import CliTool, Manifest, variable_of
+from strands_cli.plugins.directories import State, plugin_roots, read_plugin_state, write_plugin_state
+from strands_cli.plugins.manifest import CliTool, Manifest, setting_variable
 from strands_cli.plugins.plugin import (
     FoundPlugin,
     Plugin,
@@ -59,7 +59,7 @@ def accesses(manifest: Manifest, tool: CliTool) -> list[str]:
         secret = ", secret" if setting.sensitive else ""
         optional = "" if setting.is_needed else ", optional"
         lines.append(
-            f"config: gets {name} from {variable_of(manifest.name, name, setting)}{secret}{optional}"
+            f"config: gets {name} from {setting_variable(manifest.name, name, setting)}{secret}{optional}"
         )
     return lines or ["nothing but reading the workspace"]
 
@@ -71,7 +71,7 @@ def access_document(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
         "env": tool.env,
         "config": {
             name: {
-                "env": variable_of(manifest.name, name, setting),
+                "env": setting_variable(manifest.name, name, setting),
                 "sensitive": setting.sensitive,
                 "required": setting.is_needed,
             }
@@ -238,10 +238,10 @@ def disable(name: str) -> None:
     if not found.is_enabled:
         click.echo(f"{found.name} is disabled already.")
         return
-    write_state(State(disabled=(*read_state().disabled, str(found.place.resolve()))))
+    write_plugin_state(State(disabled=(*read_plugin_state().disabled, str(found.place.resolve()))))
     click.echo(f"{found.name} is disabled; 'strands plugin enable {found.name}' switches it on again.")
 
 
 def forget_switch(directory: str) -> None:
     """Takes the resolved directory of a plugin out of those that are switched off."""
-    write_state(State(disabled=tuple(one for one in read_state().disabled if one != directory)))
+    write_plugin_state(State(disabled=tuple(one for one in read_plugin_state().disabled if one != directory)))

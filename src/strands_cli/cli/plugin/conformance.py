@@ -21,7 +21,7 @@ from strands_cli.cli.plugin.fetch import plugin_directory
 from strands_cli.cli.terminal import cut, duration, one_line
 from strands_cli.documents.problems import local_target
 from strands_cli.errors import SpecError, ToolError, ToolFailed
-from strands_cli.plugins.executable_output import OWN_CODES, parsed
+from strands_cli.plugins.executable_output import OWN_CODES, parse_printed_json
 from strands_cli.plugins.manifest import CliTool
 from strands_cli.plugins.plugin import Plugin, read_plugin
 from strands_cli.plugins.plugin_tool import plugin_tool
@@ -301,7 +301,7 @@ def _has_json_inside(text: str) -> bool:
     parts = [lines[begins[0] : ends[-1]], lines[begins[0] : begins[0] + 1], lines[begins[-1] : ends[-1]]]
     for part in parts:
         with suppress(ValueError):
-            if isinstance(parsed("\n".join(part)), dict | list):
+            if isinstance(parse_printed_json("\n".join(part)), dict | list):
                 return True
     return False
 

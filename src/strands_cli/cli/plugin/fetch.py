@@ -19,7 +19,7 @@ import msgspec
 
 from strands_cli.cli.terminal import clean, one_line
 from strands_cli.errors import Issue, Severity, SpecError, ToolError, UnsupportedError, UsageError
-from strands_cli.plugins.directories import MANIFEST_NAME, Approved, digests
+from strands_cli.plugins.directories import MANIFEST_NAME, Approved, plugin_digests
 from strands_cli.plugins.plugin import Plugin, read_plugin
 
 _log = logging.getLogger("strands_cli.plugins.git")
@@ -146,7 +146,7 @@ def fetched(source: PluginSource) -> Iterator[Candidate]:
         reading = read_plugin(place)
         _refuse([_moved(issue, place, shown) for issue in (*unportable(place), *reading.issues)], source)
         assert reading.plugin is not None
-        yield Candidate(source=source, plugin=reading.plugin, files=digests(place), commit=commit)
+        yield Candidate(source=source, plugin=reading.plugin, files=plugin_digests(place), commit=commit)
 
 
 def plugin_directory(path: Path) -> Path:
@@ -190,7 +190,7 @@ _LINK, _SPECIAL = "link:", "special"
 def copy_plugin(origin: Path, target: Path) -> None:
     """What the hashes of a plugin stand for: no repository, no caches, no empty directories."""
     target.mkdir()
-    for name, digest in digests(origin).items():
+    for name, digest in plugin_digests(origin).items():
         copied = target / name
         copied.parent.mkdir(parents=True, exist_ok=True)
         if digest.startswith(_LINK):
@@ -206,7 +206,7 @@ def unportable(directory: Path, *, severity: Severity = "error") -> list[Issue]:
     root = directory.resolve()
     remedy = "Take it out, or put a copy of the file in its place: it is refused where it is added."
     issues: list[Issue] = []
-    for name, digest in digests(root).items():
+    for name, digest in plugin_digests(root).items():
         target = digest.removeprefix(_LINK)
         if digest == _SPECIAL:
             reason = "This is neither a file nor a link."

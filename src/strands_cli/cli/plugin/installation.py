@@ -31,10 +31,10 @@ from strands_cli.plugins.directories import (
     Approved,
     Changes,
     Lock,
-    changes_since,
-    digests,
+    changes_since_approval,
     lock_files,
     lock_key,
+    plugin_digests,
     plugin_roots,
     read_lock,
     write_lock,
@@ -133,7 +133,7 @@ def _approve(found: FoundPlugin, settings: Settings, *, yes: bool) -> None:
     plugin, approval = found.reading.plugin, found.approval
     if plugin is None:
         raise SpecError(f"The plugin {found.name} is not in order.", issues=found.reading.issues)
-    files = digests(plugin.directory)
+    files = plugin_digests(plugin.directory)
     lock, approved = _lock_of(found.owner, settings), Approved(files=files)
     if approval:
         print_note(f"{found.name} was changed here since it was approved:")
@@ -173,7 +173,9 @@ def _replace(found: FoundPlugin, approval: Approval, candidate: Candidate, *, ye
             f"{candidate.source} is now called {new.name}, not {found.name}.",
             hint="Remove the one and add the other.",
         )
-    changes = changes_since(Approved(files=digests(found.place.resolve())), candidate.directory)
+    changes = changes_since_approval(
+        Approved(files=plugin_digests(found.place.resolve())), candidate.directory
+    )
     if not changes:
         click.echo(f"{found.name} is up to date.")
         return
@@ -318,7 +320,7 @@ def _put_plugin(directory: Path, place: Path, lock: Path, approved: Approved) ->
     with staging(place.parent) as stage:
         copy = stage / place.name
         copy_plugin(directory, copy)
-        if digests(copy) != approved.files:
+        if plugin_digests(copy) != approved.files:
             raise StrandsError(f"{directory} was changed while it was copied.", hint="Try it again.")
         with _entry(place, lock, approved):
             if os.path.lexists(place):

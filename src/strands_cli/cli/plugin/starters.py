@@ -13,7 +13,7 @@ import msgspec
 from strands_cli.cli.output import print_note, print_warning
 from strands_cli.cli.plugin.installation import staging
 from strands_cli.errors import SpecError, UnsupportedError, UsageError
-from strands_cli.plugins.directories import MANIFEST_NAME, digests, plugin_roots
+from strands_cli.plugins.directories import MANIFEST_NAME, plugin_digests, plugin_roots
 from strands_cli.plugins.plugin import read_plugin
 from strands_cli.schema.validator import published_schema
 from strands_cli.settings import load_settings
@@ -212,7 +212,7 @@ def new(name: str, language: str) -> None:
         if reading.plugin is None:
             raise SpecError("The new plugin is not in order.", issues=reading.issues)
         directory.rename(place)
-    for path in digests(place):
+    for path in plugin_digests(place):
         click.echo(str((place / path).relative_to(settings.project)))
     if missing := missing_requirements({"binaries": list(starter.binaries)}):
         print_warning(f"It cannot be called here: {'; '.join(missing)}.")

@@ -70,10 +70,12 @@ class Source:
         except ToolError as error:
             reason = error.issue.reason if error.issue else error.message
             line = error.issue.line if error.issue and error.issue.line else info.line
-            raise _failure(info, reason, error.hint, line) from error
+            raise _load_failure(info, reason, error.hint, line) from error
         except (Exception, SystemExit) as error:  # importing a module runs whatever its author wrote
             reason = f"{type(error).__name__}: {error}"
-            raise _failure(info, reason, "Correct the file.", _line_in(info.file, error)) from error
+            raise _load_failure(
+                info, reason, "Correct the file.", _line_of_failure(info.file, error)
+            ) from error
 
     async def aclose(self) -> None:
         """Ends what loaded tools have started and keep."""
@@ -102,14 +104,14 @@ class Source:
             sys.path.append(project)
 
 
-def _failure(info: ToolInfo, reason: str, hint: str, line: int) -> ToolError:
+def _load_failure(info: ToolInfo, reason: str, hint: str, line: int) -> ToolError:
     issue = Issue(reason=reason, remediation=hint, file=info.file, line=line)
     where = f" ({issue.place})" if issue.place else ""
     message = f"Failed to load tool '{info.id}': {reason}{where}"
     return ToolError(message, code="unavailable", hint=hint, issue=issue)
 
 
-def _line_in(file: str, error: BaseException) -> int:
+def _line_of_failure(file: str, error: BaseException) -> int:
     """The last line of the tool's own file that the exception passed through."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return error.lineno or 0
@@ -167,7 +169,7 @@ class NamedFiles(Source):
         file, _, name = reference.rpartition(":") if ".py:" in reference else (reference, "", "")
         if not Path(file).is_file():
             return None
-        infos = read_path(Path(file)).infos
+        infos = read_tool_path(Path(file)).infos
         if not name:
             return infos[0] if len(infos) == 1 else None
         named = next((info for info in infos if name in (info.id, info.callable_name)), None)
@@ -179,13 +181,13 @@ class NamedFiles(Source):
         return self.import_file(file, tools if file.is_relative_to(tools) else file.parent)
 
 
-def is_path(reference: str) -> bool:
+def is_file_reference(reference: str) -> bool:
     """Whether a reference names a file."""
     file = reference.rpartition(":")[0] if ".py:" in reference else reference
     return file.endswith(".py")
 
 
-def read_path(path: Path) -> Discovered:
+def read_tool_path(path: Path) -> Discovered:
     """What a file, or a directory of tools, declares."""
     is_family = path.is_dir()
     if is_family and not (path / "__init__.py").is_file():

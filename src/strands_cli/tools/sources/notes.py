@@ -18,7 +18,7 @@ from strands_cli.errors import ArtifactError, ToolFailed
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import free_name
 from strands_cli.toolkit.results import sendable
-from strands_cli.tools.sources.skills import inside
+from strands_cli.tools.sources.skills import place_inside
 from strands_cli.types.sections import Notes
 
 LONGEST_NOTE = 4000
@@ -73,11 +73,11 @@ class NotesFile:
 
     def append(self, title: str, text: str) -> None:
         """Adds a note, in one write; ToolFailed where that cannot be done."""
-        block = _block(title, self._redact(text) if self._redact else text)
+        block = _note_block(title, self._redact(text) if self._redact else text)
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             with self._lock, self._place(make=True) as place:
-                _append(place, block)
+                _append_note(place, block)
         except ArtifactError as error:
             raise ToolFailed(error.message, code="denied") from error
         except OSError as error:
@@ -97,7 +97,7 @@ class NotesFile:
         except OSError as error:
             reason = f"The notes in {self._policy.file} cannot be read: {error.strerror or error}"
             raise ArtifactError(reason, hint="Change context_policy.notes.file, or the file.") from error
-        return [*_parsed(data.decode("utf-8", "replace"))][-count:]
+        return [*_parsed_notes(data.decode("utf-8", "replace"))][-count:]
 
     @contextmanager
     def _place(self, *, make: bool = False) -> Iterator[Place]:
@@ -106,7 +106,7 @@ class NotesFile:
         try:
             directory = self._directory.resolve()
             leaves = f"The notes file {path!r} leaves the output directory"
-            with inside(directory, path, leaves, make=make) as place:
+            with place_inside(directory, path, leaves, make=make) as place:
                 if place.path == directory:
                     raise ToolFailed(f"{path!r} is not the name of a file")
                 yield place
@@ -119,14 +119,14 @@ class NotesFile:
 # --- The file ---------------------------------------------------------------------------------------------
 
 
-def _block(title: str, text: str) -> bytes:
+def _note_block(title: str, text: str) -> bytes:
     """A note as it stands in the file; a line in it that looks like a heading of ours is masked."""
     time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     text = _LIKE_HEADING.sub(r"\\", "\n".join(sendable(text).splitlines()).strip())
     return f"## {time} {' '.join(sendable(title).split())[:_LONGEST_TITLE]}\n\n{text}\n".encode()
 
 
-def _append(place: Place, block: bytes) -> None:
+def _append_note(place: Place, block: bytes) -> None:
     """One write at the end: what others append at the same time comes before or after it, never between."""
     descriptor = place.open(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
@@ -137,7 +137,7 @@ def _append(place: Place, block: bytes) -> None:
         os.close(descriptor)
 
 
-def _parsed(text: str) -> Iterator[str]:
+def _parsed_notes(text: str) -> Iterator[str]:
     text = "\n".join(text.splitlines())
     headings = [*_HEADING.finditer(text)]
     ends = [heading.start() for heading in headings[1:]] + [len(text)]

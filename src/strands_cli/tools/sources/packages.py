@@ -63,18 +63,18 @@ def scan_packages(path: Sequence[str] | None = None, cache: Cache = NO_CACHE) ->
 
     The name of an entry is the id of a tool or of a family.
     """
-    directories = _directories(path)
+    directories = _import_directories(path)
     known = cache.file(f"packages|{os.pathsep.join(directories)}")
     parts: list[Discovered] = []
     for point in _entry_points(known, directories):
         file = locate_module(point.module, directories)
         if file is None:
-            parts.append(_unlocated(point))
+            parts.append(_unlocated_entry_point(point))
             continue
         name = f"{point.name}={point.module}:{point.attribute}|{point.origin}|{file}"
         found = known.find(name)
         if found is None:
-            found = _read(point, file)
+            found = _read_entry_point(point, file)
             known.keep(name, found)
         parts.append(found)
     known.close()
@@ -86,7 +86,7 @@ def locate_module(dotted: str, path: Sequence[str] | None = None) -> Path | None
     *parents, last = dotted.split(".")
     if not all(name.isidentifier() for name in (*parents, last)):
         return None
-    places = _directories(path)
+    places = _import_directories(path)
     for name in parents:
         packages = [inner for place in places if isdir(inner := f"{place}{os.sep}{name}")]
         regular = [place for place in packages if isfile(f"{place}{os.sep}__init__.py")]
@@ -102,7 +102,7 @@ def locate_module(dotted: str, path: Sequence[str] | None = None) -> Path | None
 # --- entry points -----------------------------------------------------------------------------------------
 
 
-def _directories(path: Sequence[str] | None) -> list[str]:
+def _import_directories(path: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(map(abspath, sys.path if path is None else path)))
 
 
@@ -112,7 +112,7 @@ def _entry_points(known: CacheFile, directories: list[str]) -> list[EntryPoint]:
     for directory in directories:
         found = known.find(directory)
         if found is None:
-            found = _read_directory(directory)
+            found = _read_entry_points(directory)
             known.keep(directory, found)
         for point in found.entry_points:
             distribution = point.distribution.lower().replace("-", "_").replace(".", "_")
@@ -120,7 +120,7 @@ def _entry_points(known: CacheFile, directories: list[str]) -> list[EntryPoint]:
     return sorted(points.values(), key=lambda point: (point.name, point.distribution))
 
 
-def _read_directory(directory: str) -> Discovered:
+def _read_entry_points(directory: str) -> Discovered:
     """The entry points of the packages in a directory."""
     files, points = [directory], list[EntryPoint]()
     try:
@@ -132,19 +132,19 @@ def _read_directory(directory: str) -> Discovered:
         return Discovered(files=tuple(files))
     for name in names:
         file = f"{directory}{os.sep}{name}{os.sep}entry_points.txt"
-        lines = list(_section(_text(file)))
+        lines = list(_entry_point_lines(_metadata_text(file)))
         # An installer replaces a .dist-info, which shows in the directory's date; an .egg-info it rewrites.
         if lines or name.endswith(".egg-info"):
             files.append(file)
         if lines:
-            distribution, version = _identity(directory, name)
+            distribution, version = _distribution_identity(directory, name)
             for entry, value in lines:
                 module, _, attribute = (part.strip() for part in value.partition(":"))
                 points.append(EntryPoint(entry, module, attribute, distribution, version, file))
     return Discovered(files=tuple(files), entry_points=tuple(points))
 
 
-def _section(text: str) -> Iterator[tuple[str, str]]:
+def _entry_point_lines(text: str) -> Iterator[tuple[str, str]]:
     """The `name = value` lines of our group."""
     if f"[{GROUP}]" not in text:
         return
@@ -157,17 +157,17 @@ def _section(text: str) -> Iterator[tuple[str, str]]:
             yield name.strip(), value.partition("[")[0].strip()
 
 
-def _identity(directory: str, name: str) -> tuple[str, str]:
+def _distribution_identity(directory: str, name: str) -> tuple[str, str]:
     """A distribution's name and version, from its metadata or else from the name of its directory."""
     stem = name.rpartition(".")[0]
     kind = "METADATA" if name.endswith(".dist-info") else "PKG-INFO"
-    headers = _text(f"{directory}{os.sep}{name}{os.sep}{kind}").partition("\n\n")[0].splitlines()
+    headers = _metadata_text(f"{directory}{os.sep}{name}{os.sep}{kind}").partition("\n\n")[0].splitlines()
     facts = dict(line.split(": ", 1) for line in headers if line.startswith(("Name: ", "Version: ")))
     parts = [*stem.split("-"), ""]
     return facts.get("Name", parts[0]).strip(), facts.get("Version", parts[1]).strip()
 
 
-def _text(file: str) -> str:
+def _metadata_text(file: str) -> str:
     try:
         return Path(file).read_text("utf-8", errors="replace")
     except OSError:
@@ -177,7 +177,7 @@ def _text(file: str) -> str:
 # --- the tools behind them --------------------------------------------------------------------------------
 
 
-def _read(point: EntryPoint, file: Path) -> Discovered:
+def _read_entry_point(point: EntryPoint, file: Path) -> Discovered:
     from strands_cli.tools._discovery.tool_files import read_tools
 
     is_package = file.name == "__init__.py"
@@ -194,10 +194,10 @@ def _read(point: EntryPoint, file: Path) -> Discovered:
         is_family=is_family,
         attribute=attribute,
     )
-    return _only(found, point) if attribute else found
+    return _only_named_tool(found, point) if attribute else found
 
 
-def _only(found: Discovered, point: EntryPoint) -> Discovered:
+def _only_named_tool(found: Discovered, point: EntryPoint) -> Discovered:
     """The one tool that the entry's attribute names."""
     infos = tuple(info for info in found.infos if point.attribute in (info.callable_name, info.id))
     if infos:
@@ -205,14 +205,18 @@ def _only(found: Discovered, point: EntryPoint) -> Discovered:
         issues = tuple(issue for issue in found.issues if issue.file in files)
         return Discovered(infos, issues, found.files)
     match = closest(point.attribute, [info.callable_name for info in found.infos])
-    issue = _issue(point, f"has no tool {point.attribute!r}", f" The closest is {match!r}." if match else "")
+    issue = _entry_point_issue(
+        point, f"has no tool {point.attribute!r}", f" The closest is {match!r}." if match else ""
+    )
     return Discovered((), (issue, *found.issues), found.files)
 
 
-def _unlocated(point: EntryPoint) -> Discovered:
+def _unlocated_entry_point(point: EntryPoint) -> Discovered:
     """Listed all the same: an import hook may know where the module is."""
     reason = f"the module {point.module} of {point.origin} is not a file on the import path"
-    issue = _issue(point, "is not a file on the import path", " Reinstall the package.", severity="warning")
+    issue = _entry_point_issue(
+        point, "is not a file on the import path", " Reinstall the package.", severity="warning"
+    )
     if name_problem(point.name):
         return Discovered(issues=(issue,))
     info = ToolInfo(
@@ -227,7 +231,7 @@ def _unlocated(point: EntryPoint) -> Discovered:
     return Discovered((info,), (issue,))
 
 
-def _issue(
+def _entry_point_issue(
     point: EntryPoint, what: str, remedy: str, *, severity: Literal["error", "warning"] = "error"
 ) -> Issue:
     return Issue(

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from strands_cli.errors import Issue, SpecError
 from strands_cli.plugins.directories import (
     MANIFEST_NAME,
-    approvals,
-    is_disabled,
+    approvals_in_locks,
+    is_plugin_disabled,
     lock_files,
-    paths_of,
+    plugin_paths,
     plugin_roots,
+    plugin_update_hint,
     plugins_in,
-    read_state,
-    unapproved,
-    update_hint,
+    read_plugin_state,
+    unapproved_changes,
 )
 from strands_cli.settings import Settings
 from strands_cli.toolkit.info import ToolInfo
@@ -55,56 +55,58 @@ def scan_plugins(settings: Settings, cache: Cache = NO_CACHE) -> Discovered:
             parts.append(Discovered(issues=(unreadable_directory(root, error),)))
             continue
         if places:
-            parts.append(_scan_root(root, places, settings, cache))
+            parts.append(_scan_plugin_root(root, places, settings, cache))
     return join(parts)
 
 
 def read_named_plugin(name: str, base: Path, settings: Settings) -> Discovered:
     """The tools of a plugin that a workflow names: by its name, or by its directory, relative to `base`."""
-    found = _find_named(name, base, settings)
+    found = _find_named_plugin(name, base, settings)
     if found is None:
         reason = f"There is no plugin {name!r}: neither of this name, nor as a directory below {base}."
-        return _refused(reason, "Name a plugin of 'strands plugin list', or a directory with a plugin.json.")
+        return _refused_plugin(
+            reason, "Name a plugin of 'strands plugin list', or a directory with a plugin.json."
+        )
     place, reading = found
     try:
-        if not is_disabled(place, read_state()):
+        if not is_plugin_disabled(place, read_plugin_state()):
             return reading
     except SpecError as error:
-        return _refused(error.message, error.hint)
-    return _refused(
+        return _refused_plugin(error.message, error.hint)
+    return _refused_plugin(
         f"The plugin {name!r} is switched off.", f"'strands plugin enable {name}' switches it on."
     )
 
 
-def _find_named(name: str, base: Path, settings: Settings) -> tuple[Path, Discovered] | None:
+def _find_named_plugin(name: str, base: Path, settings: Settings) -> tuple[Path, Discovered] | None:
     for root in plugin_roots(settings).values():
         for place in plugins_in(root):
-            reading = _read(place, settings)
+            reading = _read_plugin_tools(place, settings)
             if place.name == name or any(info.family == name for info in reading.infos):
                 return place, reading
     place = base / Path(name).expanduser()
     # os.path answers for names that no file system takes, too
     exists = os.path.lexists(place / MANIFEST_NAME)
-    return (place, _read(place, settings)) if exists else None
+    return (place, _read_plugin_tools(place, settings)) if exists else None
 
 
-def _refused(reason: str, remedy: str) -> Discovered:
+def _refused_plugin(reason: str, remedy: str) -> Discovered:
     return Discovered(issues=(Issue(reason=reason, remediation=remedy),))
 
 
-def _scan_root(root: Path, places: list[Path], settings: Settings, cache: Cache) -> Discovered:
+def _scan_plugin_root(root: Path, places: list[Path], settings: Settings, cache: Cache) -> Discovered:
     try:
-        state = read_state()
+        state = read_plugin_state()
     except SpecError as error:  # which plugins are switched off is not known, so none is on
-        return _refused(error.message, error.hint)
+        return _refused_plugin(error.message, error.hint)
     known = cache.file(f"{root}|plugins|{settings.project}|{_has_keyring()}")
     parts: list[Discovered] = []
     for place in places:
-        if is_disabled(place, state):
+        if is_plugin_disabled(place, state):
             continue
         found = known.find(str(place))
         if found is None:
-            found = _read(place, settings)
+            found = _read_plugin_tools(place, settings)
             if not found.issues:  # what would repair them may be a file that the reading did not get to
                 known.keep(str(place), found)
         parts.append(found)
@@ -117,34 +119,34 @@ def _scan_root(root: Path, places: list[Path], settings: Settings, cache: Cache)
     return join(parts)
 
 
-def _read(place: Path, settings: Settings) -> Discovered:
+def _read_plugin_tools(place: Path, settings: Settings) -> Discovered:
     from strands_cli.plugins.plugin import read_plugin
 
     reading = read_plugin(place)
     if reading.plugin is None:
         return Discovered(issues=reading.issues)
-    approval = _approval(reading.plugin.name, place, settings)
+    approval = _check_approval(reading.plugin.name, place, settings)
     origin = place.relative_to(settings.project) if place.is_relative_to(settings.project) else place
     infos = reading.plugin.infos(str(origin), has_keyring=_has_keyring())
     return Discovered(infos, approval.issues, (*reading.files, *approval.files))
 
 
-def _approval(name: str, place: Path, settings: Settings) -> Discovered:
+def _check_approval(name: str, place: Path, settings: Settings) -> Discovered:
     """Whether a plugin is as it was approved. Its files are hashed only where a lock names it."""
     locks = tuple(str(file) for file in lock_files(settings.project))
     try:
-        if not any(approvals(place, settings.project)):
+        if not any(approvals_in_locks(place, settings.project)):
             return Discovered(files=locks)
-        changes = unapproved(place, settings.project)
+        changes = unapproved_changes(place, settings.project)
     except SpecError as error:
         return Discovered(issues=(Issue(reason=error.message, remediation=error.hint),), files=locks)
-    files = (*locks, *paths_of(place.resolve()))
+    files = (*locks, *plugin_paths(place.resolve()))
     if not changes:
         return Discovered(files=files)
     issue = Issue(
         file=str(place),
         reason=f"The plugin {name} has changed since it was approved ({changes}); its tools do not run.",
-        remediation=update_hint(name),
+        remediation=plugin_update_hint(name),
     )
     return Discovered(issues=(issue,), files=files)
 

@@ -33,11 +33,11 @@ def skill_tools(skills: Sequence[Skill], root: Path, taken: Collection[str] = ()
     by_id = {skill.id: skill for skill in skills}
 
     def load(arguments: dict[str, Any], context: object) -> str:
-        directory, file = _directory(by_id[arguments["id"]], root), arguments["file"]
-        text = _text(directory, file)
+        directory, file = _skill_directory(by_id[arguments["id"]], root), arguments["file"]
+        text = _skill_text(directory, file)
         if file != MAIN_FILE:
             return text
-        others = [f"- {other}" for other in _files(directory) if other != MAIN_FILE]
+        others = [f"- {other}" for other in _skill_files(directory) if other != MAIN_FILE]
         listing = ["", "Further files of this skill:", *others, ""] if others else [""]
         return _FRONT_MATTER.sub("", text).strip() + "\n" + "\n".join(listing)
 
@@ -65,7 +65,7 @@ def skills_prompt(skills: Sequence[Skill], root: Path, taken: Collection[str] = 
     """What an agent's system prompt says of its skills: what there is, and how one is loaded."""
     if not skills:
         return ""
-    lines = [f"- {skill.id}: {_description(skill, root)}".rstrip(": ") for skill in skills]
+    lines = [f"- {skill.id}: {_skill_description(skill, root)}".rstrip(": ") for skill in skills]
     return "\n".join(
         [
             "# Skills",
@@ -76,12 +76,12 @@ def skills_prompt(skills: Sequence[Skill], root: Path, taken: Collection[str] = 
     )
 
 
-def _description(skill: Skill, root: Path) -> str:
+def _skill_description(skill: Skill, root: Path) -> str:
     """From the workflow, else from the front matter of the skill's main file; nothing where that fails."""
     text: object = skill.description
     if not text:
         try:
-            front = _FRONT_MATTER.match(_text(_directory(skill, root), MAIN_FILE))
+            front = _FRONT_MATTER.match(_skill_text(_skill_directory(skill, root), MAIN_FILE))
         except ToolFailed:
             return ""  # it will be said when the skill is loaded
         values = read_document(front[1], MAIN_FILE).value if front else None
@@ -92,10 +92,10 @@ def _description(skill: Skill, root: Path) -> str:
 # --- Files ------------------------------------------------------------------------------------------------
 
 
-def _directory(skill: Skill, root: Path) -> Path:
+def _skill_directory(skill: Skill, root: Path) -> Path:
     outside = f"The skill {skill.id!r} is outside the workflow's directory"
     try:
-        with inside(root.resolve(), skill.path, outside) as place:
+        with place_inside(root.resolve(), skill.path, outside) as place:
             return place.path
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -103,7 +103,7 @@ def _directory(skill: Skill, root: Path) -> Path:
 
 
 @contextmanager
-def inside(directory: Path, path: str, refusal: str, *, make: bool = False) -> Iterator[Place]:
+def place_inside(directory: Path, path: str, refusal: str, *, make: bool = False) -> Iterator[Place]:
     """What a path means below a directory, itself a real path; `denied` where it leaves it."""
     is_leaving = PureWindowsPath(path).drive or PurePosixPath(path).is_absolute()
     if is_leaving or ".." in PurePosixPath(path.replace("\\", "/")).parts:
@@ -118,20 +118,20 @@ def inside(directory: Path, path: str, refusal: str, *, make: bool = False) -> I
         yield place
 
 
-def _text(directory: Path, file: str) -> str:
+def _skill_text(directory: Path, file: str) -> str:
     """The text of a skill's file, cut where it is too long."""
     try:
         with (
-            inside(directory, file, f"{file} lies outside the skill's directory") as place,
+            place_inside(directory, file, f"{file} lies outside the skill's directory") as place,
             os.fdopen(place.open(), "rb") as stream,
         ):
             data, size = stream.read(MAX_BYTES), os.fstat(stream.fileno()).st_size
     except (FileNotFoundError, NotADirectoryError):
-        files = _files(directory)
+        files = _skill_files(directory)
         hint = did_you_mean(file, files) or f"There are: {', '.join(files) or 'no files'}."
         raise ToolFailed(f"The skill has no file {file}", code="not_found", hint=hint) from None
     except (IsADirectoryError, NotRegular):
-        hint = f"There are: {', '.join(_files(directory))}."
+        hint = f"There are: {', '.join(_skill_files(directory))}."
         raise ToolFailed(f"{file} is not a regular file", hint=hint) from None
     except OSError as error:
         raise ToolFailed(f"{file} cannot be read: {error.strerror or error}") from None
@@ -143,7 +143,7 @@ def _text(directory: Path, file: str) -> str:
     return sendable(text) + (note if size > MAX_BYTES else "")
 
 
-def _files(directory: Path) -> list[str]:
+def _skill_files(directory: Path) -> list[str]:
     """What a model may be told of: at most so many files, none of them hidden or a link."""
 
     def is_shown(entry: Entry) -> bool:
