@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from strands_cli.documents.files import Draft, locate
-from strands_cli.documents.problems import Refusal, shorten
+from strands_cli.documents.problems import Refusal, shorten_text
 from strands_cli.errors import ArtifactError
 from strands_cli.events import ArtifactWritten, Listener
 from strands_cli.loader.spec import Spec
@@ -157,7 +157,9 @@ def _check_others(own: Path, taken: Mapping[Path, _Target]) -> None:
         if path == own:
             raise Refusal(f"{other.pointer} has the same path", "Give each artifact a path of its own.")
         if path in own.parents or own in path.parents:
-            reason = f"{other.pointer} is {shorten(other.path, 100)!r}, and a file cannot be a directory too"
+            reason = (
+                f"{other.pointer} is {shorten_text(other.path, 100)!r}, and a file cannot be a directory too"
+            )
             raise Refusal(reason, "Give each artifact a path of its own.")
 
 
@@ -242,5 +244,7 @@ def _placed(spec: Spec, pointer: str, path: str) -> Iterator[None]:
         reason, remedy = str(error), _ELSEWHERE
     if not pointer:
         raise ArtifactError(f"Nothing can be written to {path}: {reason}", hint=remedy)
-    issue = spec.issue(pointer, f"The artifact {shorten(path, 100)!r} cannot be written: {reason}.", remedy)
+    issue = spec.issue(
+        pointer, f"The artifact {shorten_text(path, 100)!r} cannot be written: {reason}.", remedy
+    )
     raise ArtifactError(f"{issue.place}: {issue.reason}", hint=remedy)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strands_cli.documents.files import Entry, NotRegular, Outside, Place, locate, walk, write_file
+from strands_cli.documents.files import Entry, NotRegular, Outside, Place, locate, walk_directory, write_file
 
 LINKS = {"up": "..", "loop": "loop", "sub/top": "..", "whole": "/", "ping": "pong", "pong": "ping"}
 
@@ -223,12 +223,12 @@ def test_a_draft_that_somebody_removes_publishes_nothing(root: Path) -> None:
 
 def test_a_walk_passes_by_links_and_what_cannot_be_entered(root: Path) -> None:
     with find(root, "sub") as place:
-        assert list(walk(place, every_entry)) == [
+        assert list(walk_directory(place, every_entry)) == [
             Entry(("b.txt",), "file", 10),
             Entry(("top",), "link", None),
         ]
     with find(root, "a.txt") as place, pytest.raises(NotADirectoryError):
-        list(walk(place, every_entry))
+        list(walk_directory(place, every_entry))
 
 
 def test_a_walk_ends_in_very_deep_directories(root: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_walk_ends_in_very_deep_directories(root: Path) -> None:
         here = inner
     os.close(here)
     with find(root, ".") as place:
-        found = list(walk(place, every_entry))
+        found = list(walk_directory(place, every_entry))
     assert [len(entry.parts) for entry in found if entry.is_too_deep] == [256]
 
 

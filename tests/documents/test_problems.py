@@ -1,6 +1,6 @@
 """Ways through a schema."""
 
-from strands_cli.documents.problems import local_target, relocated, schemas_at
+from strands_cli.documents.problems import local_target, relocated_schema, schemas_at
 
 SCHEMA = {
     "anyOf": [{"type": "null"}, {"$ref": "#/$defs/a~1b"}],
@@ -22,6 +22,6 @@ def test_what_a_schema_says_of_a_place_is_found_behind_references_and_alternativ
 
 
 def test_a_schema_that_moves_takes_its_references_along() -> None:
-    moved = relocated(SCHEMA, "/properties/x")
+    moved = relocated_schema(SCHEMA, "/properties/x")
     assert moved["anyOf"][1] == {"$ref": "#/properties/x/$defs/a~1b"}
     assert local_target("#/properties/x/$defs/a~1b", {"properties": {"x": moved}}) == moved["$defs"]["a/b"]

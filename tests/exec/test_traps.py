@@ -10,7 +10,7 @@ from strands_cli.errors import BudgetExceeded, UnsupportedError
 from strands_cli.events import ToolFinished
 from strands_cli.exec.run import run_sync
 from strands_cli.exec.steps import RunOptions
-from strands_cli.http_tools.transport import known_addresses, special_kind
+from strands_cli.http_tools.transport import known_addresses, special_address_kind
 from tests.exec.flows import Flow, steps
 from tests.fakes import ScriptedModel, call
 from tests.projects import Project
@@ -131,7 +131,7 @@ def test_no_header_of_an_executor_leaves_for_an_address_that_the_model_names(
 
 @pytest.mark.parametrize("host", ["2130706433", "127.1", "0x7f.1", "0177.0.0.1"])
 def test_every_spelling_of_an_address_is_judged(host: str) -> None:
-    assert all(special_kind(address) for address in known_addresses(host))
+    assert all(special_address_kind(address) for address in known_addresses(host))
     assert known_addresses(host)
 
 

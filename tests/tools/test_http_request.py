@@ -24,11 +24,11 @@ from strands_cli.errors import ToolFailed
 from strands_cli.http_tools.transport import (
     EXPECTED,
     GuardedTransport,
-    explain,
+    explain_http_error,
     literal_address,
-    look_up,
+    look_up_addresses,
     parse_allowed,
-    special_kind,
+    special_address_kind,
 )
 from strands_cli.settings import HttpSettings, Settings
 from strands_cli.toolkit.call import call_tool
@@ -386,7 +386,7 @@ PUBLIC = [
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_public_addresses_are_not_special(address: str) -> None:
-    assert special_kind(ip_address(address)) == ""
+    assert special_address_kind(ip_address(address)) == ""
 
 
 @pytest.mark.parametrize(
@@ -510,7 +510,7 @@ def test_a_name_that_cannot_be_looked_up_is_told(host: str) -> None:
 
 
 def test_the_system_resolves_names() -> None:
-    assert "127.0.0.1" in asyncio.run(look_up("localhost", 80))
+    assert "127.0.0.1" in asyncio.run(look_up_addresses("localhost", 80))
 
 
 # --- Redirects --------------------------------------------------------------------------------------------
@@ -661,7 +661,10 @@ def test_a_connection_that_is_reset_is_told(site: Site) -> None:
 
 
 def test_an_error_that_quotes_what_was_sent_is_not_passed_on() -> None:
-    assert "s3cret" not in explain(httpcore.LocalProtocolError("Illegal header value b's3cret'")).message
+    assert (
+        "s3cret"
+        not in explain_http_error(httpcore.LocalProtocolError("Illegal header value b's3cret'")).message
+    )
 
 
 def test_every_error_of_the_library_below_is_expected() -> None:

@@ -18,7 +18,7 @@ MAX_LINKS = 40
 MAX_BYTES = 4096
 """How long a path may be, as the kernel has it."""
 MAX_LEVELS = 256
-"""How deep a path may be, and how far below a directory `walk` goes."""
+"""How deep a path may be, and how far below a directory `walk_directory` goes."""
 
 _NEW_FILE = 0o666
 _BY_DESCRIPTOR = {os.open, os.mkdir, os.readlink, os.stat, os.link, os.unlink} <= os.supports_dir_fd
@@ -257,22 +257,22 @@ def locate(
         return _locate_by_path(whole, roots, make)
     if len(whole.parts) > MAX_LEVELS or len(os.fsencode(whole)) > MAX_BYTES:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), str(path))
-    with _Way(roots) as way:
+    with _PathWalk(roots) as walk:
         ahead = [*reversed(whole.parts[1:])]
         while ahead:
             name = ahead.pop()
             if name == "..":
-                way.leave()
-            elif (target := way.follow(name, links=links)) is not None:
+                walk.go_up()
+            elif (target := walk.follow_link(name, links=links)) is not None:
                 ahead += reversed(target)
             elif ahead:
-                way.enter(name, make=make and ".." not in ahead)
+                walk.enter_directory(name, make=make and ".." not in ahead)
             else:
-                return way.place(name)
-        return way.place(".")
+                return walk.place(name)
+        return walk.place(".")
 
 
-class _Way:
+class _PathWalk:
     """The part of a path that has been walked: its real names, and a descriptor of the last directory."""
 
     def __init__(self, roots: tuple[Path, ...]) -> None:
@@ -282,7 +282,7 @@ class _Way:
         self._at = "."
         self._followed = 0
 
-    def __enter__(self) -> "_Way":
+    def __enter__(self) -> "_PathWalk":
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
@@ -290,7 +290,7 @@ class _Way:
         if isinstance(error, OSError) and not self._is_on_the_way():
             raise Outside(self._real()) from None  # what is wrong out there is not for the caller to know
 
-    def follow(self, name: str, *, links: bool) -> list[str] | None:
+    def follow_link(self, name: str, *, links: bool) -> list[str] | None:
         """The names that the link of this name leads to, from here or from the top; None if it is no link."""
         self._at = name
         try:
@@ -308,7 +308,7 @@ class _Way:
             self._restart()
         return [part for part in target.split("/") if part not in ("", ".")]
 
-    def enter(self, name: str, *, make: bool = False) -> None:
+    def enter_directory(self, name: str, *, make: bool = False) -> None:
         self._at = name
         if len(self._names) >= MAX_LEVELS:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), name)
@@ -320,7 +320,7 @@ class _Way:
         self._here = inner
         self._names.append(name)
 
-    def leave(self) -> None:
+    def go_up(self) -> None:
         """Goes up by walking down again, one name fewer: the kernel's own `..` may have moved."""
         self._at = "."
         if not self._is_on_the_way():
@@ -328,7 +328,7 @@ class _Way:
         names = self._names[:-1]
         self._restart()
         for name in names:
-            self.enter(name)
+            self.enter_directory(name)
 
     def place(self, name: str) -> Place:
         self._at = name
@@ -378,33 +378,33 @@ class Entry(NamedTuple):
 
     @property
     def is_too_deep(self) -> bool:
-        """Whether it is a directory so far down that `walk` does not look into it."""
+        """Whether it is a directory so far down that `walk_directory` does not look into it."""
         return self.kind == "directory" and len(self.parts) >= MAX_LEVELS
 
 
-def walk(place: Place, descend: Callable[[Entry], bool]) -> Iterator[Entry]:
+def walk_directory(place: Place, descend: Callable[[Entry], bool]) -> Iterator[Entry]:
     """What is in a directory, and in those below it that `descend` chooses, sorted by path.
 
     Links are not followed. OSError where the directory itself cannot be read; those below it that cannot be
     read are passed over.
     """
-    pending = _entries(place, ())
+    pending = _list_directory(place, ())
     while pending:
         entry = pending.pop()
         yield entry
         if entry.kind == "directory" and not entry.is_too_deep and descend(entry):
             with suppress(OSError):
-                pending += _entries(place, entry.parts)
+                pending += _list_directory(place, entry.parts)
 
 
-def _entries(place: Place, parts: tuple[str, ...]) -> list[Entry]:
+def _list_directory(place: Place, parts: tuple[str, ...]) -> list[Entry]:
     """Last name first, since the last one of a list is the next one to be taken from it."""
     with place.directory(parts) as directory, os.scandir(directory) as entries:
-        found = [_entry(entry, parts) for entry in entries]
+        found = [_directory_entry(entry, parts) for entry in entries]
     return sorted(found, key=lambda entry: entry.parts[-1], reverse=True)
 
 
-def _entry(entry: "os.DirEntry[str]", above: tuple[str, ...]) -> Entry:
+def _directory_entry(entry: "os.DirEntry[str]", above: tuple[str, ...]) -> Entry:
     parts = (*above, entry.name)
     if entry.is_symlink():
         return Entry(parts, "link", None)

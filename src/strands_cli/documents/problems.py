@@ -65,36 +65,36 @@ def pointer(path: Iterable[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
-def describe(value: object) -> str:
+def describe_value(value: object) -> str:
     """A short, readable account of a JSON value: its type and how it begins."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return f"string {shorten(value)!r}"
+        return f"string {shorten_text(value)!r}"
     if isinstance(value, int | float):
-        return f"{'integer' if isinstance(value, int) else 'number'} {shorten(str(value))}"
+        return f"{'integer' if isinstance(value, int) else 'number'} {shorten_text(str(value))}"
     if isinstance(value, dict):
-        return f"object with {_count(value, 'key')}"
+        return f"object with {_counted_noun(value, 'key')}"
     if isinstance(value, list | tuple):
-        return f"array of {_count(value, 'item')}"
+        return f"array of {_counted_noun(value, 'item')}"
     return type(value).__name__
 
 
-def shorten(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
+def shorten_text(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def explain(error: "ValidationError", schema: dict[str, Any]) -> Iterator[Problem]:
+def explain_validation_error(error: "ValidationError", schema: dict[str, Any]) -> Iterator[Problem]:
     """What the validator saw, one problem for each thing to correct."""
     keyword = error.kind.name
     path = tuple(error.instance_path)
     facts = error.kind.as_dict()
     if keyword in ("anyOf", "oneOf"):
-        yield from _alternatives(error, path, facts, schema)
+        yield from _explain_alternatives(error, path, facts, schema)
     elif "unexpected" in facts:
-        yield from _unexpected(error, path, facts["unexpected"], schema)
+        yield from _explain_unexpected_names(error, path, facts["unexpected"], schema)
     elif keyword == "required":
         name = facts["property"]
         yield Problem(
@@ -105,13 +105,13 @@ def explain(error: "ValidationError", schema: dict[str, Any]) -> Iterator[Proble
             path=path,
             keyword=keyword,
             expected=_PHRASES[keyword](facts) if keyword in _PHRASES else error.message,
-            got=describe(error.instance),
-            hint=_hint(keyword, facts, error.instance),
+            got=describe_value(error.instance),
+            hint=_problem_hint(keyword, facts, error.instance),
             facts=facts,
         )
 
 
-def _unexpected(
+def _explain_unexpected_names(
     error: "ValidationError", path: JsonPath, names: Sequence[str], schema: dict[str, Any]
 ) -> Iterator[Problem]:
     declared = [part.get("properties", {}) for part in schemas_at(schema, *path)]
@@ -123,18 +123,19 @@ def _unexpected(
             path=(*path, name),
             keyword=error.kind.name,
             expected="one of the known names",
-            got=describe(error.instance.get(name) if isinstance(error.instance, dict) else None),
+            got=describe_value(error.instance.get(name) if isinstance(error.instance, dict) else None),
             hint=f"Did you mean {match!r}?" if match else listed,
             facts={"name": name, "closest": match},
         )
 
 
-def _alternatives(
+def _explain_alternatives(
     error: "ValidationError", path: JsonPath, facts: dict[str, Any], schema: dict[str, Any]
 ) -> Iterator[Problem]:
     """anyOf and oneOf: the alternative that came closest, or all types that would have done."""
     branches = [
-        [problem for error in errors for problem in explain(error, schema)] for errors in facts["context"]
+        [problem for error in errors for problem in explain_validation_error(error, schema)]
+        for errors in facts["context"]
     ]
     if not all(branches):
         yield Problem(
@@ -155,16 +156,16 @@ def _alternatives(
     yield Problem(
         path=path,
         keyword="type",
-        expected=_either(_article(name) for name in types),
-        got=describe(error.instance),
-        hint=_hint("type", {"types": types}, error.instance),
+        expected=_joined_with_or(_with_article(name) for name in types),
+        got=describe_value(error.instance),
+        hint=_problem_hint("type", {"types": types}, error.instance),
         facts={"types": types},
     )
 
 
 # What each keyword asks for. A keyword that is missing here is in the validator's own words.
 _PHRASES: dict[str, Callable[[dict[str, Any]], str]] = {
-    "type": lambda facts: _either(_article(name) for name in facts["types"]),
+    "type": lambda facts: _joined_with_or(_with_article(name) for name in facts["types"]),
     "enum": lambda facts: "one of " + ", ".join(repr(option) for option in facts["options"]),
     "const": lambda facts: repr(facts["expected_value"]),
     "minimum": lambda facts: f"at least {facts['limit']}",
@@ -186,7 +187,7 @@ _PHRASES: dict[str, Callable[[dict[str, Any]], str]] = {
 }
 
 
-def _hint(keyword: str, facts: dict[str, Any], value: object) -> str:
+def _problem_hint(keyword: str, facts: dict[str, Any], value: object) -> str:
     if keyword == "enum" and isinstance(value, str):
         match = closest(value, [option for option in facts["options"] if isinstance(option, str)])
         return f"Did you mean {match!r}?" if match else ""
@@ -195,18 +196,18 @@ def _hint(keyword: str, facts: dict[str, Any], value: object) -> str:
     return ""
 
 
-def _article(type_name: str) -> str:
+def _with_article(type_name: str) -> str:
     if type_name == "null":
         return type_name
     return f"an {type_name}" if type_name[0] in "aio" else f"a {type_name}"
 
 
-def _either(phrases: Iterable[str]) -> str:
+def _joined_with_or(phrases: Iterable[str]) -> str:
     *first, last = phrases
     return f"{', '.join(first)} or {last}" if first else last
 
 
-def _count(value: Sequence[Any] | dict[str, Any], noun: str) -> str:
+def _counted_noun(value: Sequence[Any] | dict[str, Any], noun: str) -> str:
     return f"{len(value)} {noun}" if len(value) == 1 else f"{len(value)} {noun}s"
 
 
@@ -246,11 +247,13 @@ def schemas_at(schema: dict[str, Any], *path: str | int) -> list[dict[str, Any]]
     """What a schema says of a place in its instances, as far as it says so plainly; alternatives included."""
     parts = composed_of(schema, schema)
     for step in path:
-        parts = members(parts, step, schema)
+        parts = member_schemas(parts, step, schema)
     return parts
 
 
-def members(parts: list[dict[str, Any]], step: str | int, root: dict[str, Any]) -> list[dict[str, Any]]:
+def member_schemas(
+    parts: list[dict[str, Any]], step: str | int, root: dict[str, Any]
+) -> list[dict[str, Any]]:
     """What schemas of one place say of a member of it."""
     inner: list[Any] = []
     for part in parts:
@@ -262,13 +265,13 @@ def members(parts: list[dict[str, Any]], step: str | int, root: dict[str, Any]) 
     return [found for schema in inner for found in composed_of(schema, root)]
 
 
-def relocated(schema: Any, place: str) -> Any:
+def relocated_schema(schema: Any, place: str) -> Any:
     """A schema as it reads at another place of a larger one: its references to itself point there."""
     if isinstance(schema, list):
-        return [relocated(part, place) for part in schema]
+        return [relocated_schema(part, place) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    moved = {key: relocated(part, place) for key, part in schema.items()}
+    moved = {key: relocated_schema(part, place) for key, part in schema.items()}
     reference = moved.get("$ref")
     if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
         moved["$ref"] = f"#{place}{reference[1:]}"
@@ -285,28 +288,32 @@ _EMPTY: dict[str, Any] = {
     "array": [],
     "object": {},
 }
-_DEEPEST_STAND_IN = 8
+_DEEPEST_EMPTY_VALUE = 8
 
 
-def repaired(document: dict[str, Any], problems: Iterable[Problem], schema: dict[str, Any]) -> dict[str, Any]:
+def repaired_document(
+    document: dict[str, Any], problems: Iterable[Problem], schema: dict[str, Any]
+) -> dict[str, Any]:
     """A copy in which what has problems is left out where it may be absent, and empty where it may not.
 
     Nothing is moved: every pointer still means the same place.
     """
     left = deepcopy(document)
     for problem in problems:
-        *way, last = problem.path or ("",)
+        *parents, last = problem.path or ("",)
         holder: Any = left
-        for step in way:
-            holder = _inside(holder, step)
-        if isinstance(holder, dict) and ("name" in problem.facts or _may_be_absent(schema, tuple(way), last)):
+        for step in parents:
+            holder = _member_value(holder, step)
+        if isinstance(holder, dict) and (
+            "name" in problem.facts or _may_be_absent(schema, tuple(parents), last)
+        ):
             holder.pop(last, None)
         elif isinstance(holder, dict | list):
-            holder[last] = _stand_in(schemas_at(schema, *problem.path), schema)  # type: ignore[index]
+            holder[last] = _empty_value(schemas_at(schema, *problem.path), schema)  # type: ignore[index]
     return left
 
 
-def _inside(holder: Any, step: str | int) -> Any:
+def _member_value(holder: Any, step: str | int) -> Any:
     if isinstance(holder, dict):
         return holder.get(str(step))
     return holder[step] if isinstance(holder, list) and isinstance(step, int) and step < len(holder) else None
@@ -319,17 +326,20 @@ def _may_be_absent(schema: dict[str, Any], holder: JsonPath, key: str | int) -> 
     return is_named and not any(key in part.get("required", ()) for part in parts)
 
 
-def _stand_in(parts: list[dict[str, Any]], schema: dict[str, Any], depth: int = 0) -> Any:
+def _empty_value(parts: list[dict[str, Any]], schema: dict[str, Any], depth: int = 0) -> Any:
     """Something empty that fits the types."""
     for part in parts:
         if "const" in part:
             return part["const"]
         if "enum" in part:
             return part["enum"][0]
-        if part.get("type") == "object" and depth < _DEEPEST_STAND_IN:
+        if part.get("type") == "object" and depth < _DEEPEST_EMPTY_VALUE:
             # What any of the parts requires: a key too many does no harm here.
             required = [name for part in parts for name in part.get("required", ())]
-            return {name: _stand_in(members(parts, name, schema), schema, depth + 1) for name in required}
+            return {
+                name: _empty_value(member_schemas(parts, name, schema), schema, depth + 1)
+                for name in required
+            }
         if part.get("type") in _EMPTY:
             return deepcopy(_EMPTY[part["type"]])
     return None

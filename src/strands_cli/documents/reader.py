@@ -81,7 +81,9 @@ class Document(msgspec.Struct):
         return self.issue(problem.path, reason, problem.hint or remedy)
 
 
-def read_file(path: Path, remedy: str, *, is_json: bool = False, most_bytes: int = MAX_BYTES) -> Document:
+def read_document_file(
+    path: Path, remedy: str, *, is_json: bool = False, most_bytes: int = MAX_BYTES
+) -> Document:
     """The document in a regular file; `remedy` is for one that cannot be read."""
     try:
         text = read_regular(path, most_bytes).decode("utf-8-sig")
@@ -106,10 +108,10 @@ def read_document(text: str, file: str, *, is_json: bool = False) -> Document:
     """The values of a YAML or JSON text, or with `is_json` of nothing but JSON."""
     document = Document(file)
     try:
-        events = _events(text, is_json=is_json)
-        builder = _Builder(document, events, most_values=len(text) if is_json else MAX_VALUES)
+        events = _parser_events(text, is_json=is_json)
+        builder = _DocumentBuilder(document, events, most_values=len(text) if is_json else MAX_VALUES)
         document.value = builder.build()
-    except _Unreadable as error:
+    except _UnreadableText as error:
         document.issues.append(
             Issue(
                 file=file,
@@ -124,10 +126,10 @@ def read_document(text: str, file: str, *, is_json: bool = False) -> Document:
 
 def strict_json(text: str | bytes) -> Any:
     """The value of a JSON text, which has no NaN and no Infinity; ValueError or RecursionError otherwise."""
-    return json.loads(text, parse_constant=_refuse_constant)
+    return json.loads(text, parse_constant=_refuse_json_constant)
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def _refuse_json_constant(name: str) -> NoReturn:
     raise ValueError(f"JSON has no {name}")
 
 
@@ -154,7 +156,7 @@ def with_whole_numbers(value: Any) -> Any:
 # --- Events -----------------------------------------------------------------------------------------------
 
 
-class _Event(NamedTuple):
+class _ParserEvent(NamedTuple):
     kind: _Kind
     line: int
     column: int
@@ -166,7 +168,7 @@ class _Event(NamedTuple):
     is_quoted: bool = True
 
 
-class _Unreadable(Refusal):
+class _UnreadableText(Refusal):
     """The text cannot be read beyond a place."""
 
     def __init__(self, reason: str, remedy: str, line: int = 1, column: int = 1) -> None:
@@ -174,7 +176,7 @@ class _Unreadable(Refusal):
         self.line, self.column = line, column
 
 
-def _events(text: str, *, is_json: bool) -> Iterator[_Event]:
+def _parser_events(text: str, *, is_json: bool) -> Iterator[_ParserEvent]:
     if not is_json and text.lstrip()[:1] not in ("{", "["):
         return _yaml_events(text)
     remedy = "Correct the file."
@@ -182,17 +184,17 @@ def _events(text: str, *, is_json: bool) -> Iterator[_Event]:
         strict_json(text)
         return _json_events(text)
     except json.JSONDecodeError as error:
-        problem = _Unreadable(f"This is not JSON: {error.msg}.", remedy, error.lineno, error.colno)
+        problem = _UnreadableText(f"This is not JSON: {error.msg}.", remedy, error.lineno, error.colno)
     except ValueError as error:
-        problem = _Unreadable(f"This is not JSON: {error}.", remedy)
+        problem = _UnreadableText(f"This is not JSON: {error}.", remedy)
     except RecursionError:
-        problem = _Unreadable(f"The file is nested more than {DEEPEST} levels deep.", "Flatten it.")
+        problem = _UnreadableText(f"The file is nested more than {DEEPEST} levels deep.", "Flatten it.")
     if is_json:
         raise problem
     return _yaml_events(text)
 
 
-def _json_events(text: str) -> Iterator[_Event]:
+def _json_events(text: str) -> Iterator[_ParserEvent]:
     """Of a text that is known to be JSON."""
     at, line, begin = 0, 1, 0
     for token in _JSON_TOKEN.finditer(text):
@@ -201,13 +203,13 @@ def _json_events(text: str) -> Iterator[_Event]:
             line, begin = line + lines, text.rindex("\n", at, start) + 1
         at = start
         if kind := _JSON_KINDS.get(written):
-            yield _Event(kind, line, start - begin + 1)
+            yield _ParserEvent(kind, line, start - begin + 1)
         else:
             value = json.loads(written)
-            yield _Event("scalar", line, start - begin + 1, value, str(value))
+            yield _ParserEvent("scalar", line, start - begin + 1, value, str(value))
 
 
-def _yaml_events(text: str) -> Iterator[_Event]:
+def _yaml_events(text: str) -> Iterator[_ParserEvent]:
     import yaml
 
     documents = 0
@@ -217,29 +219,29 @@ def _yaml_events(text: str) -> Iterator[_Event]:
             documents += name == "DocumentStartEvent"
             if documents > 1:
                 reason = "The file holds more than one document."
-                raise _Unreadable(reason, "Keep one workflow in each file.", line, column)
+                raise _UnreadableText(reason, "Keep one workflow in each file.", line, column)
             if name == "ScalarEvent":
                 yield _yaml_scalar(event, line, column)
             elif name in _KINDS:
-                yield _Event(_KINDS[name], line, column, anchor=getattr(event, "anchor", None) or "")
+                yield _ParserEvent(_KINDS[name], line, column, anchor=getattr(event, "anchor", None) or "")
     except yaml.MarkedYAMLError as error:
-        raise _syntax_error(error) from None
+        raise _yaml_syntax_error(error) from None
     except yaml.YAMLError as error:
-        raise _Unreadable(f"This is not YAML: {error}", "Save the file as UTF-8 text.", 0, 0) from None
+        raise _UnreadableText(f"This is not YAML: {error}", "Save the file as UTF-8 text.", 0, 0) from None
     except (ValueError, RecursionError) as error:
-        raise _Unreadable(f"This is not YAML: {error}", "Correct the file.", 0, 0) from None
+        raise _UnreadableText(f"This is not YAML: {error}", "Correct the file.", 0, 0) from None
 
 
-def _yaml_scalar(event: Any, line: int, column: int) -> _Event:
+def _yaml_scalar(event: Any, line: int, column: int) -> _ParserEvent:
     if event.tag and event.tag not in _PLAIN_TAGS:
-        raise _Unreadable(f"The tag {event.tag} has no meaning here.", "Leave it out.", line, column)
+        raise _UnreadableText(f"The tag {event.tag} has no meaning here.", "Leave it out.", line, column)
     is_quoted = bool(event.style)
     is_text = is_quoted or (event.tag or "").endswith(":str")
-    value = event.value if is_text else _plain(event.value)
-    return _Event("scalar", line, column, value, event.value, event.anchor or "", is_quoted)
+    value = event.value if is_text else _plain_scalar_value(event.value)
+    return _ParserEvent("scalar", line, column, value, event.value, event.anchor or "", is_quoted)
 
 
-def _plain(text: str) -> Any:
+def _plain_scalar_value(text: str) -> Any:
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
@@ -247,7 +249,7 @@ def _plain(text: str) -> Any:
     return float(text) if _FLOAT.fullmatch(text) else text
 
 
-def _syntax_error(error: Any) -> _Unreadable:
+def _yaml_syntax_error(error: Any) -> _UnreadableText:
     mark = error.problem_mark or error.context_mark
     problem = " ".join(part for part in (error.context, error.problem) if part)
     remedy = "Correct the line."
@@ -255,16 +257,16 @@ def _syntax_error(error: Any) -> _Unreadable:
         remedy = "Indent with spaces."
     elif "expected ',' or '}'" in problem:
         remedy = "Quote text that holds { or }."
-    return _Unreadable(f"This is not YAML: {problem}.", remedy, mark.line + 1, mark.column + 1)
+    return _UnreadableText(f"This is not YAML: {problem}.", remedy, mark.line + 1, mark.column + 1)
 
 
 # --- Values -----------------------------------------------------------------------------------------------
 
 
-class _Builder:
+class _DocumentBuilder:
     """Makes the value of a document from its events, and notes where each part of it stands."""
 
-    def __init__(self, document: Document, events: Iterator[_Event], most_values: int) -> None:
+    def __init__(self, document: Document, events: Iterator[_ParserEvent], most_values: int) -> None:
         self._document = document
         self._positions = document.positions
         self._events = events
@@ -278,17 +280,17 @@ class _Builder:
             value = self._value(event, "", 0)
         return value
 
-    def _value(self, event: _Event, place: str, depth: int) -> Any:
+    def _value(self, event: _ParserEvent, place: str, depth: int) -> Any:
         self._count(event, 1)
         if depth > DEEPEST:
-            raise _at(event, f"The file is nested more than {DEEPEST} levels deep.", "Flatten it.")
+            raise _unreadable_at(event, f"The file is nested more than {DEEPEST} levels deep.", "Flatten it.")
         if len(place) > LONGEST_POINTER:
-            raise _at(event, "The keys around this are too long.", "Use shorter keys.")
+            raise _unreadable_at(event, "The keys around this are too long.", "Use shorter keys.")
         self._positions.setdefault(place, (self._document.file, event.line, event.column))
         if event.kind == "alias":
             if event.anchor not in self._anchors:
                 reason = f"There is no anchor &{event.anchor} before this alias."
-                raise _at(event, reason, "Put the anchor first.")
+                raise _unreadable_at(event, reason, "Put the anchor first.")
             value, size = self._anchors[event.anchor]
             self._count(event, size)
             return value
@@ -306,11 +308,11 @@ class _Builder:
             self._anchors[event.anchor] = (value, self._total - before + 1)
         return value
 
-    def _count(self, event: _Event, number: int) -> None:
+    def _count(self, event: _ParserEvent, number: int) -> None:
         self._total += number
         if self._total > self._most_values:
             reason = f"The file holds more than {self._most_values} values."
-            raise _at(event, reason, "Split it, or use fewer aliases.")
+            raise _unreadable_at(event, reason, "Split it, or use fewer aliases.")
 
     def _mapping(self, place: str, depth: int) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
@@ -319,12 +321,12 @@ class _Builder:
             if event.kind == "end":
                 break
             if event.kind != "scalar":
-                raise _at(event, "A key must be a single word.", "Write the key as text.")
+                raise _unreadable_at(event, "A key must be a single word.", "Write the key as text.")
             self._count(event, 1)
             key = event.text
             at = place + pointer((key,))
             if key == "<<" and not event.is_quoted:
-                merged |= _merged(event, self._value(next(self._events), at, depth + 1))
+                merged |= _merged_mapping(event, self._value(next(self._events), at, depth + 1))
                 continue
             if key in mapping:
                 self._duplicate(event, at)
@@ -332,7 +334,7 @@ class _Builder:
             mapping[key] = self._value(next(self._events), at, depth + 1)
         return {**merged, **mapping}
 
-    def _duplicate(self, event: _Event, place: str) -> None:
+    def _duplicate(self, event: _ParserEvent, place: str) -> None:
         _, first, _ = self._positions[place]
         self._document.issues.append(
             Issue(
@@ -346,12 +348,14 @@ class _Builder:
         )
 
 
-def _merged(event: _Event, value: Any) -> dict[str, Any]:
+def _merged_mapping(event: _ParserEvent, value: Any) -> dict[str, Any]:
     parts = value if isinstance(value, list) else [value]
     if not all(isinstance(part, dict) for part in parts):
-        raise _at(event, "'<<' takes an alias of a mapping, or a list of them.", "Write <<: *name.")
+        raise _unreadable_at(
+            event, "'<<' takes an alias of a mapping, or a list of them.", "Write <<: *name."
+        )
     return {key: inner for part in reversed(parts) for key, inner in part.items()}
 
 
-def _at(event: _Event, reason: str, remedy: str) -> _Unreadable:
-    return _Unreadable(reason, remedy, event.line, event.column)
+def _unreadable_at(event: _ParserEvent, reason: str, remedy: str) -> _UnreadableText:
+    return _UnreadableText(reason, remedy, event.line, event.column)

@@ -20,7 +20,7 @@ from strands_cli.http_tools.transport import (
     EXPECTED,
     GO_DIRECTLY,
     GuardedTransport,
-    explain,
+    explain_http_error,
     request_failed,
 )
 
@@ -62,19 +62,19 @@ async def exchange(
         # credentials. No time limits of its own: one limit holds for the whole.
         client = httpx.AsyncClient(transport=transport, trust_env=False, timeout=None)
         async with asyncio.timeout(seconds), client:
-            return await _answer(client, request, check_url, max_bytes)
+            return await _follow_redirects(client, request, check_url, max_bytes)
     except TimeoutError:
         reason = f"there was no complete answer within {seconds * 1000:.0f} ms"
         raise request_failed(reason, code="timeout", hint=late) from None
     except EXPECTED as error:
-        raise explain(error) from error
+        raise explain_http_error(error) from error
 
 
 def without_userinfo(url: httpx.URL) -> httpx.URL:
     return url.copy_with(userinfo=b"") if url.userinfo else url
 
 
-async def _answer(
+async def _follow_redirects(
     client: httpx.AsyncClient, request: httpx.Request, check_url: CheckUrl, max_bytes: int
 ) -> dict[str, Any]:
     own_cookie = request.headers.get("cookie", "")
@@ -83,13 +83,13 @@ async def _answer(
         following = response.next_request
         try:
             if following is None:
-                result = await _read_result(response, max_bytes)
+                result = await _read_response(response, max_bytes)
                 return result | ({"url": str(request.url)} if hops else {})
         finally:
             await response.aclose()
         check_url(following.url)
         following.url = without_userinfo(following.url)  # nobody's credentials but the caller's are sent
-        if not _same_party(request.url, following.url):
+        if not _is_same_origin_or_upgrade(request.url, following.url):
             own_cookie = ""
             for name in [name for name in following.headers if name.lower() not in _HARMLESS]:
                 del following.headers[name]
@@ -101,7 +101,7 @@ async def _answer(
     raise request_failed(f"the server redirects more than {MAX_REDIRECTS} times", hint=GO_DIRECTLY)
 
 
-def _same_party(old: httpx.URL, new: httpx.URL) -> bool:
+def _is_same_origin_or_upgrade(old: httpx.URL, new: httpx.URL) -> bool:
     """The same origin, or its own move from http to https on the default ports."""
     if old.raw_host != new.raw_host:
         return False
@@ -167,7 +167,7 @@ _TEXTUAL = re.compile(r"text/|\S*\b(json|xml|javascript|yaml|csv|graphql|x-www-f
 _NO_CHARSETS = frozenset({"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape", "utf-7"})
 
 
-class _Gunzip:
+class _GzipUnpacker:
     """Unpacks a stream of gzip members, never yielding more than there is room for."""
 
     def __init__(self) -> None:
@@ -193,17 +193,17 @@ class _Gunzip:
         return self._begun and not self._member.eof
 
 
-async def _read_result(response: httpx.Response, limit: int) -> dict[str, Any]:
+async def _read_response(response: httpx.Response, limit: int) -> dict[str, Any]:
     """`status_code`, `headers`, `body`; `body_base64` where it is not text, `truncated` where it was cut."""
     try:
-        data = await _read(response, limit + 1)
+        data = await _read_body(response, limit + 1)
     except zlib.error:
         raise request_failed(
             "the body is not the gzip data that its headers announce",
             hint="This is a fault of the server; another address may give the same content.",
         ) from None
     cut = len(data) > limit
-    text = _as_text(data[:limit], response.headers.get("content-type", ""), response.charset_encoding, cut)
+    text = _body_text(data[:limit], response.headers.get("content-type", ""), response.charset_encoding, cut)
     result: dict[str, Any] = {
         "status_code": response.status_code,
         "headers": dict(response.headers),
@@ -214,14 +214,14 @@ async def _read_result(response: httpx.Response, limit: int) -> dict[str, Any]:
     return result | ({"truncated": True} if cut else {})
 
 
-async def _read(response: httpx.Response, limit: int) -> bytes:
+async def _read_body(response: httpx.Response, limit: int) -> bytes:
     """The unpacked body, up to so many bytes.
 
     httpx would unpack whole chunks, and an encoding within an encoding multiplies by a thousand each time. So
     only gzip is asked for and unpacked, once; other encodings stay as they are and end up in `body_base64`.
     """
     packed = response.headers.get("content-encoding", "").strip().lower() in ("gzip", "x-gzip")
-    gunzip = _Gunzip() if packed else None
+    gunzip = _GzipUnpacker() if packed else None
     data = bytearray()
     async for chunk in response.aiter_raw():
         data += gunzip.unpack(chunk, limit - len(data)) if gunzip else chunk[: limit - len(data)]
@@ -232,7 +232,7 @@ async def _read(response: httpx.Response, limit: int) -> bytes:
     return bytes(data)
 
 
-def _as_text(data: bytes, content_type: str, charset: str | None, cut: bool) -> str | None:
+def _body_text(data: bytes, content_type: str, charset: str | None, cut: bool) -> str | None:
     """The text that the bytes are, or None. A declared text is shown with � for what does not fit."""
     errors = "replace" if _TEXTUAL.match(content_type) else "strict"
     try:
@@ -261,7 +261,7 @@ _PASSING = ("network", "timeout")
 Send = Callable[[], Awaitable[dict[str, Any]]]
 
 
-async def send_repeatedly(send: Send, retries: int) -> dict[str, Any]:
+async def send_with_retries(send: Send, retries: int) -> dict[str, Any]:
     """The first answer that is final, or what the last attempt comes to."""
     for attempt in range(retries):
         pause = min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_OWN_PAUSE_SECONDS)
@@ -273,7 +273,7 @@ async def send_repeatedly(send: Send, retries: int) -> dict[str, Any]:
         else:
             if result["status_code"] != 429 and result["status_code"] < 500:
                 return result
-            asked = _asked_pause(result["headers"].get("retry-after", ""), pause)
+            asked = _retry_after_pause(result["headers"].get("retry-after", ""), pause)
             if asked is None:
                 return result
             pause = asked
@@ -281,7 +281,7 @@ async def send_repeatedly(send: Send, retries: int) -> dict[str, Any]:
     return await send()
 
 
-def _asked_pause(retry_after: str, own: float) -> float | None:
+def _retry_after_pause(retry_after: str, own: float) -> float | None:
     """What the server asks for, in seconds or as a date; else our own. None where it is too long."""
     try:
         asked = float(retry_after)

@@ -16,7 +16,7 @@ from strands_cli.http_tools.exchange import (
     check_header,
     exchange,
     header_problem,
-    send_repeatedly,
+    send_with_retries,
 )
 from strands_cli.http_tools.targets import Target, parse_target
 from strands_cli.http_tools.transport import GuardedTransport, allowed_host, request_failed
@@ -108,16 +108,16 @@ def http_tools(spec: BaseSpec, scope: Mapping[str, Any], redactor: Redactor = NO
         except Refusal as error:
             place = pointer((*at, "base_url"))
             issues.append(spec.issue(place, f"The base_url {error.reason}.", error.remedy))
-        headers = _headers(spec, (*at, "headers"), declared.headers, scope, issues)
+        headers = _render_headers(spec, (*at, "headers"), declared.headers, scope, issues)
         if len(issues) == found:
-            tools.append(_tool(spec, declared, target, headers, redactor))
+            tools.append(_executor_tool(spec, declared, target, headers, redactor))
     if issues:
         shown = [redactor.value(issue) for issue in issues]
         raise SpecError(f"{shown[0].place}: {shown[0].reason}", hint=shown[0].remediation, issues=shown)
     return tools
 
 
-def _headers(
+def _render_headers(
     spec: BaseSpec, at: JsonPath, headers: Mapping[str, str], scope: Mapping[str, Any], issues: list[Issue]
 ) -> dict[str, str]:
     rendered: dict[str, str] = {}
@@ -135,7 +135,7 @@ def _headers(
     return rendered
 
 
-def _tool(
+def _executor_tool(
     spec: BaseSpec, declared: HttpExecutor, target: Target, headers: dict[str, str], redactor: Redactor
 ) -> Tool:
     async def invoke(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
@@ -149,8 +149,8 @@ def _tool(
             )
 
         try:
-            request = _request(target, headers, arguments)
-            result = await send_repeatedly(send, declared.retries if request.method in REPEATABLE else 0)
+            request = _executor_request(target, headers, arguments)
+            result = await send_with_retries(send, declared.retries if request.method in REPEATABLE else 0)
         except ToolFailed as failed:
             message, hint = redactor.text(failed.message), redactor.text(failed.hint)
             # The cause may quote what was sent.
@@ -179,10 +179,10 @@ def _tool(
     )
 
 
-def _request(target: Target, own: dict[str, str], arguments: dict[str, Any]) -> httpx.Request:
+def _executor_request(target: Target, own: dict[str, str], arguments: dict[str, Any]) -> httpx.Request:
 
     url = target.url(arguments["path"], arguments.get("query") or {})
-    content, content_type = _content(arguments.get("body"))
+    content, content_type = _request_content(arguments.get("body"))
     headers = httpx.Headers(DEFAULT_HEADERS)
     if content_type:
         headers["Content-Type"] = content_type
@@ -201,7 +201,7 @@ def _request(target: Target, own: dict[str, str], arguments: dict[str, Any]) -> 
     return httpx.Request(arguments["method"], url, headers=headers, content=content)
 
 
-def _content(body: Any) -> tuple[bytes | None, str]:
+def _request_content(body: Any) -> tuple[bytes | None, str]:
     """What is sent, and its type. A text that is a JSON object or list counts as one: models write such."""
     if body is None:
         return None, ""

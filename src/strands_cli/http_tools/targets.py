@@ -44,7 +44,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self, url: httpx.URL) -> None:
         """ToolFailed where a URL, such as that of a redirect, is not below the base URL."""
-        scheme, host, port = _origin(url)
+        scheme, host, port = _url_origin(url)
         path = url.raw_path.partition(b"?")[0].decode("ascii")
         if (scheme, host, port) != (self.scheme, self.host, self.port):
             where = f"another origin, {scheme}://{host}:{port}"
@@ -65,7 +65,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         if problem is not None:
             raise problem
         below = quote(path.removeprefix("/"), safe=_IN_PATHS)
-        pairs = [*self.query, *parse_qsl(more, keep_blank_values=True), *_pairs(query)]
+        pairs = [*self.query, *parse_qsl(more, keep_blank_values=True), *_query_pairs(query)]
         text = f"{self.shown}/{below}" if path else self.shown
         url = httpx.URL(f"{text}?{urlencode(pairs)}" if pairs else text)
         self.check(url)
@@ -88,7 +88,7 @@ def parse_target(base_url: str) -> Target:
         raise Refusal("has a user or a password in it, which would be shown", remedy)
     if url.fragment:
         raise Refusal("has a fragment, which is never sent", "Take the part from '#' on out.")
-    scheme, host, port = _origin(url)
+    scheme, host, port = _url_origin(url)
     if not 0 < port < 65536:
         raise Refusal("has a port that is not between 1 and 65535", "Correct it, or leave it out.")
     path = url.raw_path.partition(b"?")[0].decode("ascii").rstrip("/")
@@ -96,12 +96,12 @@ def parse_target(base_url: str) -> Target:
     return Target(scheme=scheme, host=host, port=port, path=path, query=query)
 
 
-def _origin(url: httpx.URL) -> tuple[str, str, int]:
+def _url_origin(url: httpx.URL) -> tuple[str, str, int]:
     port = DEFAULT_PORTS.get(url.scheme, 0) if url.port is None else url.port
     return url.scheme, url.raw_host.decode("ascii"), port
 
 
-def _pairs(query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _query_pairs(query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in query.items():
         for item in value if isinstance(value, list) else [value]:
             if item is not None:
@@ -111,18 +111,18 @@ def _pairs(query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _path_problem(path: str) -> ToolFailed | None:
     """Why a path is not one below the base URL."""
     if _NO_ESCAPE.search(path):
-        return _invalid("it has a % that is not an escape", "Write a % itself as %25.")
+        return _invalid_path("it has a % that is not an escape", "Write a % itself as %25.")
     if "#" in path:
-        return _invalid("it has a '#'", "Write it as %23 where it belongs to a name.")
+        return _invalid_path("it has a '#'", "Write it as %23 where it belongs to a name.")
     try:
-        readings = [normalize("NFKC", reading) for reading in _readings(path)]
+        readings = [normalize("NFKC", reading) for reading in _decoded_paths(path)]
     except UnicodeDecodeError:
-        return _invalid("its escapes are not UTF-8", "Encode names as UTF-8.")
+        return _invalid_path("its escapes are not UTF-8", "Encode names as UTF-8.")
     if readings[-1] == "%":
-        return _invalid("it is encoded many times over", "Encode names once.")
+        return _invalid_path("it is encoded many times over", "Encode names once.")
     if any(category(letter) in ("Cc", "Cs", "Zl", "Zp") for text in readings for letter in text):
-        return _invalid("it has control characters", "Leave them out.")
-    reason = next((found for text in readings if (found := _leaving(text))), "")
+        return _invalid_path("it has control characters", "Leave them out.")
+    reason = next((found for text in readings if (found := _outside_base_reason(text))), "")
     if not reason:
         return None
     return request_failed(
@@ -132,7 +132,7 @@ def _path_problem(path: str) -> ToolFailed | None:
     )
 
 
-def _readings(path: str) -> Iterator[str]:
+def _decoded_paths(path: str) -> Iterator[str]:
     """The path as it stands, and each time it is decoded once more; `%` at the end means too often."""
     for _ in range(_MAX_ENCODINGS):
         yield path
@@ -143,7 +143,7 @@ def _readings(path: str) -> Iterator[str]:
     yield "%"
 
 
-def _leaving(text: str) -> str:
+def _outside_base_reason(text: str) -> str:
     if _WHOLE_URL.match(text):
         return "it is a whole URL"
     if text.lstrip().startswith("//"):
@@ -155,5 +155,5 @@ def _leaving(text: str) -> str:
     return ""
 
 
-def _invalid(reason: str, hint: str) -> ToolFailed:
+def _invalid_path(reason: str, hint: str) -> ToolFailed:
     return request_failed(f"the path cannot be used: {reason}", code="input_invalid", hint=hint)

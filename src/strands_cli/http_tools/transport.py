@@ -21,7 +21,7 @@ import httpcore
 import httpx
 import msgspec
 
-from strands_cli.documents.problems import shorten
+from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.execution import submit
 
@@ -47,7 +47,7 @@ def request_failed(reason: str, *, code: str = "failed", hint: str = "") -> Tool
     return ToolFailed(f"HTTP request failed: {reason}", code=code, hint=hint)
 
 
-def not_connected(host: str, port: int, error: Exception) -> ToolFailed:
+def connection_failed(host: str, port: int, error: Exception) -> ToolFailed:
     return request_failed(
         f"could not connect to {host}:{port}: {_system_reason(error)}",
         code="network",
@@ -55,9 +55,9 @@ def not_connected(host: str, port: int, error: Exception) -> ToolFailed:
     )
 
 
-def explain(error: Exception) -> ToolFailed:
+def explain_http_error(error: Exception) -> ToolFailed:
     """The failure that an EXPECTED exception stands for."""
-    tls = next((cause for cause in _causes(error) if isinstance(cause, ssl.SSLError)), None)
+    tls = next((cause for cause in _exception_chain(error) if isinstance(cause, ssl.SSLError)), None)
     if isinstance(tls, ssl.SSLCertVerificationError):
         return request_failed(
             f"the server's certificate is not trusted: {tls.verify_message}",
@@ -76,7 +76,7 @@ def explain(error: Exception) -> ToolFailed:
         return request_failed("the request is not valid HTTP", hint="Check the method and the headers.")
     if isinstance(error, httpcore.RemoteProtocolError):
         return request_failed(
-            f"the answer is not complete, valid HTTP: {shorten(str(error), 200)}",
+            f"the answer is not complete, valid HTTP: {shorten_text(str(error), 200)}",
             code="network",
             hint="Try again, or check that the port speaks HTTP.",
         )
@@ -87,13 +87,13 @@ def explain(error: Exception) -> ToolFailed:
 
 def _system_reason(error: Exception) -> str:
     """The operating system's words, which lie below several layers of exceptions."""
-    numbers = [cause.errno for cause in _causes(error) if isinstance(cause, OSError) and cause.errno]
+    numbers = [cause.errno for cause in _exception_chain(error) if isinstance(cause, OSError) and cause.errno]
     if numbers:
         return os.strerror(numbers[-1])
     return "it took too long" if isinstance(error, httpcore.TimeoutException) else type(error).__name__
 
 
-def _causes(error: BaseException | None) -> list[BaseException]:
+def _exception_chain(error: BaseException | None) -> list[BaseException]:
     """The exception and those below it, the deepest last."""
     found: list[BaseException] = []
     while error is not None and error not in found:
@@ -149,48 +149,48 @@ class Allowed(msgspec.Struct, frozen=True):
     def covers(self, host: str, port: int, address: Address) -> bool:
         if self.port not in (None, port):
             return False
-        return address in self.network if self.network else plain_name(host) == self.name
+        return address in self.network if self.network else plain_host_name(host) == self.name
 
 
 def parse_allowed(entries: Iterable[str]) -> tuple[Allowed, ...]:
-    return tuple(_parse_entry(entry) for entry in entries)
+    return tuple(_parse_allowed_entry(entry) for entry in entries)
 
 
 def allowed_host(host: str, port: int) -> Allowed:
     """Permits one host, at whatever address it is, and one port of it."""
     address = literal_address(host)
-    return Allowed(plain_name(host), ip_network(address) if address else None, port)
+    return Allowed(plain_host_name(host), ip_network(address) if address else None, port)
 
 
-def _parse_entry(entry: str) -> Allowed:
+def _parse_allowed_entry(entry: str) -> Allowed:
     match = _WITH_PORT.fullmatch(entry.strip())
     target, port = entry.strip(), None
     if match:
         target = match["bracketed"] or match["plain"]
         port = match["port"] or match["plain_port"]
-    network = _network(target)
-    if network is None and not _HOST_NAME.fullmatch(plain_name(target)):
+    network = _parse_network(target)
+    if network is None and not _HOST_NAME.fullmatch(plain_host_name(target)):
         raise request_failed(
             f"the entry {entry!r} of [http] allow in strands.toml is not a host, address or network",
             hint='Write entries such as "host.example", "127.0.0.1:8080", "[::1]:8080" or "10.0.0.0/8".',
         )
-    return Allowed(plain_name(target), network, int(port) if port else None)
+    return Allowed(plain_host_name(target), network, int(port) if port else None)
 
 
-def _network(text: str) -> IPv4Network | IPv6Network | None:
+def _parse_network(text: str) -> IPv4Network | IPv6Network | None:
     try:
         return ip_network(literal_address(text) or text, strict=False)
     except ValueError:
         return None
 
 
-def plain_name(host: str) -> str:
+def plain_host_name(host: str) -> str:
     return host.lower().removesuffix(".")
 
 
 def known_addresses(host: str) -> list[Address]:
     """The addresses that a host means without asking anybody. `localhost` is never a question (RFC 6761)."""
-    if f".{plain_name(host)}".endswith(".localhost"):
+    if f".{plain_host_name(host)}".endswith(".localhost"):
         return [IPv4Address("127.0.0.1"), IPv6Address("::1")]
     literal = literal_address(host)
     return [literal] if literal else []
@@ -200,7 +200,7 @@ def literal_address(host: str) -> Address | None:
     """The address that a host spells, in any of the ways that some resolver or library would accept."""
     text = normalize("NFKC", unquote(host)).replace("。", ".").strip("[]").removesuffix(".").lower()
     try:
-        return canonical(text)
+        return canonical_address(text)
     except ValueError:
         pass
     try:
@@ -209,23 +209,25 @@ def literal_address(host: str) -> Address | None:
         return None
 
 
-def canonical(text: str) -> Address:
+def canonical_address(text: str) -> Address:
     """An address as it is connected to: the system takes an IPv4-mapped one as the IPv4 address itself."""
     address = ip_address(text)
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
-def special_kind(address: Address) -> str:
+def special_address_kind(address: Address) -> str:
     """What an address is that is not public, or nothing."""
     if isinstance(address, IPv6Address) and address in _NAT64:
-        return special_kind(IPv4Address(int(address) & 0xFFFFFFFF))
+        return special_address_kind(IPv4Address(int(address) & 0xFFFFFFFF))
     for network, kind in _SPECIAL:
         if address in network:
             return kind
     return "reserved" if isinstance(address, IPv6Address) and address not in _GLOBAL_UNICAST else ""
 
 
-def permitted(host: str, port: int, addresses: list[Address], allowed: tuple[Allowed, ...]) -> list[Address]:
+def permitted_addresses(
+    host: str, port: int, addresses: list[Address], allowed: tuple[Allowed, ...]
+) -> list[Address]:
     """Those of a host's addresses that may be connected to; ToolFailed (`forbidden`) where there are none.
 
     A name with public and other addresses stays reachable at its public ones: nothing is connected to that
@@ -234,14 +236,14 @@ def permitted(host: str, port: int, addresses: list[Address], allowed: tuple[All
     fine = [
         address
         for address in addresses
-        if not special_kind(address) or any(entry.covers(host, port, address) for entry in allowed)
+        if not special_address_kind(address) or any(entry.covers(host, port, address) for entry in allowed)
     ]
     if fine:
         return fine
     first = addresses[0]
     meaning = f"{first} is" if str(first) == host else f"{host} stands for {first}, which is"
     raise request_failed(
-        f"{meaning} not a public address ({special_kind(first)})",
+        f"{meaning} not a public address ({special_address_kind(first)})",
         code="forbidden",
         hint=f'Use a public address, or permit this one: [http] allow = ["{first}"] in strands.toml.',
     )
@@ -258,7 +260,7 @@ _PATIENCE_SECONDS = 5.0
 """How long one of several addresses is waited for before the next is tried."""
 
 
-async def look_up(host: str, port: int) -> list[str]:
+async def look_up_addresses(host: str, port: int) -> list[str]:
     """The system's answer. In a daemon thread: a resolver that hangs holds up neither deadline nor exit."""
     answer: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
 
@@ -303,8 +305,8 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        found = known_addresses(host) or [canonical(text) for text in await self._resolve(host, port)]
-        addresses = permitted(host, port, found, self._allowed)
+        found = known_addresses(host) or [canonical_address(text) for text in await self._resolve(host, port)]
+        addresses = permitted_addresses(host, port, found, self._allowed)
         connect = partial(
             self._network.connect_tcp, port=port, local_address=local_address, socket_options=socket_options
         )
@@ -315,10 +317,10 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         try:
             return await connect(str(last), timeout=timeout)
         except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-            raise not_connected(host, port, error) from error
+            raise connection_failed(host, port, error) from error
 
 
-class _Incoming(httpx.AsyncByteStream):
+class _ResponseStream(httpx.AsyncByteStream):
     def __init__(self, answer: httpcore.Response) -> None:
         self._answer = answer
 
@@ -331,7 +333,7 @@ class _Incoming(httpx.AsyncByteStream):
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
-    def __init__(self, allowed: tuple[Allowed, ...], resolve: Resolve = look_up) -> None:
+    def __init__(self, allowed: tuple[Allowed, ...], resolve: Resolve = look_up_addresses) -> None:
         self._pool = httpcore.AsyncConnectionPool(network_backend=GuardedBackend(allowed, resolve))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -346,7 +348,10 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             httpcore.Request(request.method, url, headers=request.headers.raw, content=content)
         )
         return httpx.Response(
-            answer.status, headers=answer.headers, stream=_Incoming(answer), extensions=answer.extensions
+            answer.status,
+            headers=answer.headers,
+            stream=_ResponseStream(answer),
+            extensions=answer.extensions,
         )
 
     async def aclose(self) -> None:

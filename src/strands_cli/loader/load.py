@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.documents.problems import JsonPath, Problem, pointer, repaired
-from strands_cli.documents.reader import Document, read_file, with_whole_numbers
+from strands_cli.documents.problems import JsonPath, Problem, pointer, repaired_document
+from strands_cli.documents.reader import Document, read_document_file, with_whole_numbers
 from strands_cli.errors import Issue, SpecError
 from strands_cli.loader.run_values import check_variables, typed_variables
 from strands_cli.loader.spec import Spec, spec_of
@@ -120,7 +120,9 @@ def _spec(value: dict[str, Any], problems: list[Problem], schema: Validator) -> 
             return spec_of(with_whole_numbers(value))
     if len(problems) > MAX_REPAIRED:
         return None
-    left = repaired(value, [found for found in problems if found.keyword not in _HARMLESS], schema.schema)
+    left = repaired_document(
+        value, [found for found in problems if found.keyword not in _HARMLESS], schema.schema
+    )
     for document in (left, {**left, "pattern": {"type": "chain", "config": {"steps": []}}}):
         try:
             return spec_of(document)
@@ -130,7 +132,7 @@ def _spec(value: dict[str, Any], problems: list[Problem], schema: Validator) -> 
 
 
 def _read(path: Path) -> Document:
-    return read_file(path, "Give a YAML or JSON file with a workflow.")
+    return read_document_file(path, "Give a YAML or JSON file with a workflow.")
 
 
 def _expanded(value: Any, path: JsonPath, document: Document) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from strands_cli.documents.files import NotRegular, TooLarge, read_regular
-from strands_cli.documents.problems import Refusal, describe
+from strands_cli.documents.problems import Refusal, describe_value
 from strands_cli.errors import Issue, SpecError, did_you_mean
 from strands_cli.loader.spec import Spec
 from strands_cli.types.sections import Input, Secret
@@ -95,9 +95,10 @@ def _mismatch(declared: Input, value: Any) -> Iterator[str]:
     kind = _KINDS.get(declared.type or "")
     is_number = isinstance(value, bool) and declared.type in ("integer", "number")
     if kind is not None and (not isinstance(value, kind) or is_number):
-        yield f"expected {declared.type}, got {describe(value)}"
+        yield f"expected {declared.type}, got {describe_value(value)}"
     elif declared.enum and value not in declared.enum:
-        yield f"expected one of {', '.join(repr(item) for item in declared.enum)}, got {describe(value)}"
+        options = ", ".join(repr(item) for item in declared.enum)
+        yield f"expected one of {options}, got {describe_value(value)}"
 
 
 # --- Secrets --------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.documents.problems import JsonPath, Problem, Refusal, repaired, schemas_at
-from strands_cli.documents.reader import Document, read_file, with_whole_numbers
+from strands_cli.documents.problems import JsonPath, Problem, Refusal, repaired_document, schemas_at
+from strands_cli.documents.reader import Document, read_document_file, with_whole_numbers
 from strands_cli.errors import Issue, ToolError, UsageError, did_you_mean
 from strands_cli.plugins.directories import (
     MANIFEST_NAME,
@@ -111,7 +111,7 @@ def read_plugin(place: Path) -> PluginReading:
     """The plugin of a directory. Nothing of it is executed."""
     place = plugin_place(place)
     remedy = "A plugin is a directory with a plugin.json."
-    document = read_file(place / MANIFEST_NAME, remedy, is_json=True, most_bytes=MAX_BYTES)
+    document = read_document_file(place / MANIFEST_NAME, remedy, is_json=True, most_bytes=MAX_BYTES)
     issues = list(document.issues)
     if document.value is None:
         return PluginReading(place, None, tuple(issues))
@@ -245,7 +245,7 @@ def _further_manifest_issues(problems: list[Problem], directory: Path, document:
     broken = {problem.pointer for problem in problems}
     if not isinstance(document.value, dict):
         return []
-    left = repaired(document.value, problems, published_schema("plugin").schema)
+    left = repaired_document(document.value, problems, published_schema("plugin").schema)
     if "/name" in broken:
         left["name"] = "plugin"  # a part of every tool's name, which may be right
     try:

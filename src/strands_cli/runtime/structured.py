@@ -16,7 +16,7 @@ from strands import Agent
 from strands.hooks import AfterToolsEvent
 from strands.types.content import Message
 
-from strands_cli.documents.problems import relocated
+from strands_cli.documents.problems import relocated_schema
 from strands_cli.errors import AnswerError, SpecError, ToolError, ToolFailed
 from strands_cli.runtime.model_output import text_of
 from strands_cli.toolkit.arguments import parse_object
@@ -187,7 +187,7 @@ def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
     inner = schema
     if "$id" not in schema:  # which would make its references its own
         plain = {key: part for key, part in schema.items() if key != "$schema"}
-        inner = relocated(plain, f"/properties/{_WRAPPED}")
+        inner = relocated_schema(plain, f"/properties/{_WRAPPED}")
     wrapper = {"type": "object", "properties": {_WRAPPED: inner}, "required": [_WRAPPED]}
     return wrapper | {key: schema[key] for key in ("$schema",) if key in schema}
 

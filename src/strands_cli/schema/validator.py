@@ -8,7 +8,13 @@ from typing import Any, Literal, NoReturn
 import jsonschema_rs
 import msgspec
 
-from strands_cli.documents.problems import JsonPath, Problem, describe, explain, pointer
+from strands_cli.documents.problems import (
+    JsonPath,
+    Problem,
+    describe_value,
+    explain_validation_error,
+    pointer,
+)
 
 Published = Literal["workflow", "plugin"]
 
@@ -40,7 +46,7 @@ class Validator:
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self.schema = schema
-        self._compiled = _compile(schema)
+        self._compiled = _compile_schema(schema)
 
     def accepts(self, value: object) -> bool:
         """Whether `value` is JSON and fits. This is the whole cost of a good call."""
@@ -53,12 +59,14 @@ class Validator:
         """All problems at once, or the first `most`; an empty list where the value fits."""
         try:
             errors = islice(self._compiled.iter_errors(value), most)
-            return [problem for error in errors for problem in explain(error, self.schema)]
+            return [problem for error in errors for problem in explain_validation_error(error, self.schema)]
         except ValueError as error:
-            return [Problem(path=(), keyword="json", expected="JSON", got=describe(value), hint=f"{error}.")]
+            return [
+                Problem(path=(), keyword="json", expected="JSON", got=describe_value(value), hint=f"{error}.")
+            ]
 
 
-def _compile(schema: dict[str, Any]) -> jsonschema_rs.Validator:
+def _compile_schema(schema: dict[str, Any]) -> jsonschema_rs.Validator:
     try:
         return jsonschema_rs.validator_for(schema, validate_formats=True, retriever=_refuse_to_fetch)
     except jsonschema_rs.ValidationError as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.documents.problems import JsonPath, Problem, describe, local_target, shorten
+from strands_cli.documents.problems import JsonPath, Problem, describe_value, local_target, shorten_text
 from strands_cli.documents.reader import strict_json
 from strands_cli.errors import ToolFailed
 from strands_cli.schema.validator import Validator
@@ -39,7 +39,7 @@ def parse_object(sent: object) -> dict[str, Any]:
         reason = _unsendable(value)
         if not reason:
             return value
-    reason = reason or f"it is {describe(value)}"
+    reason = reason or f"it is {describe_value(value)}"
     raise ToolFailed(
         f"The input is not a JSON object: {reason}",
         code="input_malformed",
@@ -84,7 +84,7 @@ def _parse_problem(sent: str | bytes, error: Exception) -> str:
         return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
     place = f"{error.msg} at line {error.lineno} column {error.colno}"
     return (
-        f"{place}, near {shorten(error.doc[error.pos : error.pos + 20])!r}"
+        f"{place}, near {shorten_text(error.doc[error.pos : error.pos + 20])!r}"
         if error.pos < len(error.doc)
         else place
     )

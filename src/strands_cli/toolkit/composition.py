@@ -18,10 +18,10 @@ from strands_cli.documents.problems import (
     OPENING_KEYWORDS,
     JsonPath,
     composed_of,
-    describe,
+    describe_value,
     local_target,
     pointer,
-    relocated,
+    relocated_schema,
 )
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.toolkit.call import call_tool, deeper
@@ -185,7 +185,7 @@ def each(
             _raise_first({("items", index): result for index, result in enumerate(results)})
         return [_value_or_error(result, tool) for result in results]
 
-    taken = relocated(closed_schema(tool.input_schema), "/properties/items/items")
+    taken = relocated_schema(closed_schema(tool.input_schema), "/properties/items/items")
     properties = {
         "items": {"type": "array", "maxItems": max_items, "items": taken},
         "max_parallel": {"type": "integer", "minimum": 1, "maximum": max_parallel, "default": max_parallel},
@@ -215,7 +215,9 @@ def _arguments_from(value: Any, tool: Tool) -> dict[str, Any]:
         return value
     name = _only_property(tool)
     if name is None:
-        raise ToolFailed(f"{tool.id} takes several arguments, and the step before it gave {describe(value)}")
+        raise ToolFailed(
+            f"{tool.id} takes several arguments, and the step before it gave {describe_value(value)}"
+        )
     return {name: value}
 
 
@@ -419,7 +421,7 @@ def _shared_input(tools: Sequence[Tool]) -> Schema:
     if all(schema.keys() <= _PLAIN and b'"$ref"' not in msgspec.json.encode(schema) for schema in schemas):
         return _merged(schemas) | ({"additionalProperties": True} if is_open else {})
     members = [
-        {key: part for key, part in relocated(schema, f"/allOf/{index}").items() if part is not False}
+        {key: part for key, part in relocated_schema(schema, f"/allOf/{index}").items() if part is not False}
         for index, schema in enumerate(schemas)
     ]
     return {"type": "object", "allOf": members, "unevaluatedProperties": is_open}
@@ -437,5 +439,7 @@ def _merged(schemas: Sequence[Schema]) -> Schema:
 
 def _output_at(path: tuple[str | int, ...], tool: Tool, partial: bool = False) -> Schema:
     """What a tool gives, at a place of the composition's output schema."""
-    schema: Schema = relocated(tool.output_schema or {}, pointer((*path, "anyOf", 0) if partial else path))
+    schema: Schema = relocated_schema(
+        tool.output_schema or {}, pointer((*path, "anyOf", 0) if partial else path)
+    )
     return {"anyOf": [schema, {"type": "object", "required": ["error"]}]} if partial else schema

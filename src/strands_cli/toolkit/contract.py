@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import msgspec
 
-from strands_cli.documents.problems import OPENING_KEYWORDS, composed_of, describe
+from strands_cli.documents.problems import OPENING_KEYWORDS, composed_of, describe_value
 from strands_cli.errors import Issue, ToolError, did_you_mean
 from strands_cli.schema.validator import SchemaInvalid, Validator
 from strands_cli.toolkit.arguments import Shape, shape_of
@@ -157,7 +157,7 @@ def parse_effects(value: object, schema: dict[str, Any]) -> Effects:
         return Effects(exclusive=True)
     if not isinstance(value, dict):
         raise _effects_refusal(
-            f"they are {describe(value)}", 'Write {"reads": ["file:{path}"]}, or "exclusive".'
+            f"they are {describe_value(value)}", 'Write {"reads": ["file:{path}"]}, or "exclusive".'
         )
     for key in value:
         if key not in ("reads", "writes"):
@@ -173,7 +173,7 @@ def parse_effects(value: object, schema: dict[str, Any]) -> Effects:
 def _templates(side: str, value: object, root: dict[str, Any]) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) and item for item in value):
         raise _effects_refusal(
-            f"{side} is {describe(value)}, not a list of strings", "Write a list of templates."
+            f"{side} is {describe_value(value)}, not a list of strings", "Write a list of templates."
         )
     for template in value:
         for name in PLACEHOLDER.findall(template):

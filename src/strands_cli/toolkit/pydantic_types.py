@@ -11,7 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import ErrorDetails, to_json
 from typing_extensions import TypedDict
 
-from strands_cli.documents.problems import Problem, Refusal, describe
+from strands_cli.documents.problems import Problem, Refusal, describe_value
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.type_schemas import (
     DATE_TIME,
@@ -103,7 +103,7 @@ def _problem(error: ErrorDetails, sent: Arguments) -> Problem:
     words = error["msg"]
     for prefix in _MESSAGE_PREFIXES:
         words = words.removeprefix(prefix)
-    return Problem(path=path, keyword="type", expected=words, got=describe(value))
+    return Problem(path=path, keyword="type", expected=words, got=describe_value(value))
 
 
 def _schema_of(adapter: TypeAdapter[Any], *, reference: str = _REFERENCE, output: bool = False) -> Schema:

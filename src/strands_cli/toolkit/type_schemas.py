@@ -29,7 +29,7 @@ from uuid import UUID
 
 import msgspec
 
-from strands_cli.documents.problems import JsonPath, Problem, Refusal, describe
+from strands_cli.documents.problems import JsonPath, Problem, Refusal, describe_value
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.docstring import Docstring, read_docstring
 from strands_cli.toolkit.values import plain_json
@@ -495,7 +495,7 @@ def _problem(message: str, arguments: Arguments) -> Problem:
     # For the values of a dictionary msgspec does not tell the key: its path is followed up to there.
     steps = (step[1] or int(step[2]) for step in _STEP.finditer(place.partition("[...]")[0]))
     path, value = follow(arguments, steps)
-    return Problem(path=path, keyword="type", expected=reason, got=describe(value))
+    return Problem(path=path, keyword="type", expected=reason, got=describe_value(value))
 
 
 def follow(value: Any, steps: Iterable[str | int]) -> tuple[JsonPath, Any]:

@@ -140,7 +140,7 @@ def _unusable(text: str, reason: str, allowed: "tuple[Allowed, ...]") -> ToolFai
     """Some spellings of addresses the URL parser refuses already; for the caller they are forbidden too."""
     from urllib.parse import urlsplit
 
-    from strands_cli.http_tools.transport import literal_address, permitted, request_failed
+    from strands_cli.http_tools.transport import literal_address, permitted_addresses, request_failed
 
     try:
         host = urlsplit(text).hostname or ""
@@ -148,7 +148,7 @@ def _unusable(text: str, reason: str, allowed: "tuple[Allowed, ...]") -> ToolFai
         host = ""
     address = literal_address(host)
     if address is not None:
-        permitted(host, 0, [address], allowed)
+        permitted_addresses(host, 0, [address], allowed)
     sentence = reason.partition(":")[0]  # after the colon it quotes the URL, which may hold a password
     return request_failed(
         f"the url cannot be used: {sentence[:1].lower()}{sentence[1:].rstrip('.')}",

@@ -14,7 +14,7 @@ from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation,
 from fractions import Fraction
 from functools import partial, reduce
 
-from strands_cli.documents.problems import shorten
+from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.toolkit.decorator import tool
 
@@ -145,7 +145,7 @@ def _literal(node: ast.Constant, text: str) -> Number:
     written = text[node.col_offset : node.end_col_offset]
     number = Decimal(written)
     if len(written) > _MAX_DIGITS or abs(number.adjusted()) > _MAX_DIGITS:
-        raise _too_large(f"The number {shorten(written, 30)}")
+        raise _too_large(f"The number {shorten_text(written, 30)}")
     return _bounded(Fraction(number))
 
 
@@ -162,7 +162,7 @@ def _chain(node: ast.expr, text: str) -> Number:
         try:
             value = apply(value, right)
         except (ZeroDivisionError, InvalidOperation, ValueError) as problem:
-            tried = f"{shorten(_number_text(value), 30)} {sign} {shorten(_number_text(right), 30)}"
+            tried = f"{shorten_text(_number_text(value), 30)} {sign} {shorten_text(_number_text(right), 30)}"
             if isinstance(problem, ZeroDivisionError):
                 raise ToolFailed(
                     f"Division by zero: {tried}", hint="Give a divisor that is not zero."
@@ -193,7 +193,7 @@ def _call(node: ast.Call, text: str) -> Number:
     except (ValueError, InvalidOperation, ZeroDivisionError):
         call = f"{name}({', '.join(map(_number_text, arguments))})"
         takes = _TAKES.get(name, "whole numbers")
-        raise ToolFailed(f"{shorten(call, 60)} has no value", hint=f"{name} takes {takes}.") from None
+        raise ToolFailed(f"{shorten_text(call, 60)} has no value", hint=f"{name} takes {takes}.") from None
 
 
 def _usage(name: str) -> str:
@@ -205,7 +205,7 @@ def _usage(name: str) -> str:
 def _unreadable(text: str, position: int) -> ToolFailed:
     if position >= len(text):
         return ToolFailed("The expression ends too early", hint=_SYNTAX)
-    rest = shorten(text[position:], 20)
+    rest = shorten_text(text[position:], 20)
     return ToolFailed(
         f"The expression cannot be read from {rest!r} at position {position + 1} on", hint=_SYNTAX
     )
@@ -214,7 +214,7 @@ def _unreadable(text: str, position: int) -> ToolFailed:
 def _unknown(kind: str, name: str, known: Iterable[str]) -> ToolFailed:
     # The last part of a dotted name counts, since people write math.sqrt.
     hint = did_you_mean(name.rpartition(".")[2], known) or f"The {kind}s are {', '.join(known)}."
-    return ToolFailed(f"There is no {kind} {shorten(name, 40)!r}", hint=hint)
+    return ToolFailed(f"There is no {kind} {shorten_text(name, 40)!r}", hint=hint)
 
 
 # --- Numbers ------------------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ def _power(base: Number, exponent: Number) -> Number:
             if least_bits * abs(exponent) <= _MAX_BITS:
                 return _bounded(Fraction(base**exponent.numerator))
             if base.denominator == 1 and exponent > 0:
-                raise _too_large(f"{shorten(str(base), 30)} ** {shorten(str(exponent), 30)}")
+                raise _too_large(f"{shorten_text(str(base), 30)} ** {shorten_text(str(exponent), 30)}")
         if exponent == Fraction(1, 2):
             return _square_root(base)
     if isinstance(base, float) or isinstance(exponent, float):
@@ -417,7 +417,7 @@ def _choices(name: str, n: Number, k: Number) -> Number:
     for step in range(take):
         number = number * (count - step) // (step + 1 if name == "comb" else 1)
         if number.bit_length() > _MAX_BITS:
-            raise _too_large(f"{name}({shorten(str(count), 30)}, …)")
+            raise _too_large(f"{name}({shorten_text(str(count), 30)}, …)")
     return Fraction(number)
 
 

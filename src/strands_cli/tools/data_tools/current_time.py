@@ -4,7 +4,7 @@ import re
 from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 
-from strands_cli.documents.problems import shorten
+from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import ToolFailed, closest
 from strands_cli.toolkit.decorator import tool
 
@@ -89,7 +89,9 @@ def _by_pattern(now: datetime, pattern: str) -> str:
     if "%" not in pattern:
         match = closest(pattern, _FORMATS)
         hint = f"Did you mean {match!r}? " if match else ""
-        raise ToolFailed(f"There is no format {shorten(pattern)!r}", code="input_invalid", hint=hint + remedy)
+        raise ToolFailed(
+            f"There is no format {shorten_text(pattern)!r}", code="input_invalid", hint=hint + remedy
+        )
     for directive in _DIRECTIVE.findall(pattern):
         if directive != "%" and directive.removeprefix("-") not in _DIRECTIVES:
             hint = "Use the format 'unix' for seconds since 1970." if directive == "s" else remedy
@@ -121,7 +123,7 @@ def _zone(name: str) -> tzinfo:
     same = next((other for other in sorted(known) if other.lower() == name.lower()), None)
     if same is None:
         raise ToolFailed(
-            f"There is no time zone {shorten(name)!r}", code="not_found", hint=_remedy(name, known)
+            f"There is no time zone {shorten_text(name)!r}", code="not_found", hint=_remedy(name, known)
         )
     return ZoneInfo(same)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from strands_cli.documents.problems import describe, pointer, shorten
+from strands_cli.documents.problems import describe_value, pointer, shorten_text
 from strands_cli.documents.reader import is_deeper
 from strands_cli.errors import ToolFailed, closest
 from strands_cli.toolkit.context import ToolContext
@@ -120,7 +120,7 @@ def _parse(text: str, source: str) -> Any:
 
 
 def _malformed(source: str, error: json.JSONDecodeError) -> ToolFailed:
-    near = shorten(error.doc[error.pos : error.pos + 30].split("\n")[0])
+    near = shorten_text(error.doc[error.pos : error.pos + 30].split("\n")[0])
     place = f"{error.msg.removesuffix(' at')} at line {error.lineno}, column {error.colno}"
     hint = _FORM
     if error.msg == "Extra data":
@@ -153,8 +153,9 @@ def _unusable_number(source: str, text: str) -> ToolFailed:
     number = next(match for match in _NUMBER.finditer(text) if match[1] and is_unusable(match[1]))
     start = number.start(1)
     line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
+    shown = shorten_text(number[1], 30)
     return ToolFailed(
-        f"{source} is not usable JSON: the number {shorten(number[1], 30)} at line {line}, column {column}",
+        f"{source} is not usable JSON: the number {shown} at line {line}, column {column}",
         hint="JSON has no NaN or Infinity; write null, or the number as a text.",
     )
 
@@ -225,7 +226,7 @@ def _path_steps(query: str) -> Iterator[str | None]:
     while position < len(query):
         match = _PART.match(query, position)
         if match is None or match.lastgroup is None:
-            rest = shorten(query[position:], 20)
+            rest = shorten_text(query[position:], 20)
             raise ToolFailed(
                 f"The query cannot be read from {rest!r} at position {position + 1} on",
                 hint="Write it like users[0].name, users[*].name or users[0]['first name'].",
@@ -264,12 +265,12 @@ def _child(outer: _Found, step: str) -> _Found:
         raise _no_key(path, value, step)
     if not isinstance(value, list):
         raise ToolFailed(
-            f"{_place(path)} is {_what(value)}, so there is no {shorten(step)!r} in it", code="not_found"
+            f"{_place(path)} is {_what(value)}, so there is no {shorten_text(step)!r} in it", code="not_found"
         )
     count = len(value)
     if not _INDEX.fullmatch(step):
         raise ToolFailed(
-            f"{_place(path)} is {_what(value)}, so it has no key {shorten(step)!r}",
+            f"{_place(path)} is {_what(value)}, so it has no key {shorten_text(step)!r}",
             code="not_found",
             hint="Take one item by its index, such as [0], or all of them with [*].",
         )
@@ -283,11 +284,11 @@ def _child(outer: _Found, step: str) -> _Found:
 
 
 def _no_key(path: tuple[str | int, ...], value: dict[str, Any], step: str) -> ToolFailed:
-    keys = ", ".join(shorten(key) for key in list(value)[:_SHOWN_KEYS])
+    keys = ", ".join(shorten_text(key) for key in list(value)[:_SHOWN_KEYS])
     more = f" and {len(value) - _SHOWN_KEYS} more" if len(value) > _SHOWN_KEYS else ""
     match = closest(step, value)
     return ToolFailed(
-        f"{_place(path)} has no key {shorten(step)!r}",
+        f"{_place(path)} has no key {shorten_text(step)!r}",
         code="not_found",
         hint=(f"Did you mean {match!r}? " if match else "")
         + (f"Its keys are {keys}{more}." if keys else "It has no keys."),
@@ -295,7 +296,7 @@ def _no_key(path: tuple[str | int, ...], value: dict[str, Any], step: str) -> To
 
 
 def _what(value: Any) -> str:
-    described = describe(value)
+    described = describe_value(value)
     if described in ("null", "true", "false"):
         return described
     return f"an {described}" if described[0] in "aio" else f"a {described}"

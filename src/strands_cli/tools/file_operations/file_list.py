@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from strands_cli.documents.files import walk
+from strands_cli.documents.files import walk_directory
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
 from strands_cli.tools.file_operations._globs import glob_filter, is_searched
@@ -58,7 +58,7 @@ def file_list(
     entries: list[dict[str, Any]] = []
     is_cut = False
     with context.workspace.place(path, "listed") as directory:
-        for entry in walk(directory, descend=lambda entry: recursive and is_searched(entry)):
+        for entry in walk_directory(directory, descend=lambda entry: recursive and is_searched(entry)):
             if context.cancelled:
                 break
             is_cut |= recursive and entry.is_too_deep

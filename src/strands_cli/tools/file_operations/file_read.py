@@ -3,7 +3,7 @@
 import io
 import os
 
-from strands_cli.documents.problems import shorten
+from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import ToolFailed, closest
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
@@ -155,7 +155,7 @@ def _unknown_encoding(encoding: str) -> ToolFailed:
     known = {name.replace("_", "-") for name in (*aliases, *aliases.values())}
     match = closest(encoding.replace("_", "-"), known)
     return ToolFailed(
-        f"There is no text encoding {shorten(encoding)!r}",
+        f"There is no text encoding {shorten_text(encoding)!r}",
         code="input_invalid",
         hint=f"Did you mean {match!r}?" if match else "Use 'utf-8', 'latin-1', 'cp1252' or 'utf-16'.",
     )

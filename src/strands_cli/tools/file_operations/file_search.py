@@ -6,8 +6,8 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strands_cli.documents.files import NotRegular, Place, walk
-from strands_cli.documents.problems import shorten
+from strands_cli.documents.files import NotRegular, Place, walk_directory
+from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
@@ -100,7 +100,7 @@ def _files(start: Place, glob: str, context: ToolContext) -> tuple[list[Parts], 
     fits = glob_filter(glob)
     files: list[Parts] = []
     is_cut = False
-    for entry in walk(start, is_searched):
+    for entry in walk_directory(start, is_searched):
         if context.cancelled:
             break
         is_cut |= entry.is_too_deep
@@ -117,9 +117,9 @@ def _refuse_malformed(pattern: str) -> None:
     except re.error as error:
         place = "" if error.pos is None else f" at position {error.pos + 1}"
         raise ToolFailed(
-            f"{shorten(pattern)!r} is not a regular expression: {error.msg}{place}",
+            f"{shorten_text(pattern)!r} is not a regular expression: {error.msg}{place}",
             code="input_invalid",
-            hint=f"To search for the text itself, write {shorten(re.escape(pattern), 200)}",
+            hint=f"To search for the text itself, write {shorten_text(re.escape(pattern), 200)}",
         ) from None
     except (RecursionError, OverflowError) as error:
         raise ToolFailed(

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from strands_cli.documents.files import Entry, NotRegular, Outside, Place, locate, walk
+from strands_cli.documents.files import Entry, NotRegular, Outside, Place, locate, walk_directory
 from strands_cli.documents.reader import read_document
 from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.toolkit.contract import Tool
@@ -151,7 +151,9 @@ def _skill_files(directory: Path) -> list[str]:
 
     try:
         with locate(".", directory, [directory]) as place:
-            seen = (entry for entry in walk(place, is_shown) if entry.kind == "file" and is_shown(entry))
+            seen = (
+                entry for entry in walk_directory(place, is_shown) if entry.kind == "file" and is_shown(entry)
+            )
             return [sendable("/".join(entry.parts)) for entry in islice(seen, _MAX_FILES)]
     except OSError:
         return []
