@@ -7,7 +7,7 @@ import pytest
 
 from strands_cli import ToolContext
 from strands_cli.toolkit.cancellation import Cancellation
-from strands_cli.toolkit.context import CallContext, abandon, inner_cancel_of
+from strands_cli.toolkit.context import CallContext, abandon_body, inner_cancel_of
 from strands_cli.toolkit.decorator import tool
 
 PUBLIC = {
@@ -37,7 +37,7 @@ def test_a_call_that_has_ended_cancels_what_its_body_began_and_leaves_its_run_al
     context = ToolContext(idle, {"input": {}}, CallContext(cancel=run))
     inner = inner_cancel_of(context)
 
-    abandon(context)
+    abandon_body(context)
 
     assert inner.is_set()
     assert context.cancelled

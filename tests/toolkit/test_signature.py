@@ -38,12 +38,12 @@ from typing_extensions import Doc, TypeAliasType
 
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.schema.validator import Validator
-from strands_cli.toolkit.arguments import fit, shape_of
+from strands_cli.toolkit.arguments import fit_arguments, shape_of
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.contract import closed_schema
 from strands_cli.toolkit.decorator import tool
 from strands_cli.toolkit.signature import Signature, read_signature
-from strands_cli.toolkit.values import normalise, plain_answer
+from strands_cli.toolkit.values import normalise_result, plain_answer
 from tests.exploring import examples
 
 # --- Types to declare -------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def arguments_of(signature: Signature, sent: dict[str, Any]) -> dict[str, Any]:
     """What the platform hands to the body: validated, completed, converted."""
     accepted = Validator(closed_schema(signature.input_schema))
     shape = shape_of(signature.input_schema)
-    arguments = fit(sent, accepted)
+    arguments = fit_arguments(sent, accepted)
     arguments = shape.complete(arguments) if shape else arguments
     return signature.convert(arguments) if signature.convert else arguments
 
@@ -1105,7 +1105,7 @@ def test_a_value_of_the_declared_type_fits_the_output_schema(annotation: Any, va
     schema = returning(annotation)
     assert schema is not None
     for value in values:
-        assert Validator(schema).problems(plain_answer(value, normalise("1", value))) == []
+        assert Validator(schema).problems(plain_answer(value, normalise_result("1", value))) == []
 
 
 WRONG: list[tuple[Any, Any]] = [

@@ -19,7 +19,7 @@ from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.workspace import Workspace
-from strands_cli.toolkit.workspace import refusal as refusal_of
+from strands_cli.toolkit.workspace import file_refusal as refusal_of
 from strands_cli.tools.data_tools.parse_json import parse_json
 from strands_cli.tools.file_operations import _line_search
 from strands_cli.tools.file_operations._globs import glob_filter

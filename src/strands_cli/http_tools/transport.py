@@ -23,7 +23,7 @@ import msgspec
 
 from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import ToolFailed
-from strands_cli.toolkit.execution import submit
+from strands_cli.toolkit.execution import submit_to_pool
 
 # --- what can go wrong, in the words that the caller reads ------------------------------------------------
 #
@@ -275,7 +275,7 @@ async def look_up_addresses(host: str, port: int) -> list[str]:
         if not answer.done():
             answer.set_result(addresses)
 
-    leave = submit(ask, settle, threads=_LOOKUP_THREADS)
+    leave = submit_to_pool(ask, settle, threads=_LOOKUP_THREADS)
     try:
         addresses = await answer
     finally:

@@ -24,7 +24,7 @@ from strands_cli.plugins.manifest import CliTool, Manifest, Setting, setting_val
 from strands_cli.schema.validator import SchemaInvalid, Validator, published_schema
 from strands_cli.settings import Settings
 from strands_cli.toolkit.contract import Tool, closed_schema
-from strands_cli.toolkit.info import DEFAULTS, Requires, ToolInfo, name_problem
+from strands_cli.toolkit.info import DEFAULTS, Requires, ToolInfo, tool_name_problem
 
 MAX_BYTES = 1_000_000
 SOURCE = "plugin"
@@ -347,7 +347,7 @@ def _tool_issues(manifest: Manifest, tool: CliTool, place: JsonPath, document: D
     else:
         return []
     issues = []
-    if problem := name_problem(tool_id):
+    if problem := tool_name_problem(tool_id):
         reason = f"The tool would be called {tool_id}: {problem}."
         issues.append(document.issue((*place, "name"), reason, "Shorten the plugin's name or the tool's."))
     schemas = {"parameters": closed_schema(tool.parameters), "output_schema": tool.output_schema}

@@ -41,12 +41,12 @@ from strands_cli.runtime.model_requests import (
     until_stopped,
 )
 from strands_cli.toolkit.arguments import parse_object
-from strands_cli.toolkit.bridge import CONTEXT_KEY, CallerState, ToolBridge, asker, is_engine_key
-from strands_cli.toolkit.call import prepare
+from strands_cli.toolkit.bridge import CONTEXT_KEY, CallerState, ToolBridge, interrupt_function, is_engine_key
+from strands_cli.toolkit.call import prepare_arguments
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.context import NO_CONTEXT, CallContext
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.results import failure
+from strands_cli.toolkit.results import failure_result
 from strands_cli.toolkit.schedule import Turn
 from strands_cli.toolkit.values import encoded_size
 from strands_cli.toolkit.workspace import Workspace
@@ -128,7 +128,7 @@ def pending_calls(agent: Agent, message: Message) -> list[PendingCall]:
         if kept_text(use["input"]) is not None:
             continue
         try:
-            arguments = prepare(bridge.tool, {"input": use["input"]})
+            arguments = prepare_arguments(bridge.tool, {"input": use["input"]})
         except ToolFailed:
             continue  # the call will say so itself
         found.append(PendingCall(use["toolUseId"], bridge.tool, arguments))
@@ -322,7 +322,7 @@ class AgentHooks:
             key=key,
             permit=partial(self._permit, call_id, tool) if self._ask_consent else self.context.permit,
             cancel=self._cancel,
-            interrupt=self.context.interrupt or asker(context),
+            interrupt=self.context.interrupt or interrupt_function(context),
             invocation_state=self.context.invocation_state
             or CallerState(context.invocation_state, self._passed),
         )
@@ -372,7 +372,7 @@ class AgentHooks:
 
 
 def _refused(call_id: str, failed: ToolFailed) -> SdkToolResult:
-    return cast(SdkToolResult, failure(call_id, failed))
+    return cast(SdkToolResult, failure_result(call_id, failed))
 
 
 def _malformed(context: ExecuteToolContext, text: str) -> ToolResultEvent:

@@ -20,9 +20,9 @@ from strands_cli.documents.problems import relocated_schema
 from strands_cli.errors import AnswerError, SpecError, ToolError, ToolFailed
 from strands_cli.runtime.model_output import text_of
 from strands_cli.toolkit.arguments import parse_object
-from strands_cli.toolkit.call import prepare
+from strands_cli.toolkit.call import prepare_arguments
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.info import free_name
+from strands_cli.toolkit.info import free_tool_name
 from strands_cli.toolkit.results import error_of
 
 MAX_REPETITIONS = 2
@@ -62,7 +62,7 @@ class Structured:
         self._refused: list[str] = []
         self._choice = _only_choice(schema)
         self.tool = self._make_tool(
-            _wrapped(schema) if self._is_wrapped else schema, free_name(taken, "answer", "final_answer")
+            _wrapped(schema) if self._is_wrapped else schema, free_tool_name(taken, "answer", "final_answer")
         )
 
     def _make_tool(self, schema: dict[str, Any], name: str) -> Tool:
@@ -100,7 +100,7 @@ class Structured:
         for use in _calls(event.agent.messages, self.tool.id):
             result = results.get(use["toolUseId"])
             if result and result["status"] == "success":
-                self._value = self._value_of(prepare(self.tool, {"input": use["input"]}))
+                self._value = self._value_of(prepare_arguments(self.tool, {"input": use["input"]}))
                 event.end_turn = canonical(self._value)
             else:
                 error = error_of(result) if result else None
@@ -144,7 +144,7 @@ class Structured:
         problem = ""
         for candidate in self._candidates(text):
             try:
-                return self._value_of(prepare(self.tool, {"input": parse_object(candidate)})), ""
+                return self._value_of(prepare_arguments(self.tool, {"input": parse_object(candidate)})), ""
             except ToolFailed as failed:
                 if failed.code == "input_invalid" and not problem:
                     problem = failed.message.partition(": ")[2]

@@ -13,7 +13,7 @@ from strands_cli.documents.problems import JsonPath, Problem, describe_value, lo
 from strands_cli.documents.reader import strict_json
 from strands_cli.errors import ToolFailed
 from strands_cli.schema.validator import Validator
-from strands_cli.toolkit.results import sendable
+from strands_cli.toolkit.results import sendable_text
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,299})")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
@@ -36,7 +36,7 @@ def parse_object(sent: object) -> dict[str, Any]:
         except (ValueError, RecursionError) as error:
             reason = _parse_problem(sent, error)
     if not reason and isinstance(value, dict):
-        reason = _unsendable(value)
+        reason = _unsendable_reason(value)
         if not reason:
             return value
     reason = reason or f"it is {describe_value(value)}"
@@ -48,7 +48,7 @@ def parse_object(sent: object) -> dict[str, Any]:
     )
 
 
-def _unsendable(value: Any) -> str:
+def _unsendable_reason(value: Any) -> str:
     """Why a parsed value could not be sent on as JSON, or nothing."""
     level = [value]
     for _ in range(_DEEPEST):
@@ -56,7 +56,7 @@ def _unsendable(value: Any) -> str:
         for item in level:
             if isinstance(item, float) and not isfinite(item):
                 return "it has a number that is too large"
-            if isinstance(item, str) and not item.isascii() and sendable(item) != item:
+            if isinstance(item, str) and not item.isascii() and sendable_text(item) != item:
                 return "it has half of a surrogate pair in a string"
             if isinstance(item, dict):
                 inner += [*item, *item.values()]
@@ -68,13 +68,14 @@ def _unsendable(value: Any) -> str:
     return "it is nested too deeply"
 
 
-def copied(value: Any) -> Any:
+def copied_json(value: Any) -> Any:
     """A copy that a body may change: what the caller sent is the caller's, and may stand in a history."""
     if isinstance(value, dict):
         return {
-            key: copied(inner) if isinstance(inner, CONTAINERS) else inner for key, inner in value.items()
+            key: copied_json(inner) if isinstance(inner, CONTAINERS) else inner
+            for key, inner in value.items()
         }
-    return [copied(inner) if isinstance(inner, CONTAINERS) else inner for inner in value]
+    return [copied_json(inner) if isinstance(inner, CONTAINERS) else inner for inner in value]
 
 
 def _parse_problem(sent: str | bytes, error: Exception) -> str:
@@ -90,24 +91,24 @@ def _parse_problem(sent: str | bytes, error: Exception) -> str:
     )
 
 
-def fit(sent: dict[str, Any], accepted: Validator) -> dict[str, Any]:
+def fit_arguments(sent: dict[str, Any], accepted: Validator) -> dict[str, Any]:
     """The input as the schema accepts it, after lossless coercions; ToolFailed with every problem."""
     if accepted.accepts(sent):
         return sent
     problems = accepted.problems(sent)
-    changes = [(problem.path, _coerce(problem, _value_at(sent, problem.path))) for problem in problems]
+    changes = [(problem.path, _coerce_string(problem, _value_at(sent, problem.path))) for problem in problems]
     changes = [(path, value) for path, value in changes if value is not _UNCHANGED and path]
     if changes:
-        sent = copied(sent)
+        sent = copied_json(sent)
         for path, value in changes:
             _value_at(sent, path[:-1])[path[-1]] = value
         problems = accepted.problems(sent)
     if problems:
-        raise _invalid(problems)
+        raise _invalid_input(problems)
     return sent
 
 
-def _invalid(problems: list[Problem]) -> ToolFailed:
+def _invalid_input(problems: list[Problem]) -> ToolFailed:
     sentences = "; ".join(problem.sentence for problem in problems[:_MAX_PROBLEMS])
     more = f"; and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
     return ToolFailed(
@@ -117,7 +118,7 @@ def _invalid(problems: list[Problem]) -> ToolFailed:
     )
 
 
-def _coerce(problem: Problem, value: object) -> object:
+def _coerce_string(problem: Problem, value: object) -> object:
     """What a string plainly means if another type is expected, or `_UNCHANGED`."""
     if not isinstance(value, str):
         return _UNCHANGED
@@ -174,10 +175,10 @@ class Shape(msgspec.Struct, frozen=True):
 
 def shape_of(schema: dict[str, Any]) -> Shape | None:
     """The shape of a schema, or None if it adds nothing."""
-    return _shape(schema, schema, ("#",))
+    return _nested_shape(schema, schema, ("#",))
 
 
-def _shape(schema: Any, root: dict[str, Any], above: tuple[str, ...]) -> Shape | None:
+def _nested_shape(schema: Any, root: dict[str, Any], above: tuple[str, ...]) -> Shape | None:
     reference = schema.get("$ref") if isinstance(schema, dict) else None
     if reference:
         if reference in above:  # a recursive schema has no finite shape
@@ -191,8 +192,8 @@ def _shape(schema: Any, root: dict[str, Any], above: tuple[str, ...]) -> Shape |
         return kind == "integer" or (isinstance(kind, list) and "integer" in kind and "number" not in kind)
 
     plain = {name: part for name, part in properties.items() if isinstance(part, dict)}
-    nested = {name: _shape(part, root, above) for name, part in plain.items()}
-    items = {name: _shape(part.get("items"), root, above) for name, part in plain.items()}
+    nested = {name: _nested_shape(part, root, above) for name, part in plain.items()}
+    items = {name: _nested_shape(part.get("items"), root, above) for name, part in plain.items()}
     shape = Shape(
         tuple((name, part["default"]) for name, part in plain.items() if "default" in part),
         frozenset(name for name, part in plain.items() if is_integer(part.get("type"))),

@@ -23,7 +23,7 @@ from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.context import NO_CONTEXT, AgentView, CallContext, InterruptRequested
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.provider_schema import provider_schema
-from strands_cli.toolkit.results import ToolResult, ToolUse, error_of, failure
+from strands_cli.toolkit.results import ToolResult, ToolUse, error_of, failure_result
 
 CONTEXT_KEY = "strands_cli"
 """Where a call's CallContext stands in the SDK's invocation_state."""
@@ -84,12 +84,12 @@ class ToolBridge(AgentTool):
         call = cast(ToolUse, tool_use)
         call_id = call.get("toolUseId", "")
         outer = context_for(call, invocation_state)
-        relay = _Relay(outer.emit, self.tool.id, call_id)
+        relay = _ProgressRelay(outer.emit, self.tool.id, call_id)
         signal = getattr(invocation_state.get("agent"), "cancel_signal", None)
-        with _cancellation_of(outer.cancel, signal) as cancel:
+        with _call_cancellation(outer.cancel, signal) as cancel:
             if cancel.is_set():  # the run was stopped while the call waited for another
                 failed = ToolFailed(f"The call of {self.tool.id} was cancelled", code="cancelled")
-                yield ToolResultEvent(cast(SdkToolResult, failure(call_id, failed)))
+                yield ToolResultEvent(cast(SdkToolResult, failure_result(call_id, failed)))
                 return
             context = msgspec.structs.replace(outer, emit=relay.emit, cancel=cancel)
             task = asyncio.create_task(call_tool(self.tool, call, context))
@@ -106,7 +106,7 @@ class ToolBridge(AgentTool):
                 task.cancel()
         error = error_of(result)
         failed_call = CallFailed(error["code"]) if error else None
-        yield ToolResultEvent(cast(SdkToolResult, _fit_for_providers(result)), exception=failed_call)
+        yield ToolResultEvent(cast(SdkToolResult, _result_for_providers(result)), exception=failed_call)
 
 
 class CallFailed(Exception):
@@ -120,7 +120,7 @@ class HumanAsked(InterruptException):
         return self.interrupt.name
 
 
-def _fit_for_providers(result: ToolResult) -> ToolResult:
+def _result_for_providers(result: ToolResult) -> ToolResult:
     """The result as every provider takes it: some refuse non-object JSON, blank text or no content."""
     content: list[dict[str, Any]] = []
     for block in result["content"]:
@@ -146,8 +146,8 @@ def context_for(call: ToolUse, invocation_state: dict[str, Any]) -> CallContext:
     changes = {"invocation_state": state, "engine_state": context.engine_state or engine_state}
     if agent is not None:
         sdk = SdkToolContext(tool_use=cast(SdkToolUse, call), agent=agent, invocation_state=engine_state)
-        changes["interrupt"] = context.interrupt or asker(sdk)
-        changes["resolve"] = context.resolve or _resolver(agent)
+        changes["interrupt"] = context.interrupt or interrupt_function(sdk)
+        changes["resolve"] = context.resolve or _tool_resolver(agent)
         changes["agent"] = context.agent or AgentView(agent.name, agent.state)
     return msgspec.structs.replace(context, **changes)
 
@@ -192,7 +192,7 @@ def is_engine_key(name: str) -> bool:
     return name in ENGINE_KEYS or name.startswith(ENGINE_PREFIX)
 
 
-def asker(source: Any) -> Callable[[str, Any], Any]:
+def interrupt_function(source: Any) -> Callable[[str, Any], Any]:
     """How a body asks a human: through what the SDK gives a call, a ToolContext or a middleware's context."""
 
     def ask(name: str, reason: Any) -> Any:
@@ -205,7 +205,7 @@ def asker(source: Any) -> Callable[[str, Any], Any]:
     return ask
 
 
-def _resolver(agent: Any) -> Callable[[str], Tool]:
+def _tool_resolver(agent: Any) -> Callable[[str], Tool]:
     """A body may call the other tools of its agent."""
 
     def resolve(reference: str) -> Tool:
@@ -224,7 +224,7 @@ def _resolver(agent: Any) -> Callable[[str], Tool]:
 _END = object()
 
 
-class _Relay:
+class _ProgressRelay:
     """Passes a body's progress, reported from whatever thread, on to the stream that waits in the loop."""
 
     def __init__(self, listener: Listener | None, tool_id: str, call_id: str) -> None:
@@ -255,7 +255,7 @@ class _Relay:
 
 
 @contextmanager
-def _cancellation_of(parent: Cancellation | None, signal: Signal | None) -> Iterator[Cancellation]:
+def _call_cancellation(parent: Cancellation | None, signal: Signal | None) -> Iterator[Cancellation]:
     """A call's own cancellation, set when its run is stopped or its agent is cancelled."""
     loop = asyncio.get_running_loop()
     own = Cancellation()

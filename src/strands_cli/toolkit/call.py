@@ -1,7 +1,8 @@
 """`call_tool`: the one way a tool is called.
 
-Parse, validate, permit, run, normalise, check the output, cap, report. `prepare` (the first two) and `finish`
-(normalise to cap) are pure and synchronous, so that a direct call is prepare, body, finish.
+Parse, validate, permit, run, normalise, check the output, cap, report. `prepare_arguments` (the first two)
+and `finish_result` (normalise to cap) are pure and synchronous, so that a direct call is prepare, body,
+finish.
 """
 
 from time import perf_counter
@@ -11,7 +12,7 @@ import msgspec
 
 from strands_cli.errors import ToolFailed
 from strands_cli.events import Event, ToolFinished, ToolStarted
-from strands_cli.toolkit.arguments import CONTAINERS, copied, fit, parse_object
+from strands_cli.toolkit.arguments import CONTAINERS, copied_json, fit_arguments, parse_object
 from strands_cli.toolkit.context import (
     NO_CONTEXT,
     CallContext,
@@ -24,15 +25,15 @@ from strands_cli.toolkit.context import (
 )
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import missing_requirements
-from strands_cli.toolkit.results import ToolResult, ToolUse, code_row, error_of, failure
+from strands_cli.toolkit.results import ToolResult, ToolUse, code_row, error_of, failure_result
 from strands_cli.toolkit.values import (
-    capped,
+    capped_result,
     encoded_size,
-    normalise,
+    normalise_result,
     plain_answer,
     run_inline,
     unusable_output,
-    value_of,
+    value_of_outcome,
     value_of_result,
 )
 
@@ -43,14 +44,14 @@ _FIRST_PAUSE_SECONDS = 0.1
 async def call_tool(tool: Tool, call: ToolUse, context: CallContext = NO_CONTEXT) -> ToolResult:
     """Calls a tool and answers with a result, whatever happens: errors are coded results, not exceptions."""
     if context.emit is None:
-        return await _answer(tool, call, context)
+        return await _answer_call(tool, call, context)
     call_id = call.get("toolUseId", "")
     started = perf_counter()
-    _emit(context, ToolStarted(tool.id, tool.version, call_id, call.get("input")))
+    _emit_event(context, ToolStarted(tool.id, tool.version, call_id, call.get("input")))
     code: str | None = "cancelled"  # if the caller's own task is cancelled
     size, content = 0, None
     try:
-        result = await _answer(tool, call, context)
+        result = await _answer_call(tool, call, context)
         error, content = error_of(result), result["content"]
         code, size = error["code"] if error else None, encoded_size(result)
         return result
@@ -59,10 +60,10 @@ async def call_tool(tool: Tool, call: ToolUse, context: CallContext = NO_CONTEXT
         raise
     finally:
         seconds = perf_counter() - started
-        _emit(context, ToolFinished(tool.id, tool.version, call_id, seconds, size, code, content))
+        _emit_event(context, ToolFinished(tool.id, tool.version, call_id, seconds, size, code, content))
 
 
-def _emit(context: CallContext, event: Event) -> None:
+def _emit_event(context: CallContext, event: Event) -> None:
     """A listener that fails is its owner's trouble, not the call's."""
     try:
         if context.emit is not None:
@@ -73,50 +74,52 @@ def _emit(context: CallContext, event: Event) -> None:
         logging.getLogger("strands_cli.tools").exception("a listener failed at %s", type(event).__name__)
 
 
-async def _answer(tool: Tool, call: ToolUse, context: CallContext) -> ToolResult:
+async def _answer_call(tool: Tool, call: ToolUse, context: CallContext) -> ToolResult:
     call_id = call.get("toolUseId", "")
     try:
-        arguments = prepare(tool, call)
+        arguments = prepare_arguments(tool, call)
         if tool.requires or tool.requires_consent or context.permit is not None:
-            await _permit(tool, arguments, context)
+            await _check_permission(tool, arguments, context)
         if context.cancel is not None and context.cancel.is_set():
             raise ToolFailed(f"The call of {tool.id} was cancelled before it began", code="cancelled")
         if tool.runs_inline:
-            value = value_of(run_inline(tool, arguments, ToolContext(tool, call, context, _call_other)), tool)
+            value = value_of_outcome(
+                run_inline(tool, arguments, ToolContext(tool, call, context, _call_other_tool)), tool
+            )
         else:
-            value = await _run(tool, call, arguments, context)
-        return finish(tool, call_id, value, context.max_output)
+            value = await _run_with_retries(tool, call, arguments, context)
+        return finish_result(tool, call_id, value, context.max_output)
     except ToolFailed as failed:
-        return failure(call_id, failed)
+        return failure_result(call_id, failed)
 
 
-def prepare(tool: Tool, call: ToolUse) -> dict[str, Any]:
+def prepare_arguments(tool: Tool, call: ToolUse) -> dict[str, Any]:
     """The body's arguments; ToolFailed (`input_malformed`, `input_invalid`) if there are none."""
-    arguments = fit(parse_object(call.get("input", {})), tool.accepted_input)
+    arguments = fit_arguments(parse_object(call.get("input", {})), tool.accepted_input)
     own = tool.shape.complete(arguments) if tool.shape else arguments.copy()
     for name, value in own.items():
         if isinstance(value, CONTAINERS):
-            own[name] = copied(value)
+            own[name] = copied_json(value)
     return own
 
 
-def finish(tool: Tool, call_id: str, value: object, max_output: int | None = None) -> ToolResult:
+def finish_result(tool: Tool, call_id: str, value: object, max_output: int | None = None) -> ToolResult:
     """The body's value as a result that fits the output schema; ToolFailed (`output_invalid`) otherwise."""
-    result = normalise(call_id, value)
+    result = normalise_result(call_id, value)
     if tool.accepted_output is not None and result["status"] == "success":
         answer = plain_answer(value, result)
         if not tool.accepted_output.accepts(answer):
             problems = tool.accepted_output.problems(answer)
             raise unusable_output("; ".join(problem.sentence for problem in problems), problems)
-    return capped(tool.id, result, tool.max_output if max_output is None else max_output)
+    return capped_result(tool.id, result, tool.max_output if max_output is None else max_output)
 
 
-async def _permit(tool: Tool, arguments: dict[str, Any], context: CallContext) -> None:
+async def _check_permission(tool: Tool, arguments: dict[str, Any], context: CallContext) -> None:
     missing = missing_requirements(tool.requires)
     if missing:
         raise ToolFailed(f"{tool.id} is unavailable: {'; '.join(missing)}", code="unavailable")
     if context.permit is not None:
-        await _ask(context.permit, tool, arguments)
+        await _ask_permission(context.permit, tool, arguments)
     elif tool.requires_consent and not (context.settings and context.settings.bypass_consent):
         raise ToolFailed(
             f"{tool.id} asks for consent before it runs, and nobody can be asked here",
@@ -125,7 +128,7 @@ async def _permit(tool: Tool, arguments: dict[str, Any], context: CallContext) -
         )
 
 
-async def _ask(permit: Permit, tool: Tool, arguments: dict[str, Any]) -> None:
+async def _ask_permission(permit: Permit, tool: Tool, arguments: dict[str, Any]) -> None:
     """What cannot be asked is not allowed."""
     try:
         await permit(tool, arguments)
@@ -135,7 +138,9 @@ async def _ask(permit: Permit, tool: Tool, arguments: dict[str, Any]) -> None:
         raise ToolFailed(f"Whether {tool.id} may run could not be asked: {error!r}", code="denied") from error
 
 
-async def _run(tool: Tool, call: ToolUse, arguments: dict[str, Any], context: CallContext) -> Any:
+async def _run_with_retries(
+    tool: Tool, call: ToolUse, arguments: dict[str, Any], context: CallContext
+) -> Any:
     """The body's value, after as many tries as the tool allows."""
     from asyncio import sleep
 
@@ -143,7 +148,7 @@ async def _run(tool: Tool, call: ToolUse, arguments: dict[str, Any], context: Ca
 
     for attempt in range(tool.retries + 1):
         try:
-            return await run_body(arguments, ToolContext(tool, call, context, _call_other))
+            return await run_body(arguments, ToolContext(tool, call, context, _call_other_tool))
         except ToolFailed as failed:
             if attempt == tool.retries or not code_row(failed.code).retryable or failed.code == "cancelled":
                 raise
@@ -155,23 +160,23 @@ async def _run(tool: Tool, call: ToolUse, arguments: dict[str, Any], context: Ca
     raise AssertionError("the last attempt returns or raises")
 
 
-def _call_other(context: ToolContext, other: Tool, arguments: dict[str, Any], count: int) -> Any:
+def _call_other_tool(context: ToolContext, other: Tool, arguments: dict[str, Any], count: int) -> Any:
     """A body's call of another tool, one level deeper: its value, or a coroutine of it for an async body."""
     caller = tool_of(context)
     call: ToolUse = {"toolUseId": f"{caller.id}/{other.id}", "name": other.id, "input": arguments}
-    inner = deeper(context, str(count))
+    inner = nested_context(context, str(count))
 
     async def value() -> Any:
         return value_of_result(await call_tool(other, call, inner), other)
 
     if caller.is_async:
         return value()
-    from strands_cli.toolkit.execution import run_apart
+    from strands_cli.toolkit.execution import run_coroutine_in_thread
 
-    return run_apart(value())
+    return run_coroutine_in_thread(value())
 
 
-def deeper(context: ToolContext, step: str = "") -> CallContext:
+def nested_context(context: ToolContext, step: str = "") -> CallContext:
     """The context of a call inside a call: its own limits and key, and no cap: only the whole is capped."""
     outer = call_context_of(context)
     if outer.depth >= DEEPEST_CALL:

@@ -24,13 +24,13 @@ from strands_cli.documents.problems import (
     relocated_schema,
 )
 from strands_cli.errors import ToolError, ToolFailed
-from strands_cli.toolkit.call import call_tool, deeper
+from strands_cli.toolkit.call import call_tool, nested_context
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.contract import PLACEHOLDER, Effects, Tool, closed_schema
 from strands_cli.toolkit.decorator import FunctionTool
 from strands_cli.toolkit.results import ToolResult, ToolUse, error_of
 from strands_cli.toolkit.schedule import call_tools
-from strands_cli.toolkit.values import failed_as, value_of_result
+from strands_cli.toolkit.values import tool_failed_from_error, value_of_result
 
 Step = Tool | Callable[[Any], Any]
 Body = Callable[[dict[str, Any], ToolContext], Coroutine[Any, Any, Any]]
@@ -58,9 +58,11 @@ def pipe(first: Tool, *others: Step, **identity: Unpack[Identity]) -> FunctionTo
     """
     steps = (first, *others)
     last = steps[-1]
-    tools = _tools([step for step in steps if isinstance(step, Tool) or not callable(step)])
+    tools = _checked_tools([step for step in steps if isinstance(step, Tool) or not callable(step)])
     if not isinstance(first, Tool):
-        raise _refusal("a pipe begins with a function, so that its input is unknown", "Begin with a tool.")
+        raise _composition_refusal(
+            "a pipe begins with a function, so that its input is unknown", "Begin with a tool."
+        )
     for earlier, later in pairwise(steps):
         if isinstance(earlier, Tool) and isinstance(later, Tool):
             _refuse_misfit(earlier, later)
@@ -72,20 +74,20 @@ def pipe(first: Tool, *others: Step, **identity: Unpack[Identity]) -> FunctionTo
                 value = step(value)
                 value = await value if isawaitable(value) else value
                 continue
-            result = await _call(step, _arguments_from(value, step), context, str(index))
-            _raise_at_step(result, index, step.id)
+            result = await _call_step(step, _arguments_from_value(value, step), context, str(index))
+            _raise_step_failure(result, index, step.id)
             value = value_of_result(result, step)
-        return _answer_of(result, last) if isinstance(last, Tool) else value
+        return _result_as_answer(result, last) if isinstance(last, Tool) else value
 
     parts = {
-        "name": _joined("then", (tool.id for tool in tools)),
-        "description": _described("Calls these tools, each with the value of the one before:", tools),
+        "name": _joined_name("then", (tool.id for tool in tools)),
+        "description": _describe_tools("Calls these tools, each with the value of the one before:", tools),
         "input_schema": first.input_schema,
         "output_schema": last.output_schema if isinstance(last, Tool) else None,
-        "timeout": sum(map(_longest, tools)) + _BETWEEN_STEPS_SECONDS,
+        "timeout": sum(map(_longest_call_seconds, tools)) + _BETWEEN_STEPS_SECONDS,
         "effects": _effects_of_pipe(tools),
     }
-    return _composition(tools, body, parts | identity)
+    return _composed_tool(tools, body, parts | identity)
 
 
 def fan_out(
@@ -102,33 +104,33 @@ def fan_out(
     A tool's name is its id, or its keyword; each gets those of the arguments that it takes. If
     one fails, that is the answer; with `partial=True` its value is `{"error": …}` instead.
     """
-    _tools([*tools, *named.values()])
+    _checked_tools([*tools, *named.values()])
     members = {tool.id: tool for tool in tools} | named
     inner = list(members.values())
     if len(inner) < len(tools) + len(named):
-        raise _refusal("two of its tools have the same name", "Name them: fan_out(one=…, two=…).")
+        raise _composition_refusal("two of its tools have the same name", "Name them: fan_out(one=…, two=…).")
 
     async def body(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
         calls = [
-            (tool, _use(tool, _taken_arguments(arguments, tool), context, key))
+            (tool, _step_tool_use(tool, _taken_arguments(arguments, tool), context, key))
             for key, tool in members.items()
         ]
-        results = dict(zip(members, await call_tools(calls, deeper(context)), strict=True))
+        results = dict(zip(members, await call_tools(calls, nested_context(context)), strict=True))
         if not partial:
-            _raise_first({(key,): result for key, result in results.items()})
+            _raise_first_failure({(key,): result for key, result in results.items()})
         return {key: _value_or_error(result, members[key]) for key, result in results.items()}
 
-    outputs = {key: _output_at(("properties", key), tool, partial) for key, tool in members.items()}
+    outputs = {key: _output_schema_at(("properties", key), tool, partial) for key, tool in members.items()}
     parts = {
-        "name": name or _joined("and", members),
-        "description": description or _described("Calls all of these tools with the same input:", inner),
+        "name": name or _joined_name("and", members),
+        "description": description or _describe_tools("Calls all of these tools with the same input:", inner),
         "version": version,
-        "input_schema": _shared_input(inner),
+        "input_schema": _shared_input_schema(inner),
         "output_schema": {"type": "object", "properties": outputs, "required": list(outputs)},
-        "timeout": timeout or max(map(_longest, inner)) + _BETWEEN_STEPS_SECONDS,
-        "effects": _united(inner),
+        "timeout": timeout or max(map(_longest_call_seconds, inner)) + _BETWEEN_STEPS_SECONDS,
+        "effects": _united_effects(inner),
     }
-    return _composition(inner, body, parts)
+    return _composed_tool(inner, body, parts)
 
 
 def fallback(*tools: Tool, **identity: Unpack[Identity]) -> FunctionTool:
@@ -136,30 +138,30 @@ def fallback(*tools: Tool, **identity: Unpack[Identity]) -> FunctionTool:
 
     After a call that was cancelled, denied, blocked or lacks consent, no other tool is tried.
     """
-    inner = _tools(tools)
+    inner = _checked_tools(tools)
 
     async def body(arguments: dict[str, Any], context: ToolContext) -> Any:
         details: list[dict[str, Any]] = []
         for index, tool in enumerate(inner):
-            result = await _call(tool, _taken_arguments(arguments, tool), context, str(index))
+            result = await _call_step(tool, _taken_arguments(arguments, tool), context, str(index))
             error = error_of(result)
             if error is None:
-                return _answer_of(result, tool)
-            details.append(_as_detail(error, tool=tool.id))
+                return _result_as_answer(result, tool)
+            details.append(_error_detail(error, tool=tool.id))
             if index == len(inner) - 1 or error["code"] in _FINAL_CODES:
-                raise failed_as({**error, "details": details})
+                raise tool_failed_from_error({**error, "details": details})
         raise AssertionError("the last tool answers or fails")
 
-    outputs = [_output_at(("anyOf", index), tool) for index, tool in enumerate(inner)]
+    outputs = [_output_schema_at(("anyOf", index), tool) for index, tool in enumerate(inner)]
     parts = {
-        "name": _joined("or", (tool.id for tool in inner)),
-        "description": _described("Calls the first of these tools that does not fail:", inner),
-        "input_schema": _shared_input(inner),
+        "name": _joined_name("or", (tool.id for tool in inner)),
+        "description": _describe_tools("Calls the first of these tools that does not fail:", inner),
+        "input_schema": _shared_input_schema(inner),
         "output_schema": {"anyOf": outputs} if all(tool.output_schema for tool in inner) else None,
-        "timeout": sum(map(_longest, inner)) + _BETWEEN_STEPS_SECONDS,
-        "effects": _united(inner),
+        "timeout": sum(map(_longest_call_seconds, inner)) + _BETWEEN_STEPS_SECONDS,
+        "effects": _united_effects(inner),
     }
-    return _composition(inner, body, parts | identity)
+    return _composed_tool(inner, body, parts | identity)
 
 
 def each(
@@ -175,14 +177,14 @@ def each(
     If an item fails, that is the answer, with its pointer; with `partial=True` its value is `{"error": …}`
     instead. The time limit is enough for `max_items`, `max_parallel` at once; a caller may ask for fewer.
     """
-    inner = _tools([tool])
+    inner = _checked_tools([tool])
 
     async def body(arguments: dict[str, Any], context: ToolContext) -> list[Any]:
         items = enumerate(arguments["items"])
-        calls = [(tool, _use(tool, item, context, str(index))) for index, item in items]
-        results = await call_tools(calls, deeper(context), max_parallel=arguments["max_parallel"])
+        calls = [(tool, _step_tool_use(tool, item, context, str(index))) for index, item in items]
+        results = await call_tools(calls, nested_context(context), max_parallel=arguments["max_parallel"])
         if not partial:
-            _raise_first({("items", index): result for index, result in enumerate(results)})
+            _raise_first_failure({("items", index): result for index, result in enumerate(results)})
         return [_value_or_error(result, tool) for result in results]
 
     taken = relocated_schema(closed_schema(tool.input_schema), "/properties/items/items")
@@ -191,26 +193,26 @@ def each(
         "max_parallel": {"type": "integer", "minimum": 1, "maximum": max_parallel, "default": max_parallel},
     }
     parts = {
-        "name": _joined("of", ("each", tool.id)),
-        "description": _described("Calls this tool once for each of the items:", inner),
+        "name": _joined_name("of", ("each", tool.id)),
+        "description": _describe_tools("Calls this tool once for each of the items:", inner),
         "input_schema": {"type": "object", "properties": properties, "required": ["items"]},
-        "output_schema": {"type": "array", "items": _output_at(("items",), tool, partial)},
-        "timeout": _longest(tool) * ceil(max_items / max_parallel) + _BETWEEN_STEPS_SECONDS,
+        "output_schema": {"type": "array", "items": _output_schema_at(("items",), tool, partial)},
+        "timeout": _longest_call_seconds(tool) * ceil(max_items / max_parallel) + _BETWEEN_STEPS_SECONDS,
         "effects": _effects_of_each(tool),
     }
-    return _composition(inner, body, parts | identity)
+    return _composed_tool(inner, body, parts | identity)
 
 
-async def _call(tool: Tool, arguments: dict[str, Any], context: ToolContext, key: str) -> ToolResult:
-    return await call_tool(tool, _use(tool, arguments, context, key), deeper(context, key))
+async def _call_step(tool: Tool, arguments: dict[str, Any], context: ToolContext, key: str) -> ToolResult:
+    return await call_tool(tool, _step_tool_use(tool, arguments, context, key), nested_context(context, key))
 
 
-def _use(tool: Tool, arguments: dict[str, Any], context: ToolContext, key: str) -> ToolUse:
+def _step_tool_use(tool: Tool, arguments: dict[str, Any], context: ToolContext, key: str) -> ToolUse:
     call_id = f"{context.tool_use.get('toolUseId', '')}/{key}"
     return {"toolUseId": call_id, "name": tool.id, "input": arguments}
 
 
-def _arguments_from(value: Any, tool: Tool) -> dict[str, Any]:
+def _arguments_from_value(value: Any, tool: Tool) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     name = _only_property(tool)
@@ -221,7 +223,7 @@ def _arguments_from(value: Any, tool: Tool) -> dict[str, Any]:
     return {name: value}
 
 
-def _composition(tools: Sequence[Tool], body: Body, parts: Mapping[str, Any]) -> FunctionTool:
+def _composed_tool(tools: Sequence[Tool], body: Body, parts: Mapping[str, Any]) -> FunctionTool:
     async def function(**arguments: Any) -> Any:
         return value_of_result(await call_tool(composed, {"name": composed.id, "input": arguments}), composed)
 
@@ -235,21 +237,21 @@ def _composition(tools: Sequence[Tool], body: Body, parts: Mapping[str, Any]) ->
     return composed
 
 
-def _joined(word: str, names: Iterable[str]) -> str:
+def _joined_name(word: str, names: Iterable[str]) -> str:
     name = f"_{word}_".join(names)
     return name if len(name) <= 64 else f"{name[:55]}_{crc32(name.encode()):08x}"
 
 
-def _described(how: str, tools: Sequence[Tool]) -> str:
+def _describe_tools(how: str, tools: Sequence[Tool]) -> str:
     return "\n".join([how, *(f"- {tool.id}: {tool.description}" for tool in tools)])
 
 
-def _longest(tool: Tool) -> float:
+def _longest_call_seconds(tool: Tool) -> float:
     """The seconds that a call may take: each try has the tool's limit, and there are pauses between them."""
     return tool.timeout * (tool.retries + 1) + (0.1 * 2**tool.retries if tool.retries else 0)
 
 
-def _united(tools: Sequence[Tool]) -> Effects | None:
+def _united_effects(tools: Sequence[Tool]) -> Effects | None:
     declared: list[Effects] = [tool.effects for tool in tools if tool.effects]
     if any(effects.exclusive for effects in declared):
         return Effects(exclusive=True)
@@ -260,10 +262,10 @@ def _united(tools: Sequence[Tool]) -> Effects | None:
 
 def _effects_of_pipe(tools: Sequence[Tool]) -> Effects | None:
     """What a later step touches is known when it gets its input: a pipe with such a step runs alone."""
-    later = _united(tools[1:])
+    later = _united_effects(tools[1:])
     if later and any(map(PLACEHOLDER.search, later.reads + later.writes)):
         return Effects(exclusive=True)
-    return _united(tools)
+    return _united_effects(tools)
 
 
 def _effects_of_each(tool: Tool) -> Effects | None:
@@ -277,19 +279,19 @@ def _effects_of_each(tool: Tool) -> Effects | None:
     return Effects(reads=reads, writes=writes, exclusive=effects.exclusive)
 
 
-def _tools(items: Sequence[object]) -> list[Tool]:
+def _checked_tools(items: Sequence[object]) -> list[Tool]:
     for item in items:
         if not isinstance(item, Tool):
-            raise _refusal(f"{item!r} is not a tool", "Make one of it with @tool.")
+            raise _composition_refusal(f"{item!r} is not a tool", "Make one of it with @tool.")
     if not items:
-        raise _refusal("it is made of no tools")
+        raise _composition_refusal("it is made of no tools")
     return [item for item in items if isinstance(item, Tool)]
 
 
 # --- the results of the steps -------------------------------------------------------------------------------
 
 
-def _answer_of(result: ToolResult, tool: Tool) -> Any:
+def _result_as_answer(result: ToolResult, tool: Tool) -> Any:
     """What a body returns to answer as another tool did: the same blocks, and scalars as they were."""
     if len(result["content"]) == 1 and "text" in result["content"][0]:
         return value_of_result(result, tool)
@@ -302,16 +304,18 @@ def _value_or_error(result: ToolResult, tool: Tool) -> Any:
     return value_of_result(result, tool) if error is None else {"error": error}
 
 
-def _raise_first(results: Mapping[JsonPath, ToolResult]) -> None:
+def _raise_first_failure(results: Mapping[JsonPath, ToolResult]) -> None:
     """Raises the first failure among the results, each of which belongs to a place; its details name all."""
     errors = {pointer(path): error for path, result in results.items() if (error := error_of(result))}
     for place, first in errors.items():
         more = f" ({len(errors) - 1} more failed)" if len(errors) > 1 else ""
-        details = [_as_detail(error, pointer=at) for at, error in errors.items()]
-        raise failed_as({**first, "message": f"{place}: {first['message']}{more}", "details": details})
+        details = [_error_detail(error, pointer=at) for at, error in errors.items()]
+        raise tool_failed_from_error(
+            {**first, "message": f"{place}: {first['message']}{more}", "details": details}
+        )
 
 
-def _raise_at_step(result: ToolResult, index: int, tool_id: str) -> None:
+def _raise_step_failure(result: ToolResult, index: int, tool_id: str) -> None:
     """Raises the failure of one step of several. Its input is the caller's own in the first step only."""
     error = error_of(result)
     if error is None:
@@ -320,10 +324,10 @@ def _raise_at_step(result: ToolResult, index: int, tool_id: str) -> None:
     details = [{**detail, "step": index, "tool": tool_id} for detail in error.get("details") or ()]
     message = f"Step {index} ({tool_id}): {error.get('message', '')}"
     code = error["code"] if is_callers else "failed"
-    raise failed_as({**error, "code": code, "message": message, "details": details})
+    raise tool_failed_from_error({**error, "code": code, "message": message, "details": details})
 
 
-def _as_detail(error: Mapping[str, Any], **place: str) -> dict[str, Any]:
+def _error_detail(error: Mapping[str, Any], **place: str) -> dict[str, Any]:
     """An error as one of the details of another."""
     detail = {"pointer": "", "expected": "success", "got": error["message"], "hint": error.get("hint", "")}
     return {**detail, "code": error["code"], **place}
@@ -338,11 +342,11 @@ _PLAIN = {"type", "properties", "required", "title", "description", "additionalP
 _ADAPT = "Put a function between the two, from the value of the first to the arguments of the second."
 
 
-def _refusal(reason: str, hint: str = "") -> ToolError:
+def _composition_refusal(reason: str, hint: str = "") -> ToolError:
     return ToolError(f"The composition is refused: {reason}", code="unavailable", hint=hint)
 
 
-def _properties(schema: Schema) -> dict[str, list[Any]]:
+def _property_schemas(schema: Schema) -> dict[str, list[Any]]:
     """All that a schema says of each property, wherever it says so."""
     found: dict[str, list[Any]] = {}
     for branch in composed_of(schema, schema):
@@ -351,22 +355,22 @@ def _properties(schema: Schema) -> dict[str, list[Any]]:
     return found
 
 
-def _takes(tool: Tool) -> frozenset[str] | None:
+def _argument_names(tool: Tool) -> frozenset[str] | None:
     """The names of a tool's arguments; None if it takes any."""
     branches = composed_of(tool.input_schema, tool.input_schema)
     takes_others = any(branch.get(keyword) for branch in branches for keyword in OPENING_KEYWORDS)
     names_some = any("properties" in branch for branch in branches)
-    return frozenset(_properties(tool.input_schema)) if names_some and not takes_others else None
+    return frozenset(_property_schemas(tool.input_schema)) if names_some and not takes_others else None
 
 
 def _taken_arguments(arguments: dict[str, Any], tool: Tool) -> dict[str, Any]:
-    names = _takes(tool)
+    names = _argument_names(tool)
     return arguments if names is None else {name: value for name, value in arguments.items() if name in names}
 
 
 def _only_property(tool: Tool) -> str | None:
     """Where a value goes that is not an object: to the only required property, or to the only one."""
-    for names in (tool.input_schema.get("required", []), list(_properties(tool.input_schema))):
+    for names in (tool.input_schema.get("required", []), list(_property_schemas(tool.input_schema))):
         if len(names) == 1:
             return str(names[0])
     return None
@@ -374,27 +378,29 @@ def _only_property(tool: Tool) -> str | None:
 
 def _refuse_misfit(first: Tool, second: Tool) -> None:
     """Refuses two steps of which the second can never take what the first gives."""
-    output, taken = first.output_schema or {}, _properties(second.input_schema)
-    types = _types(output, output) or {"object"}
-    matched = {name: parts for name, parts in _properties(output).items() if name in taken}
+    output, taken = first.output_schema or {}, _property_schemas(second.input_schema)
+    types = _allowed_types(output, output) or {"object"}
+    matched = {name: parts for name, parts in _property_schemas(output).items() if name in taken}
     if "object" not in types:
         name = _only_property(second)
         if name is None:
-            raise _refusal(
+            raise _composition_refusal(
                 f"{first.id} does not give an object, and {second.id} takes several arguments", _ADAPT
             )
         matched = {name: [output]}
     for name, parts in matched.items():
-        if _disjoint(parts, output, taken.get(name, []), second.input_schema):
-            raise _refusal(f"what {first.id} gives is of another type than {name!r} of {second.id}", _ADAPT)
+        if _have_disjoint_types(parts, output, taken.get(name, []), second.input_schema):
+            raise _composition_refusal(
+                f"what {first.id} gives is of another type than {name!r} of {second.id}", _ADAPT
+            )
 
 
-def _disjoint(some: list[Any], root: Schema, others: list[Any], other_root: Schema) -> bool:
-    types, other_types = _types({"anyOf": some}, root), _types({"anyOf": others}, other_root)
+def _have_disjoint_types(some: list[Any], root: Schema, others: list[Any], other_root: Schema) -> bool:
+    types, other_types = _allowed_types({"anyOf": some}, root), _allowed_types({"anyOf": others}, other_root)
     return types is not None and other_types is not None and not types & other_types
 
 
-def _types(schema: Any, root: Schema, depth: int = 8) -> set[str] | None:
+def _allowed_types(schema: Any, root: Schema, depth: int = 8) -> set[str] | None:
     """The JSON types that a schema allows; None if it does not plainly say."""
     if not isinstance(schema, dict) or depth == 0:
         return None
@@ -403,23 +409,25 @@ def _types(schema: Any, root: Schema, depth: int = 8) -> set[str] | None:
         types = {named} if isinstance(named, str) else set(named)
         return types | {"integer"} if "number" in types else types
     if "$ref" in schema:
-        return _types(local_target(schema["$ref"], root), root, depth - 1)
-    options = [_types(option, root, depth - 1) for option in schema.get("anyOf") or schema.get("oneOf") or ()]
+        return _allowed_types(local_target(schema["$ref"], root), root, depth - 1)
+    options = [
+        _allowed_types(option, root, depth - 1) for option in schema.get("anyOf") or schema.get("oneOf") or ()
+    ]
     known = [types for types in options if types is not None]
     return set().union(*known) if options and len(known) == len(options) else None
 
 
-def _shared_input(tools: Sequence[Tool]) -> Schema:
+def _shared_input_schema(tools: Sequence[Tool]) -> Schema:
     """What the tools take together. If two ask for different types under one name, no input fits."""
     schemas = [tool.input_schema for tool in tools]
     for tool, other in combinations(tools, 2):
-        parts, others = _properties(tool.input_schema), _properties(other.input_schema)
+        parts, others = _property_schemas(tool.input_schema), _property_schemas(other.input_schema)
         for name in parts.keys() & others.keys():
-            if _disjoint(parts[name], tool.input_schema, others[name], other.input_schema):
-                raise _refusal(f"{tool.id} and {other.id} take different types of {name!r}")
-    is_open = any(_takes(tool) is None for tool in tools)
+            if _have_disjoint_types(parts[name], tool.input_schema, others[name], other.input_schema):
+                raise _composition_refusal(f"{tool.id} and {other.id} take different types of {name!r}")
+    is_open = any(_argument_names(tool) is None for tool in tools)
     if all(schema.keys() <= _PLAIN and b'"$ref"' not in msgspec.json.encode(schema) for schema in schemas):
-        return _merged(schemas) | ({"additionalProperties": True} if is_open else {})
+        return _merged_input_schema(schemas) | ({"additionalProperties": True} if is_open else {})
     members = [
         {key: part for key, part in relocated_schema(schema, f"/allOf/{index}").items() if part is not False}
         for index, schema in enumerate(schemas)
@@ -427,7 +435,7 @@ def _shared_input(tools: Sequence[Tool]) -> Schema:
     return {"type": "object", "allOf": members, "unevaluatedProperties": is_open}
 
 
-def _merged(schemas: Sequence[Schema]) -> Schema:
+def _merged_input_schema(schemas: Sequence[Schema]) -> Schema:
     properties: dict[str, Any] = {}
     for schema in schemas:
         for name, part in schema.get("properties", {}).items():
@@ -437,7 +445,7 @@ def _merged(schemas: Sequence[Schema]) -> Schema:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-def _output_at(path: tuple[str | int, ...], tool: Tool, partial: bool = False) -> Schema:
+def _output_schema_at(path: tuple[str | int, ...], tool: Tool, partial: bool = False) -> Schema:
     """What a tool gives, at a place of the composition's output schema."""
     schema: Schema = relocated_schema(
         tool.output_schema or {}, pointer((*path, "anyOf", 0) if partial else path)

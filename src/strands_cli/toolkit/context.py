@@ -139,10 +139,10 @@ class ToolContext:
                 f"{self._tool.id} asks a human ({name}), and nobody can be asked here", code="denied"
             )
         answer = self._outer.interrupt(name, reason)
-        return _awaitable(answer) if self._tool.is_async else answer
+        return _awaitable_answer(answer) if self._tool.is_async else answer
 
 
-async def _awaitable(value: Any) -> Any:
+async def _awaitable_answer(value: Any) -> Any:
     return value
 
 
@@ -176,7 +176,7 @@ def time_limit(context: ToolContext) -> float:
     return min(tool.timeout, bound) if bound else tool.timeout
 
 
-def abandon(context: ToolContext) -> None:
+def abandon_body(context: ToolContext) -> None:
     """Cancels the body, for which nothing waits any longer, and the calls that it makes."""
     context._abandoned = True
     if context._inner_cancel is not None:

@@ -165,12 +165,12 @@ def parse_effects(value: object, schema: dict[str, Any]) -> Effects:
             raise _effects_refusal(f"they have the unknown key {key!r}", hint)
     root = bare_schema(schema)
     return Effects(
-        reads=_templates("reads", value.get("reads", ()), root),
-        writes=_templates("writes", value.get("writes", ()), root),
+        reads=_effect_templates("reads", value.get("reads", ()), root),
+        writes=_effect_templates("writes", value.get("writes", ()), root),
     )
 
 
-def _templates(side: str, value: object, root: dict[str, Any]) -> tuple[str, ...]:
+def _effect_templates(side: str, value: object, root: dict[str, Any]) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) and item for item in value):
         raise _effects_refusal(
             f"{side} is {describe_value(value)}, not a list of strings", "Write a list of templates."

@@ -8,14 +8,14 @@ from types import ModuleType
 from typing import Any, Literal, cast, overload
 
 from strands_cli.errors import Issue, ToolError, ToolFailed, did_you_mean
-from strands_cli.toolkit.call import finish, prepare
+from strands_cli.toolkit.call import finish_result, prepare_arguments
 from strands_cli.toolkit.context import CallContext, ToolContext
 from strands_cli.toolkit.contract import Invoke, Tool
 from strands_cli.toolkit.functions import (
     Function,
-    context_name,
+    context_parameter_name,
     is_method,
-    is_native,
+    is_native_tool,
     is_sdk_tool,
     keyword_invoke,
     refuse_mismatch,
@@ -27,8 +27,8 @@ from strands_cli.toolkit.functions import (
     tool_use_invoke,
 )
 from strands_cli.toolkit.info import OPTIONS, Requires, ToolCategory, ToolInfo, declared_fields
-from strands_cli.toolkit.results import ToolResult, ToolUse, failure
-from strands_cli.toolkit.values import run_inline, value_of
+from strands_cli.toolkit.results import ToolResult, ToolUse, failure_result
+from strands_cli.toolkit.values import run_inline, value_of_outcome
 
 
 class FunctionTool(Tool, kw_only=True, eq=False):
@@ -41,9 +41,9 @@ class FunctionTool(Tool, kw_only=True, eq=False):
     def _take(self, names: Collection[str]) -> None:
         Tool._take(self, names)
         if self.isolate and self.place is None:
-            from strands_cli.toolkit.isolation import place_of
+            from strands_cli.toolkit.isolation import place_of_function
 
-            self.place = place_of(self.function)
+            self.place = place_of_function(self.function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         use = args[0] if len(args) == 1 else None
@@ -74,16 +74,16 @@ def call_directly(tool: Tool, call: ToolUse, state: Mapping[str, Any]) -> ToolRe
     """
     call_id = call.get("toolUseId", "")
     try:
-        arguments = prepare(tool, call)
+        arguments = prepare_arguments(tool, call)
         outcome = run_inline(tool, arguments, ToolContext(tool, call, CallContext(invocation_state=state)))
-        value = value_of(outcome, tool)
+        value = value_of_outcome(outcome, tool)
         if tool.is_async:
-            from strands_cli.toolkit.execution import run_apart
+            from strands_cli.toolkit.execution import run_coroutine_in_thread
 
-            value = run_apart(value)
-        return finish(tool, call_id, value)
+            value = run_coroutine_in_thread(value)
+        return finish_result(tool, call_id, value)
     except ToolFailed as failed:
-        return failure(call_id, failed)
+        return failure_result(call_id, failed)
 
 
 @overload
@@ -121,11 +121,11 @@ def tool(
     `output_schema` replace them one by one, `spec` (a TOOL_SPEC) all at once.
     """
     if function is not None:
-        return _build(function, {})
-    return lambda decorated: _build(decorated, options)
+        return _decorated_tool(function, {})
+    return lambda decorated: _decorated_tool(decorated, options)
 
 
-def _build(function: Function, options: dict[str, Any]) -> FunctionTool:
+def _decorated_tool(function: Function, options: dict[str, Any]) -> FunctionTool:
     options = {name: value for name, value in options.items() if value is not None}
     spec = options.pop("spec", None)
     known = {*OPTIONS, "context"}
@@ -136,17 +136,17 @@ def _build(function: Function, options: dict[str, Any]) -> FunctionTool:
                 raise ToolError(f"@tool has no option {name!r}", code="unavailable", hint=hint)
         if spec is not None:
             return tool_from_function(function, spec, **options)
-        return _inferred(function, options)
+        return _inferred_tool(function, options)
     except ToolError as error:
-        raise _placed(function, error) from None
+        raise _error_with_place(function, error) from None
     except Exception as error:
         refused = ToolError(
             f"@tool cannot make a tool of this: {type(error).__name__}: {error}", code="unavailable"
         )
-        raise _placed(function, refused) from error
+        raise _error_with_place(function, refused) from error
 
 
-def _placed(function: Function, error: ToolError) -> ToolError:
+def _error_with_place(function: Function, error: ToolError) -> ToolError:
     """The same error with the file and the line of the culprit."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     file, line = (code.co_filename, code.co_firstlineno) if code else ("", 0)
@@ -157,7 +157,7 @@ def _placed(function: Function, error: ToolError) -> ToolError:
     return ToolError(f"{error.message} ({issue.place})", code=error.code, hint=error.hint, issue=issue)
 
 
-def _inferred(function: Function, options: dict[str, Any]) -> FunctionTool:
+def _inferred_tool(function: Function, options: dict[str, Any]) -> FunctionTool:
     """A tool whose spec is its signature and docstring."""
     from strands_cli.toolkit.signature import read_signature
 
@@ -173,7 +173,7 @@ def _inferred(function: Function, options: dict[str, Any]) -> FunctionTool:
         "output_schema": read.output_schema,
     }
     names = (read.context_parameter, read.convert, read.agent_parameter)
-    return _make(function, parts | options, lambda bound: keyword_invoke(bound, *names))
+    return _make_function_tool(function, parts | options, lambda bound: keyword_invoke(bound, *names))
 
 
 def tool_from_function(function: Function, spec: dict[str, Any], **options: Any) -> FunctionTool:
@@ -185,26 +185,28 @@ def tool_from_function(function: Function, spec: dict[str, Any], **options: Any)
     context_option = options.pop("context", False)
     parts = spec_parts(spec) | options
     if takes_tool_use(function, spec["inputSchema"]):
-        return _make(function, parts, tool_use_invoke)
-    context = context_name(function, context_option)
+        return _make_function_tool(function, parts, tool_use_invoke)
+    context = context_parameter_name(function, context_option)
     refuse_mismatch(function, spec["inputSchema"], context)
-    return _make(function, parts, lambda bound: keyword_invoke(bound, context))
+    return _make_function_tool(function, parts, lambda bound: keyword_invoke(bound, context))
 
 
-def _make(function: Function, parts: dict[str, Any], binding: Callable[[Function], Invoke]) -> FunctionTool:
+def _make_function_tool(
+    function: Function, parts: dict[str, Any], binding: Callable[[Function], Invoke]
+) -> FunctionTool:
     code = getattr(inspect.unwrap(function), "__code__", None)
     function_tool = FunctionTool(
         **{"origin": code.co_filename if code else "", **parts},
         function=function,
         binding=binding,
-        invoke=_unbound if is_method(function) else binding(function),
+        invoke=_refuse_unbound_method if is_method(function) else binding(function),
         is_async=runs_async(function),
     )
     update_wrapper(function_tool, function)
     return function_tool
 
 
-def _unbound(_arguments: dict[str, Any], _context: ToolContext) -> Any:
+def _refuse_unbound_method(_arguments: dict[str, Any], _context: ToolContext) -> Any:
     raise ToolFailed(
         "The tool is a method: it can be called on an object of its class only", code="unavailable"
     )
@@ -222,7 +224,7 @@ def as_tool(value: Any, spec: dict[str, Any] | None = None, **options: Any) -> T
         return value.with_fields(**options) if options else value
     if is_sdk_tool(value):
         return tool_from_sdk(value, **options)
-    if spec is not None and is_native(value):
+    if spec is not None and is_native_tool(value):
         return tool_from_class(value, spec, **options)
     if spec is not None:
         return tool_from_function(value, spec, **options)

@@ -33,10 +33,10 @@ def read_docstring(text: str | None) -> Docstring:
     section = _SECTION.search(clean)
     before = clean[: section.start()] if section else clean
     first_paragraph = _BLANK_LINE.split(before.strip(), maxsplit=1)[0]
-    return Docstring(_one_line(first_paragraph), _parameters(clean))
+    return Docstring(_one_line(first_paragraph), _documented_parameters(clean))
 
 
-def _parameters(clean: str) -> dict[str, str]:
+def _documented_parameters(clean: str) -> dict[str, str]:
     if _GOOGLE.search(clean):
         from docstring_parser.google import parse
     elif _NUMPY.search(clean):

@@ -11,8 +11,8 @@ from typing import Any
 
 from strands_cli.errors import ToolFailed
 from strands_cli.settings import DEFAULT_THREADS
-from strands_cli.toolkit.context import ToolContext, abandon, call_context_of, time_limit, tool_of
-from strands_cli.toolkit.values import Raised, run_inline, value_of
+from strands_cli.toolkit.context import ToolContext, abandon_body, call_context_of, time_limit, tool_of
+from strands_cli.toolkit.values import Raised, run_inline, value_of_outcome
 
 MAX_ABANDONED = 100
 
@@ -39,7 +39,7 @@ async def run_body(arguments: dict[str, Any], context: ToolContext) -> Any:
         if not answer.done():
             answer.set_result(outcome)
 
-    start = _in_process if tool.isolate else _in_task if tool.is_async else _in_thread
+    start = _start_in_process if tool.isolate else _start_in_task if tool.is_async else _start_in_thread
     leave = start(arguments, context, settle)
     timer = loop.call_later(seconds, settle, _EXPIRED)
     try:
@@ -47,7 +47,7 @@ async def run_body(arguments: dict[str, Any], context: ToolContext) -> Any:
             outcome = await answer
     finally:
         timer.cancel()
-        abandon(context)
+        abandon_body(context)
         leave()
     if outcome is _EXPIRED:
         raise ToolFailed(
@@ -57,10 +57,10 @@ async def run_body(arguments: dict[str, Any], context: ToolContext) -> Any:
         )
     if outcome is _CANCELLED:
         raise ToolFailed(f"The call of {tool.id} was cancelled", code="cancelled")
-    return value_of(outcome, tool)
+    return value_of_outcome(outcome, tool)
 
 
-def _in_task(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
+def _start_in_task(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
     async def run() -> None:
         """Settles from inside the task: a callback on its end would cost a round of the loop more."""
         try:
@@ -72,19 +72,19 @@ def _in_task(arguments: dict[str, Any], context: ToolContext, settle: Settle) ->
     return asyncio.get_running_loop().create_task(run()).cancel
 
 
-def _in_thread(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
+def _start_in_thread(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
     variables = copy_context()
-    return _submit_for(
+    return _submit_call(
         context, lambda: variables.run(run_inline, tool_of(context), arguments, context), settle
     )
 
 
-def _in_process(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
+def _start_in_process(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
     """A worker thread waits for the child; once the child is killed, the thread is free again."""
     from strands_cli.toolkit.isolation import IsolatedBody
 
     body = IsolatedBody(arguments, context)
-    leave_thread = _submit_for(context, body.outcome, settle)
+    leave_thread = _submit_call(context, body.outcome, settle)
 
     def leave() -> None:
         body.kill()
@@ -93,13 +93,13 @@ def _in_process(arguments: dict[str, Any], context: ToolContext, settle: Settle)
     return leave
 
 
-def _submit_for(context: ToolContext, body: Callable[[], Any], settle: Settle) -> Leave:
+def _submit_call(context: ToolContext, body: Callable[[], Any], settle: Settle) -> Leave:
     outer = call_context_of(context)
     threads = outer.settings.threads if outer.settings else DEFAULT_THREADS
-    return submit(body, settle, threads=threads, extra=outer.depth > 0)
+    return submit_to_pool(body, settle, threads=threads, extra=outer.depth > 0)
 
 
-def submit(body: Callable[[], Any], settle: Settle, *, threads: int, extra: bool = False) -> Leave:
+def submit_to_pool(body: Callable[[], Any], settle: Settle, *, threads: int, extra: bool = False) -> Leave:
     """Runs `body` in one of so many daemon threads, and `settle` with its outcome in the running loop."""
     loop = asyncio.get_running_loop()
 
@@ -114,7 +114,7 @@ def submit(body: Callable[[], Any], settle: Settle, *, threads: int, extra: bool
     return partial(pool.abandon, job)
 
 
-def run_apart(coroutine: Any) -> Any:
+def run_coroutine_in_thread(coroutine: Any) -> Any:
     """A coroutine's value, in a thread and a loop of its own, so that it works while a loop is running.
 
     A daemon thread: a program that ends does not wait for it.

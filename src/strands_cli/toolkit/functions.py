@@ -9,8 +9,8 @@ from typing import Any
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.toolkit.context import InterruptRequested, ToolContext, engine_state_of
 from strands_cli.toolkit.contract import Invoke, Tool
-from strands_cli.toolkit.info import bare_schema, spec_problem
-from strands_cli.toolkit.values import is_result
+from strands_cli.toolkit.info import bare_schema, tool_spec_problem
+from strands_cli.toolkit.values import is_tool_result
 
 Function = Callable[..., Any]
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
@@ -23,7 +23,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 def spec_parts(spec: object) -> dict[str, Any]:
     """The parts of a TOOL_SPEC as Tool takes them; ToolError names what is missing or unknown."""
-    problem = spec_problem(spec)
+    problem = tool_spec_problem(spec)
     if problem or not isinstance(spec, dict):
         raise ToolError(f"TOOL_SPEC is refused: {problem}", code="unavailable")
     parts = {
@@ -40,7 +40,7 @@ def is_method(function: Function) -> bool:
     return first in ("self", "cls") and not inspect.ismethod(function)
 
 
-def is_context(parameter: inspect.Parameter) -> bool:
+def is_context_parameter(parameter: inspect.Parameter) -> bool:
     """Whether the platform fills this parameter; its annotation may be a string, and may allow None too."""
     annotation = parameter.annotation
     written = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
@@ -51,11 +51,13 @@ def takes_tool_use(function: Function, schema: dict[str, Any]) -> bool:
     """Whether a function beside a spec is called as SDK modules are: `f(tool, **kwargs)`."""
     parameters = parameters_of(function)
     first = parameters[0] if parameters else None
-    if first is None or first.kind not in _POSITIONAL or is_context(first):
+    if first is None or first.kind not in _POSITIONAL or is_context_parameter(first):
         return False
     if first.name in bare_schema(schema).get("properties", {}):
         return False
-    others = [item for item in parameters[1:] if item.default is item.empty and not is_context(item)]
+    others = [
+        item for item in parameters[1:] if item.default is item.empty and not is_context_parameter(item)
+    ]
     return "tool" in first.name or (bool(others) and all(item.kind is item.VAR_KEYWORD for item in others))
 
 
@@ -63,13 +65,13 @@ def tool_use_invoke(function: Function) -> Invoke:
     takes_state = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters_of(function))
 
     def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
-        use = _whole_use(arguments, context)
+        use = _complete_tool_use(arguments, context)
         return function(use, **context.invocation_state) if takes_state else function(use)
 
-    return _yielding(function, invoke)
+    return _draining_invoke(function, invoke)
 
 
-def _whole_use(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+def _complete_tool_use(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
     return {"toolUseId": "", **context.tool_use, "input": arguments}
 
 
@@ -81,7 +83,7 @@ def keyword_invoke(
 ) -> Invoke:
     """Calls a function with its arguments by name, converted to what it declared."""
     if context_name is None and convert is None and agent_name is None:
-        return _yielding(function, lambda arguments, _: function(**arguments))
+        return _draining_invoke(function, lambda arguments, _: function(**arguments))
 
     def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
         converted = convert(arguments) if convert else arguments
@@ -90,25 +92,25 @@ def keyword_invoke(
             filled[agent_name] = context.agent
         return function(**converted, **filled)
 
-    return _yielding(function, invoke)
+    return _draining_invoke(function, invoke)
 
 
-def _yielding(function: Function, invoke: Invoke) -> Invoke:
-    function = innermost(function)
+def _draining_invoke(function: Function, invoke: Invoke) -> Invoke:
+    function = innermost_function(function)
     if inspect.isgeneratorfunction(function):
-        return lambda arguments, context: drain(invoke(arguments, context), context)
+        return lambda arguments, context: drain_generator(invoke(arguments, context), context)
     if inspect.isasyncgenfunction(function):
-        return lambda arguments, context: drain_async(invoke(arguments, context), context)
+        return lambda arguments, context: drain_async_generator(invoke(arguments, context), context)
     return invoke
 
 
 def runs_async(function: Function) -> bool:
     """Whether calling it gives something to wait for; a plain wrapper gives what it wraps."""
-    inner = innermost(function)
+    inner = innermost_function(function)
     return inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner)
 
 
-def innermost(function: Any) -> Any:
+def innermost_function(function: Any) -> Any:
     """The function as written, under partials, bindings and wrappers."""
     while True:
         if isinstance(function, partial):
@@ -122,16 +124,18 @@ def innermost(function: Any) -> Any:
     return function if inspect.isroutine(function) else type(function).__call__
 
 
-def context_name(function: Function, context: bool | str = False) -> str | None:
+def context_parameter_name(function: Function, context: bool | str = False) -> str | None:
     """The parameter that the platform fills, if there is one."""
     named = context if isinstance(context, str) else "tool_context" if context else None
-    names = [item.name for item in parameters_of(function) if is_context(item) or item.name == named]
+    names = [
+        item.name for item in parameters_of(function) if is_context_parameter(item) or item.name == named
+    ]
     return names[0] if names else None
 
 
 def refuse_mismatch(function: Function, schema: dict[str, Any], context: str | None) -> None:
     """ToolError if a function cannot take what its schema lets through."""
-    mismatch = _mismatch(
+    mismatch = _signature_mismatch(
         [item for item in parameters_of(function) if item.name != context], bare_schema(schema)
     )
     if mismatch:
@@ -139,7 +143,7 @@ def refuse_mismatch(function: Function, schema: dict[str, Any], context: str | N
         raise ToolError(f"{name} does not fit its spec: {mismatch}", code="unavailable")
 
 
-def _mismatch(parameters: list[inspect.Parameter], schema: dict[str, Any]) -> str:
+def _signature_mismatch(parameters: list[inspect.Parameter], schema: dict[str, Any]) -> str:
     properties = schema.get("properties", {})
     required = schema.get("required", [])
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
@@ -168,7 +172,7 @@ def parameters_of(function: Function) -> list[inspect.Parameter]:
 # --- bodies that yield: what comes before the last is progress, the last is the result --------------------
 
 
-def drain(generator: Generator[Any, Any, Any], context: ToolContext) -> Any:
+def drain_generator(generator: Generator[Any, Any, Any], context: ToolContext) -> Any:
     """A sync generator's return value, else its last yield. It ends when the call is cancelled."""
     last = _NOTHING
     while True:
@@ -188,7 +192,7 @@ def drain(generator: Generator[Any, Any, Any], context: ToolContext) -> Any:
         last = item
 
 
-async def drain_async(generator: AsyncGenerator[Any, Any], context: ToolContext) -> Any:
+async def drain_async_generator(generator: AsyncGenerator[Any, Any], context: ToolContext) -> Any:
     """An async generator's last yield."""
     from asyncio import sleep
 
@@ -223,7 +227,7 @@ def tool_from_sdk(sdk: Any, **options: Any) -> Tool:
 
     async def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
         use = {**context.tool_use, "name": sdk.tool_name, "input": arguments}
-        return await _last(sdk.stream(use, engine_state_of(context)), context)
+        return await _sdk_stream_result(sdk.stream(use, engine_state_of(context)), context)
 
     return Tool(
         **(spec_parts(parts) | {"origin": f"{type(sdk).__module__}.{type(sdk).__name__}"} | options),
@@ -232,7 +236,7 @@ def tool_from_sdk(sdk: Any, **options: Any) -> Tool:
     )
 
 
-async def _last(events: AsyncIterator[Any], context: ToolContext) -> Any:
+async def _sdk_stream_result(events: AsyncIterator[Any], context: ToolContext) -> Any:
     """The result in a stream of SDK events, or the last thing that an AgentTool of one's own yields."""
     last: Any = None
     async for event in events:
@@ -245,12 +249,12 @@ async def _last(events: AsyncIterator[Any], context: ToolContext) -> Any:
             last = event["tool_stream_event"].get("data")
         else:
             last = event
-        if not (isinstance(last, dict) and is_result(last)):
+        if not (isinstance(last, dict) and is_tool_result(last)):
             context.progress(last)
     return last
 
 
-def is_native(value: Any) -> bool:
+def is_native_tool(value: Any) -> bool:
     """Whether a value is a class, or an object, in the manner of `strands_cli.tools.base.NativeTool`."""
     return callable(getattr(value, "execute", None)) and callable(getattr(value, "validate_inputs", None))
 
@@ -263,7 +267,7 @@ def tool_from_class(value: Any, spec: dict[str, Any], **options: Any) -> Tool:
         fits, reason = instance.validate_inputs(arguments)
         if not fits:
             raise ToolFailed(f"The input does not fit: {reason}", code="input_invalid")
-        return instance.execute(_whole_use(arguments, context), **context.invocation_state)
+        return instance.execute(_complete_tool_use(arguments, context), **context.invocation_state)
 
     async def invoke_async(arguments: dict[str, Any], context: ToolContext) -> Any:
         value = invoke(arguments, context)

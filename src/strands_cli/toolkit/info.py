@@ -43,7 +43,7 @@ class ToolCategory(StrEnum):
 # --- the rules: why a value is refused, with {key} for what the author calls the field --------------------
 
 
-def name_problem(name: object) -> str:
+def tool_name_problem(name: object) -> str:
     """Why a tool's name is refused, or nothing. Providers take no other names than these."""
     if not isinstance(name, str) or not name:
         return "it has no name"
@@ -59,7 +59,7 @@ def _text_problem(value: object) -> str:
 
 
 def _family_problem(value: object) -> str:
-    problem = name_problem(value) if isinstance(value, str) and value else _text_problem(value)
+    problem = tool_name_problem(value) if isinstance(value, str) and value else _text_problem(value)
     return problem.replace("its name", "its family's name")
 
 
@@ -184,7 +184,7 @@ _EFFECTS = "See 'effects' in TOOL_DEVELOPMENT.md."
 class ToolFields(msgspec.Struct, kw_only=True):
     """What an author can say of a tool, in whatever place. A new field of tools is a new line here."""
 
-    id: Annotated[str, Field(name_problem, _NAME)]
+    id: Annotated[str, Field(tool_name_problem, _NAME)]
     """`name` in the decorator and in a TOOL_SPEC."""
     description: Annotated[str, Field(_text_problem, _STRING)] = ""
     family: Annotated[str, Field(_family_problem, _NAME)] = ""
@@ -332,7 +332,7 @@ def version_key(version: str) -> tuple[Any, ...]:
     return (numbers, (0,), parts)
 
 
-def free_name(taken: Collection[str], *names: str) -> str:
+def free_tool_name(taken: Collection[str], *names: str) -> str:
     """The first of the names that no tool of an agent has yet, else the last one with a number."""
     numbered = (f"{names[-1]}_{number}" for number in range(2, len(taken) + 3))
     return next(name for name in (*names, *numbered) if name not in taken)
@@ -341,12 +341,12 @@ def free_name(taken: Collection[str], *names: str) -> str:
 SPEC_KEYS = ("name", "description", "inputSchema", "outputSchema")
 
 
-def spec_problem(spec: object) -> str:
+def tool_spec_problem(spec: object) -> str:
     """Why a TOOL_SPEC is refused, or nothing."""
     if not isinstance(spec, dict):
         return "it is not a dictionary"
-    if name_problem(spec.get("name")):
-        return name_problem(spec.get("name"))
+    if tool_name_problem(spec.get("name")):
+        return tool_name_problem(spec.get("name"))
     if not isinstance(spec.get("inputSchema"), dict):
         return "it has no inputSchema"
     if not isinstance(spec.get("description", ""), str):
@@ -360,10 +360,10 @@ def spec_problem(spec: object) -> str:
 
 def missing_requirements(requires: Mapping[str, Any] | None) -> list[str]:
     """One sentence for each thing that is not there; empty if the tool can run."""
-    return list(_missing(requires)) if requires else []
+    return list(_unmet_requirements(requires)) if requires else []
 
 
-def _missing(requires: Mapping[str, Any]) -> Iterator[str]:
+def _unmet_requirements(requires: Mapping[str, Any]) -> Iterator[str]:
     packages = {name: versions for name, versions in requires.items() if name not in _SECTIONS}
     yield from _missing_packages({**packages, **requires.get("packages", {})})
     for name in requires.get("binaries", ()):

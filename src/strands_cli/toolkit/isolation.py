@@ -21,7 +21,7 @@ import msgspec
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.sandbox.tree import end_marked_tree
 from strands_cli.toolkit.context import ToolContext, tool_of
-from strands_cli.toolkit.values import Raised, failed_as
+from strands_cli.toolkit.values import Raised, tool_failed_from_error
 
 _LENGTH_BYTES = 4
 _NUMBERS = count(1)
@@ -54,7 +54,7 @@ class IsolatedCall(msgspec.Struct, frozen=True):
     key: str
 
 
-def place_of(function: Callable[..., Any]) -> FunctionPlace:
+def place_of_function(function: Callable[..., Any]) -> FunctionPlace:
     """Where a function can be found again; ToolError for one that only exists in this process."""
     name, module = function.__qualname__, function.__module__
     if "." in name:
@@ -97,7 +97,7 @@ class IsolatedBody:
             sys_path=[entry for entry in sys.path if entry],
             workspace=[str(root) for root in context.workspace.roots],
             base=str(context.workspace.base),
-            invocation_state=_only_json(context.invocation_state),
+            invocation_state=_encodable_state(context.invocation_state),
             key=context.key,
         )
         # Standard output is the channel; the child sends what the body prints to standard error.
@@ -113,7 +113,7 @@ class IsolatedBody:
                 if "progress" in frame:
                     context.progress(json.loads(frame["progress"]))
                 elif "failed" in frame:
-                    raise failed_as(json.loads(frame["failed"]))
+                    raise tool_failed_from_error(json.loads(frame["failed"]))
                 elif "crashed" in frame:
                     raise ToolFailed(frame["crashed"], code="crashed")
                 else:
@@ -130,7 +130,7 @@ class IsolatedBody:
             end_marked_tree(self._process.pid, f"{MARK}={self._mark}")
 
 
-def _only_json(state: Any) -> dict[str, Any]:
+def _encodable_state(state: Any) -> dict[str, Any]:
     """The part of the caller's state that can cross to another process."""
     kept = {}
     for name, value in state.items():

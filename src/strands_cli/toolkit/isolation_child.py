@@ -18,8 +18,14 @@ from strands_cli.sandbox import tree
 from strands_cli.toolkit.context import CallContext, ToolContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.isolation import MARK, FunctionPlace, IsolatedCall, frame_of
-from strands_cli.toolkit.results import error_of, failure
-from strands_cli.toolkit.values import is_result, normalise, plain_json, run_inline, value_of
+from strands_cli.toolkit.results import error_of, failure_result
+from strands_cli.toolkit.values import (
+    is_tool_result,
+    normalise_result,
+    plain_json,
+    run_inline,
+    value_of_outcome,
+)
 from strands_cli.toolkit.workspace import Workspace
 
 
@@ -47,43 +53,43 @@ def main() -> None:
     outer = CallContext(
         emit=listen, workspace=workspace, invocation_state=request.invocation_state, key=request.key
     )
-    answer = _answer(request, outer)
+    answer = _run_isolated_call(request, outer)
     with suppress(AttributeError, OSError, ValueError):  # whatever the body has made of it
         sys.stdout.flush()  # the host ends this process as soon as it has the answer
     send(answer)
 
 
-def _answer(request: IsolatedCall, outer: CallContext) -> dict[str, Any]:
+def _run_isolated_call(request: IsolatedCall, outer: CallContext) -> dict[str, Any]:
     try:
-        tool = _find(request.place)
+        tool = _find_tool(request.place)
         call = json.loads(request.call)
-        value = value_of(run_inline(tool, call["input"], ToolContext(tool, call, outer)), tool)
+        value = value_of_outcome(run_inline(tool, call["input"], ToolContext(tool, call, outer)), tool)
         if tool.is_async:
             import asyncio
 
             value = asyncio.run(value)
-        if isinstance(value, dict) and is_result(value):
-            value = normalise(str(value.get("toolUseId", "")), value)
+        if isinstance(value, dict) and is_tool_result(value):
+            value = normalise_result(str(value.get("toolUseId", "")), value)
         elif not isinstance(value, bytes):
             value = plain_json(value)
-        return _frame_with(value)
+        return _value_frame(value)
     except ToolFailed as failed:
-        return {"failed": json.dumps(error_of(failure("", failed)))}
+        return {"failed": json.dumps(error_of(failure_result("", failed)))}
     except ToolError as error:
         return {"failed": json.dumps({"message": error.message, "code": error.code, "hint": error.hint})}
     except BaseException as error:  # noqa: BLE001 - whatever an async body raises is its outcome
         return {"crashed": f"Execution failed: {type(error).__name__}: {str(error)[:2000]}"}
 
 
-def _frame_with(value: Any) -> dict[str, Any]:
+def _value_frame(value: Any) -> dict[str, Any]:
     try:
         return {"json": json.dumps(value)}
     except TypeError:  # it has bytes in it
         return {"value": value}
 
 
-def _find(place: FunctionPlace) -> Tool:
-    attribute = getattr(_module(place), place.name)
+def _find_tool(place: FunctionPlace) -> Tool:
+    attribute = getattr(_import_function_module(place), place.name)
     if isinstance(attribute, Tool):
         return attribute
     from strands_cli.toolkit.decorator import tool_from_function
@@ -92,7 +98,7 @@ def _find(place: FunctionPlace) -> Tool:
     return tool_from_function(attribute, module.TOOL_SPEC)
 
 
-def _module(place: FunctionPlace) -> ModuleType:
+def _import_function_module(place: FunctionPlace) -> ModuleType:
     if place.package and place.package not in sys.modules and place.package.startswith("_strands_tools_"):
         package = ModuleType(place.package)
         package.__path__ = place.package_path

@@ -59,19 +59,19 @@ _ANYTHING: tuple[Schema, ...] = (
 
 def provider_schema(schema: Schema) -> Schema:
     """A schema of `type: object` with `properties` and `required`; only recursive references are left."""
-    plain = _Plain(schema)
-    top = _flat(plain.of(schema, ()))
+    rewriter = _SchemaRewriter(schema)
+    top = _flat_schema(rewriter.rewrite(schema, ()))
     advertised = {key: value for key, value in top.items() if key not in _DROPPED_AT_TOP}
     advertised["type"] = "object"
     advertised["properties"] = {
         name: part for name, part in top.get("properties", {}).items() if part is not False
     }
     advertised["required"] = list(top.get("required", []))
-    definitions = plain.definitions()
+    definitions = rewriter.definitions()
     return advertised | ({"$defs": definitions} if definitions else {})
 
 
-class _Plain:
+class _SchemaRewriter:
     """Rewrites one document: references inlined, what providers do not know dropped."""
 
     def __init__(self, root: Schema) -> None:
@@ -84,23 +84,25 @@ class _Plain:
         definitions: Schema = {}
         while missing := [reference for reference, name in self._kept.items() if name not in definitions]:
             for reference in missing:
-                definitions[self._kept[reference]] = self.of(_resolved(self._root, reference), (reference,))
+                definitions[self._kept[reference]] = self.rewrite(
+                    _resolved_reference(self._root, reference), (reference,)
+                )
         return definitions
 
-    def of(self, schema: Any, above: tuple[str, ...]) -> Any:
+    def rewrite(self, schema: Any, above: tuple[str, ...]) -> Any:
         if not isinstance(schema, dict):
             return schema
         reference = schema.get("$ref")
         beside = self._rewritten({key: value for key, value in schema.items() if key != "$ref"}, above)
         if not isinstance(reference, str) or not reference.startswith("#"):
             return beside
-        return _joined(self._target(reference, above), beside)
+        return _joined_reference(self._target(reference, above), beside)
 
     def _target(self, reference: str, above: tuple[str, ...]) -> Any:
         if reference in above or self._inlined >= MAX_INLINED:
             return {"$ref": f"#/$defs/{self._name(reference)}"}
         self._inlined += 1
-        return self.of(_resolved(self._root, reference), (*above, reference))
+        return self.rewrite(_resolved_reference(self._root, reference), (*above, reference))
 
     def _name(self, reference: str) -> str:
         if reference not in self._kept:
@@ -113,24 +115,24 @@ class _Plain:
         rewritten: Schema = {}
         for key, value in schema.items():
             if key in _WITH_SUBSCHEMA:
-                rewritten[key] = self.of(value, above)
+                rewritten[key] = self.rewrite(value, above)
             elif key in _WITH_LIST and isinstance(value, list):
-                rewritten[key] = [self.of(part, above) for part in value]
+                rewritten[key] = [self.rewrite(part, above) for part in value]
             elif key in _WITH_NAMES and isinstance(value, dict):
-                typed = _typed if key == "properties" else lambda part: part
-                rewritten[key] = {name: typed(self.of(part, above)) for name, part in value.items()}
+                typed = _typed_property if key == "properties" else lambda part: part
+                rewritten[key] = {name: typed(self.rewrite(part, above)) for name, part in value.items()}
             elif key not in _DROPPED:
                 rewritten[key] = value
         return rewritten
 
 
-def _resolved(root: Schema, reference: str) -> Any:
+def _resolved_reference(root: Schema, reference: str) -> Any:
     """What a local reference points at; where it points at nothing, a schema that takes anything."""
     target = local_target(reference, root)
     return target if isinstance(target, dict | bool) else {}
 
 
-def _typed(schema: Any) -> Any:
+def _typed_property(schema: Any) -> Any:
     """A property that says its type: the SDK takes one that does not for a string."""
     if schema is True:
         schema = {}
@@ -143,7 +145,7 @@ def _typed(schema: Any) -> Any:
     return {**schema, "type": sorted(names) if len(names) > 1 else names.pop()}
 
 
-def _joined(target: Any, beside: Schema) -> Any:
+def _joined_reference(target: Any, beside: Schema) -> Any:
     """A reference's target together with the keywords that stand beside the reference."""
     if not beside or not isinstance(target, dict):
         return target
@@ -152,75 +154,75 @@ def _joined(target: Any, beside: Schema) -> Any:
     return {**target, **beside}
 
 
-def _flat(schema: Any) -> Schema:
+def _flat_schema(schema: Any) -> Schema:
     """One object schema for a composed one: all of its properties, and what it requires in any case."""
     if not isinstance(schema, dict):
         return {}
     flat = {key: value for key, value in schema.items() if key not in _COMPOSING}
-    for part in _parts(schema.get("allOf")):
-        flat = _both(flat, part)
+    for part in _flat_schemas(schema.get("allOf")):
+        flat = _schema_of_both(flat, part)
     for keyword in ("anyOf", "oneOf"):
-        branches = list(_parts(schema.get(keyword)))
+        branches = list(_flat_schemas(schema.get(keyword)))
         if branches:
-            flat = _both(flat, _either(branches))
-            text = " ".join(part for part in (flat.get("description"), _choice(branches)) if part)
+            flat = _schema_of_both(flat, _schema_of_either(branches))
+            text = " ".join(part for part in (flat.get("description"), _choice_sentence(branches)) if part)
             flat |= {"description": text} if text else {}
     dependent = schema.get("dependentSchemas", {}).values()
-    for part in _parts([schema.get("then"), schema.get("else"), *dependent]):
+    for part in _flat_schemas([schema.get("then"), schema.get("else"), *dependent]):
         flat["properties"] = part.get("properties", {}) | flat.get("properties", {})
     return flat
 
 
-def _parts(schemas: Any) -> Iterator[Schema]:
-    return (_flat(part) for part in schemas or () if isinstance(part, dict))
+def _flat_schemas(schemas: Any) -> Iterator[Schema]:
+    return (_flat_schema(part) for part in schemas or () if isinstance(part, dict))
 
 
-def _both(one: Schema, other: Schema) -> Schema:
+def _schema_of_both(one: Schema, other: Schema) -> Schema:
     """What has to fit two schemas, as one."""
     both = {**other, **one}
-    both["properties"] = _merged(one, other, lambda first, second: {"allOf": [first, second]})
+    both["properties"] = _merged_properties(one, other, lambda first, second: {"allOf": [first, second]})
     both["required"] = list(dict.fromkeys([*one.get("required", []), *other.get("required", [])]))
     if one.get("additionalProperties") != other.get("additionalProperties"):
         del both["additionalProperties"]  # what the one forbids may be a property of the other
     return both
 
 
-def _either(branches: list[Schema]) -> Schema:
+def _schema_of_either(branches: list[Schema]) -> Schema:
     """What has to fit one of several schemas: all properties, but only what every one of them requires."""
     either: Schema = {"properties": {}}
     for branch in branches:
-        either["properties"] = _merged(either, branch, _alternative)
+        either["properties"] = _merged_properties(either, branch, _alternative_property)
     first, *others = (branch.get("required", []) for branch in branches)
     return either | {"required": [name for name in first if all(name in other for other in others)]}
 
 
-def _merged(one: Schema, other: Schema, conflict: Callable[[Any, Any], Any]) -> Schema:
+def _merged_properties(one: Schema, other: Schema, conflict: Callable[[Any, Any], Any]) -> Schema:
     merged = dict(one.get("properties", {}))
     for name, part in other.get("properties", {}).items():
         merged[name] = part if name not in merged or merged[name] == part else conflict(merged[name], part)
     return merged
 
 
-def _alternative(first: Any, second: Any) -> Any:
+def _alternative_property(first: Any, second: Any) -> Any:
     """Either of two schemas for one property; `const: circle` and `const: square` are an enum of two."""
     if first is False or second is False:
         return second if first is False else first
-    listed, more = _values(first), _values(second)
+    listed, more = _listed_values(first), _listed_values(second)
     if listed is None or more is None:
         known = first["anyOf"] if first.keys() == {"anyOf"} else [first]
         return {"anyOf": known if second in known else [*known, second]}
     texts = {key: first[key] for key in ("title", "description") if key in first}
-    return _typed(texts | {"enum": [*listed, *(value for value in more if value not in listed)]})
+    return _typed_property(texts | {"enum": [*listed, *(value for value in more if value not in listed)]})
 
 
-def _values(schema: Schema) -> list[Any] | None:
+def _listed_values(schema: Schema) -> list[Any] | None:
     """The values that a schema allows, where it is nothing but a list of them."""
     if schema.keys() - {"enum", "const", "type"} - _FOR_READERS:
         return None
     return [schema["const"]] if "const" in schema else schema.get("enum")
 
 
-def _choice(branches: list[Schema]) -> str:
+def _choice_sentence(branches: list[Schema]) -> str:
     """The choice in words, since the merged schema no longer shows it."""
     groups = [", ".join(branch.get("required") or branch.get("properties", {})) for branch in branches]
     named = list(dict.fromkeys(group for group in groups if group))

@@ -21,8 +21,8 @@ from strands_cli.toolkit.type_schemas import (
     TIME,
     Arguments,
     Schema,
-    follow,
-    refused,
+    follow_path,
+    type_mismatch,
 )
 
 _ORDINARY_TYPES = "Use JSON types, enums, dataclasses, TypedDicts or pydantic models."
@@ -40,9 +40,9 @@ class PydanticTypes:
         # This holds for the dataclasses within; models have a configuration of their own.
         config = ConfigDict(extra="forbid", val_json_bytes="base64", ser_json_bytes="base64")
         shape.__pydantic_config__ = config  # type: ignore[attr-defined]
-        with _refusals():
+        with _pydantic_refusals():
             self._adapter: TypeAdapter[Any] = TypeAdapter(shape)
-            self._schema = _schema_of(self._adapter)
+            self._schema = _pydantic_schema(self._adapter)
         self._names = tuple(types)
 
     def schemas(self, taken: Mapping[str, Schema]) -> tuple[dict[str, Schema], dict[str, Schema]]:
@@ -50,7 +50,7 @@ class PydanticTypes:
         definitions = self._schema.get("$defs", {})
         if definitions.keys().isdisjoint(taken):
             return self._schema["properties"], definitions
-        renamed = _schema_of(self._adapter, reference="#/$defs/pydantic.{model}")
+        renamed = _pydantic_schema(self._adapter, reference="#/$defs/pydantic.{model}")
         definitions = {f"pydantic.{name}": schema for name, schema in renamed["$defs"].items()}
         return renamed["properties"], definitions
 
@@ -67,7 +67,7 @@ class PydanticTypes:
                 for item in errors
                 if not item["type"].endswith("_type") and item["type"] not in _ABOUT_SHAPE
             ]
-            raise refused([_problem(item, sent) for item in relevant or errors]) from None
+            raise type_mismatch([_pydantic_problem(item, sent) for item in relevant or errors]) from None
         return arguments | converted
 
     def default_as_json(self, name: str, default: Any) -> Any:
@@ -83,12 +83,12 @@ class PydanticTypes:
 
 def pydantic_output(annotation: Any) -> Schema:
     """The schema of what `values.plain_json` makes of a value with pydantic models in it."""
-    with _refusals():
-        return _schema_of(TypeAdapter(annotation), output=True)
+    with _pydantic_refusals():
+        return _pydantic_schema(TypeAdapter(annotation), output=True)
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def _pydantic_refusals() -> Iterator[None]:
     """What pydantic cannot read, in one sentence and without the address of its manual."""
     try:
         yield
@@ -98,24 +98,26 @@ def _refusals() -> Iterator[None]:
         raise Refusal(f"is of a type that has no JSON Schema ({reason})", remedy) from None
 
 
-def _problem(error: ErrorDetails, sent: Arguments) -> Problem:
-    path, value = follow(sent, error["loc"])  # which also names the alternatives of unions
+def _pydantic_problem(error: ErrorDetails, sent: Arguments) -> Problem:
+    path, value = follow_path(sent, error["loc"])  # which also names the alternatives of unions
     words = error["msg"]
     for prefix in _MESSAGE_PREFIXES:
         words = words.removeprefix(prefix)
     return Problem(path=path, keyword="type", expected=words, got=describe_value(value))
 
 
-def _schema_of(adapter: TypeAdapter[Any], *, reference: str = _REFERENCE, output: bool = False) -> Schema:
+def _pydantic_schema(
+    adapter: TypeAdapter[Any], *, reference: str = _REFERENCE, output: bool = False
+) -> Schema:
     return adapter.json_schema(
         by_alias=not output,  # plain_json dumps models by the names of their fields
         ref_template=reference,
-        schema_generator=_Generator,
+        schema_generator=_SchemaGenerator,
         mode="serialization" if output else "validation",
     )
 
 
-class _Generator(GenerateJsonSchema):
+class _SchemaGenerator(GenerateJsonSchema):
     """pydantic's schemas in the form of ours: closed where input comes in, no titles made of names."""
 
     ignored_warning_kinds: ClassVar[set[JsonSchemaWarningKind]] = {  # type: ignore[misc]

@@ -72,7 +72,7 @@ def code_row(code: str) -> Code:
     return CODES.get(code) or CODES["failed"]
 
 
-def success(call_id: str, content: list[dict[str, Any]]) -> ToolResult:
+def success_result(call_id: str, content: list[dict[str, Any]]) -> ToolResult:
     return {"toolUseId": call_id, "status": "success", "content": content}
 
 
@@ -80,35 +80,35 @@ _LONGEST_MESSAGE = 4000
 _MAX_DETAILS = 50
 
 
-def failure(call_id: str, failed: ToolFailed) -> ToolResult:
+def failure_result(call_id: str, failed: ToolFailed) -> ToolResult:
     """The one error shape: text for a reader, then JSON for a program."""
-    message = _shortened(failed.message or str(failed))
+    message = _shortened_message(failed.message or str(failed))
     error = {
         "code": failed.code,
         "message": message,
         "retryable": code_row(failed.code).retryable,
-        "details": [_plain(detail) for detail in list(failed.details)[:_MAX_DETAILS]],
+        "details": [_plain_detail(detail) for detail in list(failed.details)[:_MAX_DETAILS]],
     }
     if failed.hint:
-        error["hint"] = _shortened(failed.hint)
+        error["hint"] = _shortened_message(failed.hint)
     text = f"{message}\n{error['hint']}" if failed.hint else message
     return {"toolUseId": call_id, "status": "error", "content": [{"text": text}, {"json": {"error": error}}]}
 
 
-def _shortened(text: str) -> str:
+def _shortened_message(text: str) -> str:
     """An error is read by a model too: it must not fill its context."""
-    return sendable(text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "…")
+    return sendable_text(text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "…")
 
 
-def _plain(detail: object) -> Any:
+def _plain_detail(detail: object) -> Any:
     """A detail as JSON; what has no JSON form becomes text."""
     try:
         return msgspec.json.decode(msgspec.json.encode(detail, enc_hook=str))
     except (TypeError, ValueError, RecursionError, OverflowError):
-        return {"detail": _shortened(repr(detail))}
+        return {"detail": _shortened_message(repr(detail))}
 
 
-def sendable(text: str) -> str:
+def sendable_text(text: str) -> str:
     """Text that can be sent: half of a surrogate pair has no UTF-8 form."""
     try:
         text.encode()

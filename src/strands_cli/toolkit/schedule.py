@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from strands_cli.errors import ToolFailed
-from strands_cli.toolkit.call import call_tool, prepare
+from strands_cli.toolkit.call import call_tool, prepare_arguments
 from strands_cli.toolkit.context import NO_CONTEXT, CallContext, InterruptRequested
 from strands_cli.toolkit.contract import PLACEHOLDER, Effects, Tool
-from strands_cli.toolkit.results import ToolResult, ToolUse, failure
+from strands_cli.toolkit.results import ToolResult, ToolUse, failure_result
 from strands_cli.toolkit.workspace import Workspace, current_directory
 
 Resource = tuple[str, ...]
@@ -43,32 +43,37 @@ def resources_of(
     """What a call with these arguments touches; relative paths are relative to the workspace's base."""
     base = workspace.base if workspace else current_directory()
     reads, writes = (
-        frozenset(key for item in side for text in _filled(item, arguments) for key in _keys(text, base))
+        frozenset(
+            key
+            for item in side
+            for text in _filled_templates(item, arguments)
+            for key in _resource_keys(text, base)
+        )
         for side in (effects.reads, effects.writes)
     )
     return Resources(reads, writes, effects.exclusive)
 
 
-def _filled(template: str, arguments: dict[str, Any]) -> Iterator[str]:
+def _filled_templates(template: str, arguments: dict[str, Any]) -> Iterator[str]:
     names = PLACEHOLDER.findall(template)
-    for chosen in product(*(list(_texts(arguments, name.split("."))) for name in names)):
+    for chosen in product(*(list(_argument_texts(arguments, name.split("."))) for name in names)):
         values = iter(chosen)
         yield PLACEHOLDER.sub(lambda _: next(values), template)  # noqa: B023 - used up before it changes
 
 
-def _texts(value: Any, path: list[str]) -> Iterator[str]:
+def _argument_texts(value: Any, path: list[str]) -> Iterator[str]:
     """The values at a path, as text; each item of a list on the way counts."""
     if isinstance(value, list | tuple):
         for item in value:
-            yield from _texts(item, path)
+            yield from _argument_texts(item, path)
     elif path:
         if isinstance(value, dict) and path[0] in value:
-            yield from _texts(value[path[0]], path[1:])
+            yield from _argument_texts(value[path[0]], path[1:])
     elif value is not None:
         yield value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
 
 
-def _keys(text: str, base: Path) -> Iterator[Resource]:
+def _resource_keys(text: str, base: Path) -> Iterator[Resource]:
     if not text.startswith("file:"):
         yield (text,)
         return
@@ -89,7 +94,7 @@ def _keys(text: str, base: Path) -> Iterator[Resource]:
 # --- who waits for whom -----------------------------------------------------------------------------------
 
 
-class _Order:
+class _CallOrder:
     """What each call waits for; calls are added one after the other, in request order.
 
     Only the last writer of a resource counts: it waits itself for all that came before.
@@ -132,7 +137,7 @@ class _Order:
             self._users[f"{act} below", resource[:length]].append(index)
 
 
-class _Entry(msgspec.Struct, eq=False):
+class _ScheduledCall(msgspec.Struct, eq=False):
     tool_id: str
     waits_for: set[int]
     followers: list[int] = []
@@ -150,9 +155,9 @@ class _Entry(msgspec.Struct, eq=False):
 class Turn:
     """The calls of one turn, in request order, each with those that it must wait for. Used in one event loop.
 
-    A call is `(call_id, tool, arguments)`, with the arguments that `prepare` gave; one without a tool or
-    without arguments cannot run and is independent. Calls with the same id are distinct: they run one after
-    the other, and the n-th `slot` or `release` of the id means the n-th of them.
+    A call is `(call_id, tool, arguments)`, with what `prepare_arguments` gave; one without a tool or without
+    arguments cannot run and is independent. Calls with the same id are distinct: they run one after the
+    other, and the n-th `slot` or `release` of the id means the n-th of them.
     """
 
     def __init__(
@@ -160,11 +165,11 @@ class Turn:
         calls: Sequence[tuple[str, Tool | None, dict[str, Any] | None]],
         workspace: Workspace | None = None,
     ) -> None:
-        self._entries: list[_Entry] = []
+        self._entries: list[_ScheduledCall] = []
         self._indexes: dict[str, list[int]] = {}
         self._entered: dict[str, int] = {}
         self._released: dict[str, int] = {}
-        order = _Order()
+        order = _CallOrder()
         for index, (call_id, tool, arguments) in enumerate(calls):
             before: set[int] = set()
             if tool is not None and arguments is not None:
@@ -174,7 +179,7 @@ class Turn:
             same = self._indexes.setdefault(call_id, [])
             before.update(same[-1:])
             same.append(index)
-            self._entries.append(_Entry(tool.id if tool else "", before))
+            self._entries.append(_ScheduledCall(tool.id if tool else "", before))
             for earlier in before:
                 self._entries[earlier].followers.append(index)
 
@@ -218,7 +223,7 @@ class Turn:
         count = counts[call_id] = counts.get(call_id, 0) + 1
         return indexes[min(count, len(indexes)) - 1]
 
-    async def _wait(self, entry: _Entry) -> None:
+    async def _wait(self, entry: _ScheduledCall) -> None:
         if entry.waits_for and not entry.blocked_by:
             entry.ready = asyncio.get_running_loop().create_future()
             await entry.ready
@@ -269,16 +274,16 @@ async def call_tools(
     A tool's time limit counts from when it may start. A call that fails leaves the others alone; if one asks
     a human, the others finish before that is raised. Each call gets its own idempotency key.
     """
-    prepared = [(str(index), tool, _prepared(tool, use)) for index, (tool, use) in enumerate(calls)]
+    prepared = [(str(index), tool, _prepared_arguments(tool, use)) for index, (tool, use) in enumerate(calls)]
     turn = Turn(prepared, context.workspace)
     room = asyncio.Semaphore(max_parallel) if max_parallel else nullcontext()
 
     async def call(index: int, tool: Tool, use: ToolUse) -> ToolResult:
         try:
             async with turn.slot(str(index)), room:
-                return await call_tool(tool, use, with_key(context, str(index)))
+                return await call_tool(tool, use, context_with_key(context, str(index)))
         except ToolFailed as blocked:
-            return failure(use.get("toolUseId", ""), blocked)
+            return failure_result(use.get("toolUseId", ""), blocked)
 
     answers = await asyncio.gather(
         *(call(index, tool, use) for index, (tool, use) in enumerate(calls)), return_exceptions=True
@@ -289,16 +294,16 @@ async def call_tools(
     return [answer for answer in answers if not isinstance(answer, BaseException)]
 
 
-def _prepared(tool: Tool, call: ToolUse) -> dict[str, Any] | None:
+def _prepared_arguments(tool: Tool, call: ToolUse) -> dict[str, Any] | None:
     """The arguments that effects name; None for a call that will be refused anyway."""
     if not tool.effects:
         return {}
     try:
-        return prepare(tool, call)
+        return prepare_arguments(tool, call)
     except ToolFailed:
         return None
 
 
-def with_key(context: CallContext, step: str) -> CallContext:
+def context_with_key(context: CallContext, step: str) -> CallContext:
     """The context with an idempotency key of its own, for one of several calls under the same key."""
     return msgspec.structs.replace(context, key=f"{context.key}/{step}") if context.key else context

@@ -1,8 +1,8 @@
 """What a function says of itself as a tool, by its annotations and its docstring.
 
-`Declaration` finds the parameters and those that the platform fills; `_Inputs` makes a schema of the rest,
-and the way from JSON to what they are in Python: what is the same in both stays as it is, msgspec makes most
-of the others, and pydantic what only it can make.
+`Declaration` finds the parameters and those that the platform fills; `_InputParameters` makes a schema of the
+rest, and the way from JSON to what they are in Python: what is the same in both stays as it is, msgspec makes
+most of the others, and pydantic what only it can make.
 """
 
 import inspect
@@ -31,7 +31,7 @@ import msgspec
 from strands_cli.documents.problems import Refusal
 from strands_cli.errors import Issue, ToolError
 from strands_cli.toolkit.docstring import read_docstring
-from strands_cli.toolkit.functions import Convert, Function, innermost, parameters_of
+from strands_cli.toolkit.functions import Convert, Function, innermost_function, parameters_of
 from strands_cli.toolkit.type_schemas import (
     MAPPINGS,
     NOT_JSON,
@@ -41,12 +41,12 @@ from strands_cli.toolkit.type_schemas import (
     Schema,
     SchemaReader,
     Unknown,
-    annotated,
-    converter,
+    annotated_schema,
     default_as_json,
     is_typed_dict,
-    msgspec_takes,
-    unresolved,
+    msgspec_can_convert,
+    msgspec_converter,
+    unresolved_annotation,
 )
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def read_signature(function: Function, *, context: bool | str = False) -> Signat
     """ToolError (`unavailable`) names the parameter that no tool can have, and what to write instead."""
     declared = Declaration(function, context)
     documented = read_docstring(declared.plain.__doc__)
-    inputs = _Inputs(declared, documented.parameters)
+    inputs = _InputParameters(declared, documented.parameters)
     return Signature(
         documented.description,
         inputs.schema,
@@ -103,9 +103,9 @@ class Declaration:
     """A function's parameters with their types; ToolError where it cannot be a tool."""
 
     def __init__(self, function: Function, context: bool | str) -> None:
-        self.plain = innermost(function)
+        self.plain = innermost_function(function)
         self.name = getattr(self.plain, "__name__", type(function).__name__)
-        self.hints, self._unresolved = _hints(self.plain)
+        self.hints, self._unresolved = _type_hints(self.plain)
         self.takes_others = False
         """Whether there is a `**kwargs`, so that arguments without a parameter are welcome."""
         self.context_parameter: str | None = None
@@ -140,10 +140,10 @@ class Declaration:
             if parameter.kind is parameter.VAR_KEYWORD:
                 self.takes_others = True
             elif name in self._unresolved:
-                why = unresolved(self._unresolved[name], "names")
+                why = unresolved_annotation(self._unresolved[name], "names")
                 raise self.refused_parameter(name, parameter.annotation, why)
             else:
-                yield _parameter(name, self.hints.get(name, Any), parameter.default)
+                yield _read_parameter(name, self.hints.get(name, Any), parameter.default)
 
     def _is_filled_by_platform(self, parameter: inspect.Parameter, context: bool | str) -> bool:
         if parameter.name == ("tool_context" if context is True else context) or self._is_of_class(
@@ -174,7 +174,7 @@ class Declaration:
         )
 
 
-def _hints(function: Any) -> tuple[dict[str, Any], dict[str, Exception]]:
+def _type_hints(function: Any) -> tuple[dict[str, Any], dict[str, Exception]]:
     """The types of the parameters, and why some have none: each is resolved by itself."""
     enclosed: dict[str, Any] = {}
     names = function.__code__.co_freevars if hasattr(function, "__code__") else ()
@@ -199,7 +199,7 @@ def _hints(function: Any) -> tuple[dict[str, Any], dict[str, Exception]]:
     return hints, errors
 
 
-def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
+def _read_parameter(name: str, annotation: Any, default: Any) -> Parameter:
     """With what `= None`, `= Field(…)` and `Iterable` mean for the type written out."""
     if annotation is abc.Iterable or get_origin(annotation) is abc.Iterable:
         annotation = list[get_args(annotation) or Any]  # type: ignore[misc]
@@ -208,14 +208,14 @@ def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
         value = default.default if default.default_factory is None else default.default_factory
         value = _NO_DEFAULT if default.is_required() else value
         return Parameter(name, Annotated[annotation, default], value, default)
-    return Parameter(name, _optional(annotation) if default is None else annotation, default)
+    return Parameter(name, _optional_type(annotation) if default is None else annotation, default)
 
 
-def _optional(annotation: Any) -> Any:
+def _optional_type(annotation: Any) -> Any:
     if get_origin(annotation) is not Annotated:
         return Union[annotation, None]  # noqa: UP007 - not every annotation knows the operator
     # A description of the parameter stays one of the whole of it.
-    return Annotated[(_optional(annotation.__origin__), *annotation.__metadata__)]
+    return Annotated[(_optional_type(annotation.__origin__), *annotation.__metadata__)]
 
 
 def _is_union(annotation: Any) -> bool:
@@ -225,7 +225,7 @@ def _is_union(annotation: Any) -> bool:
 # --- what a caller fills ----------------------------------------------------------------------------------
 
 
-class _Inputs:
+class _InputParameters:
     """The schema of the parameters that a caller fills, and how their arguments are converted."""
 
     def __init__(self, declared: Declaration, documented: dict[str, str]) -> None:
@@ -238,7 +238,7 @@ class _Inputs:
         for name, schema in self._properties.items():
             if documented.get(name):
                 schema.setdefault("description", documented[name])
-        self.convert = _with_defaults(self._add_defaults(), convert)
+        self.convert = _converter_with_defaults(self._add_defaults(), convert)
 
     @property
     def schema(self) -> Schema:
@@ -264,8 +264,8 @@ class _Inputs:
                 raise self._declared.refused_parameter(name, annotation, why) from None
             else:
                 if converts:
-                    (by_msgspec if msgspec_takes(annotation) else self._by_pydantic)[name] = annotation
-        first = converter(by_msgspec) if by_msgspec else None
+                    (by_msgspec if msgspec_can_convert(annotation) else self._by_pydantic)[name] = annotation
+        first = msgspec_converter(by_msgspec) if by_msgspec else None
         if not self._by_pydantic:
             return first
         self._pydantic = self._pydantic_types(self._by_pydantic)
@@ -274,7 +274,7 @@ class _Inputs:
             whole = self._pydantic if unread == self._by_pydantic else self._pydantic_types(unread)
             properties, definitions = whole.schemas(self._reader.definitions)
             for name, annotation in unread.items():
-                self._properties[name] = annotated(properties[name], annotation)
+                self._properties[name] = annotated_schema(properties[name], annotation)
             self._reader.definitions |= definitions
         second = self._pydantic.convert
         return (lambda arguments: second(first(arguments))) if first else second
@@ -306,12 +306,12 @@ class _Inputs:
                 self._properties[name]["default"] = value
             elif field is not None:
                 defaults[name] = partial(field.get_default, call_default_factory=True)
-            elif _can_change(default):
+            elif _is_mutable_default(default):
                 defaults[name] = partial(deepcopy, default)
         return defaults
 
 
-def _can_change(default: Any) -> bool:
+def _is_mutable_default(default: Any) -> bool:
     """Whether calls could see each other's changes of a default; one that cannot be copied stays as it is."""
     is_structure = any(hasattr(type(default), name) for name in _OF_STRUCTURES)
     if not is_structure and not isinstance(default, _CHANGEABLE):
@@ -322,7 +322,9 @@ def _can_change(default: Any) -> bool:
         return False
 
 
-def _with_defaults(defaults: dict[str, Callable[[], Any]], convert: Convert | None) -> Convert | None:
+def _converter_with_defaults(
+    defaults: dict[str, Callable[[], Any]], convert: Convert | None
+) -> Convert | None:
     """Converts, and adds the omitted defaults that the schema cannot hold."""
     if not defaults:
         return convert
@@ -342,7 +344,7 @@ def _output_schema(declared: Declaration) -> Schema | None:
     if get_origin(annotation) in (abc.Awaitable, abc.Coroutine):
         annotation = get_args(annotation)[-1]
     is_generator = inspect.isgeneratorfunction(declared.plain) or inspect.isasyncgenfunction(declared.plain)
-    if is_generator or not _promises(annotation):
+    if is_generator or not _is_checkable_type(annotation):
         return None
     reader = SchemaReader(output=True)
     try:
@@ -360,13 +362,13 @@ def _output_schema(declared: Declaration) -> Schema | None:
     return schema | {"$defs": reader.definitions} if reader.definitions else schema
 
 
-def _promises(annotation: Any) -> bool:
+def _is_checkable_type(annotation: Any) -> bool:
     """Whether an annotation tells one value from another, and whether the value is checked as it stands."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _promises(parts[0])
+        return _is_checkable_type(parts[0])
     if _is_union(annotation):
-        return all(part is type(None) or _promises(part) for part in parts)
+        return all(part is type(None) or _is_checkable_type(part) for part in parts)
     if origin in MAPPINGS:
         return bool(parts) and parts[1] not in (Any, object)
     if origin is not None:

@@ -112,7 +112,7 @@ class Unknown(NeedsPydantic):
     """A type that is unknown here, though pydantic may know it."""
 
 
-def unresolved(error: Exception, prefix: str) -> Refusal:
+def unresolved_annotation(error: Exception, prefix: str) -> Refusal:
     """Why an annotation that is a string, or has strings in it, means nothing here."""
     name = getattr(error, "name", None)
     reason = (
@@ -159,7 +159,7 @@ class SchemaReader:
         if origin is Annotated:
             if any(map(_is_for_pydantic, annotation.__metadata__)):
                 raise NeedsPydantic(annotation)
-            return annotated(self.read(annotation.__origin__), annotation)
+            return annotated_schema(self.read(annotation.__origin__), annotation)
         if not parts and not isinstance(annotation, abc.Hashable):  # as some write a list for its type
             reason = f"is annotated with {annotation!r}, which is not a type"
             raise Refusal(reason, "Write list[…] or dict[…].")
@@ -196,7 +196,9 @@ class SchemaReader:
     def _literal(self, values: tuple[Any, ...]) -> Schema:
         if not self._output and any(isinstance(value, Enum) for value in values):
             raise Refusal("has members of an enum as choices", "Use the enum, or a Literal of its values.")
-        return _choice([value.value if isinstance(value, Enum) else value for value in values], "Literal")
+        return _enum_schema(
+            [value.value if isinstance(value, Enum) else value for value in values], "Literal"
+        )
 
     def _list(self, parts: tuple[Any, ...]) -> Schema:
         items = self.read(parts[0]) if parts else {}
@@ -211,7 +213,7 @@ class SchemaReader:
     def _tuple(self, parts: tuple[Any, ...]) -> Schema:
         self._converts = True
         is_uniform = not parts or (len(parts) == 2 and parts[1] is ...)
-        return self._list(parts) if is_uniform else _sequence([self.read(part) for part in parts])
+        return self._list(parts) if is_uniform else _fixed_array_schema([self.read(part) for part in parts])
 
     def _mapping(self, parts: tuple[Any, ...]) -> Schema:
         key, value = parts or (str, Any)
@@ -237,7 +239,7 @@ class SchemaReader:
     def _class(self, annotation: Any, cls: type) -> Schema:
         self._converts = True
         if issubclass(cls, Enum):
-            return _choice([member.value for member in cls], cls.__name__)
+            return _enum_schema([member.value for member in cls], cls.__name__)
         if issubclass(cls, PurePath):
             return {"type": "string", "format": "path"}
         if hasattr(cls, "__pydantic_core_schema__") or hasattr(cls, "__get_pydantic_core_schema__"):
@@ -264,12 +266,12 @@ class SchemaReader:
 
     def _structure(self, annotation: Any, cls: type) -> Schema:
         try:
-            fields = _fields_of(annotation, cls, output=self._output)
+            fields = _class_fields(annotation, cls, output=self._output)
         except UNRESOLVED as error:
-            raise unresolved(error, f"uses {cls.__name__}, which names") from None
+            raise unresolved_annotation(error, f"uses {cls.__name__}, which names") from None
         if issubclass(cls, tuple) or (issubclass(cls, msgspec.Struct) and cls.__struct_config__.array_like):
             items = [{"title": field.name, **self.read(field.type)} for field in fields]
-            return {**_sequence(items), "minItems": sum(field.required for field in fields)}
+            return {**_fixed_array_schema(items), "minItems": sum(field.required for field in fields)}
         text = cls.__dict__.get("__doc__") or ""
         # Dataclasses without a docstring get their signature as one.
         documented = Docstring() if text.startswith(f"{cls.__name__}(") else read_docstring(text)
@@ -284,7 +286,7 @@ class SchemaReader:
         # A body may return more than its annotation promises, an object of a derived class for one.
         return schema if self._output else {**schema, "additionalProperties": False}
 
-    def _property(self, field: "_Field", documented: str) -> Schema:
+    def _property(self, field: "_ClassField", documented: str) -> Schema:
         schema = self.read(field.type)
         if documented:
             schema.setdefault("description", documented)
@@ -308,7 +310,7 @@ _GENERIC: dict[Any, Callable[[SchemaReader, tuple[Any, ...]], Schema]] = {
 }
 
 
-class _Field(NamedTuple):
+class _ClassField(NamedTuple):
     """A field of a dataclass, a TypedDict, a named tuple or a msgspec Struct."""
 
     name: str
@@ -319,30 +321,32 @@ class _Field(NamedTuple):
     default: Any = NOT_JSON
 
 
-def _fields_of(annotation: Any, cls: Any, *, output: bool) -> list[_Field]:
+def _class_fields(annotation: Any, cls: Any, *, output: bool) -> list[_ClassField]:
     """The fields of a class whose type parameters may be filled in; Unknown if it has none."""
     if issubclass(cls, msgspec.Struct):
         tag, tag_field = cls.__struct_config__.tag, cls.__struct_config__.tag_field
-        found = [] if tag is None else [_Field(tag_field, tag_field, Literal[tag], required=True)]
+        found = [] if tag is None else [_ClassField(tag_field, tag_field, Literal[tag], required=True)]
         for field in msgspec.structs.fields(annotation):
             default = NOT_JSON if field.default is msgspec.NODEFAULT else field.default
-            found.append(_Field(field.encode_name, field.name, field.type, field.required, default))
+            found.append(_ClassField(field.encode_name, field.name, field.type, field.required, default))
         return found
     hints = get_type_hints(cls, include_extras=True)
     filled = dict(zip(getattr(cls, "__parameters__", ()), get_args(annotation), strict=False))
     if filled:
-        hints = {name: _filled_in(hint, filled) for name, hint in hints.items()}
+        hints = {name: _hint_with_type_arguments(hint, filled) for name, hint in hints.items()}
     if hasattr(cls, "__dataclass_fields__"):
         return list(_dataclass_fields(annotation, cls, hints, output))
     if is_typed_dict(cls):
-        return [_key(name, hint, name in cls.__required_keys__) for name, hint in hints.items()]
+        return [_typed_dict_field(name, hint, name in cls.__required_keys__) for name, hint in hints.items()]
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         optional = cls._field_defaults
-        return [_Field(name, name, hints.get(name, Any), name not in optional) for name in cls._fields]
+        return [_ClassField(name, name, hints.get(name, Any), name not in optional) for name in cls._fields]
     raise Unknown(annotation)
 
 
-def _dataclass_fields(annotation: Any, cls: Any, hints: dict[str, Any], output: bool) -> Iterator[_Field]:
+def _dataclass_fields(
+    annotation: Any, cls: Any, hints: dict[str, Any], output: bool
+) -> Iterator[_ClassField]:
     from dataclasses import MISSING, InitVar, fields
 
     if not output and any(isinstance(hint, InitVar) for hint in hints.values()):
@@ -351,21 +355,21 @@ def _dataclass_fields(annotation: Any, cls: Any, hints: dict[str, Any], output: 
         if field.init or output:
             is_required = field.init and field.default is MISSING and field.default_factory is MISSING
             default = NOT_JSON if field.default is MISSING else field.default
-            yield _Field(field.name, field.name, hints[field.name], is_required, default)
+            yield _ClassField(field.name, field.name, hints[field.name], is_required, default)
 
 
-def _key(name: str, hint: Any, required: bool) -> _Field:
+def _typed_dict_field(name: str, hint: Any, required: bool) -> _ClassField:
     """A key of a TypedDict. Where annotations are strings, the class itself did not see these words."""
     while True:
         origin = get_origin(hint)
         if origin in (Required, NotRequired):
             required = origin is Required
         elif getattr(origin, "_name", "") != "ReadOnly":
-            return _Field(name, name, hint, required)
+            return _ClassField(name, name, hint, required)
         hint = get_args(hint)[0]
 
 
-def _filled_in(hint: Any, filled: dict[Any, Any]) -> Any:
+def _hint_with_type_arguments(hint: Any, filled: dict[Any, Any]) -> Any:
     """A hint with its type variables replaced: `list[T]` of a `Box[int]` is `list[int]`."""
     if isinstance(hint, TypeVar):
         return filled.get(hint, hint)
@@ -381,12 +385,12 @@ def is_typed_dict(cls: type) -> bool:
 # --- parts of schemas -------------------------------------------------------------------------------------
 
 
-def _sequence(items: list[Schema]) -> Schema:
+def _fixed_array_schema(items: list[Schema]) -> Schema:
     length = len(items)
     return {"type": "array", "prefixItems": items, "items": False, "minItems": length, "maxItems": length}
 
 
-def _choice(values: list[Any], name: str) -> Schema:
+def _enum_schema(values: list[Any], name: str) -> Schema:
     strange = [value for value in values if type(value) not in _JSON_TYPES]
     if strange:
         reason = f"has the choice {strange[0]!r} of {name}, which JSON does not have"
@@ -401,19 +405,19 @@ def _is_for_pydantic(metadata: Any) -> bool:
     return is_known or hasattr(metadata, "__get_pydantic_core_schema__")
 
 
-def annotated(schema: Schema, annotation: Any) -> Schema:
+def annotated_schema(schema: Schema, annotation: Any) -> Schema:
     """A schema with what the `Annotated` around a type says in words or in a msgspec.Meta."""
     for metadata in getattr(annotation, "__metadata__", ()):
-        schema = schema | _keywords(metadata, schema)
+        schema = schema | _metadata_keywords(metadata, schema)
     return schema
 
 
-def _keywords(metadata: Any, schema: Schema) -> Schema:
+def _metadata_keywords(metadata: Any, schema: Schema) -> Schema:
     if not isinstance(metadata, msgspec.Meta):
         text = getattr(metadata, "documentation", metadata)  # a Doc of typing_extensions, or text itself
         return {"description": text} if isinstance(text, str) else {}
     limits = {key: getattr(metadata, name) for name, key in _LIMITS.items()}
-    for kind in _kinds(schema):
+    for kind in _schema_types(schema):
         lengths = (metadata.min_length, metadata.max_length)
         limits |= dict(zip(_LENGTHS.get(kind, ()), lengths, strict=False))
     return {key: limit for key, limit in limits.items() if limit is not None} | (
@@ -421,11 +425,11 @@ def _keywords(metadata: Any, schema: Schema) -> Schema:
     )
 
 
-def _kinds(schema: Schema) -> Iterator[str]:
+def _schema_types(schema: Schema) -> Iterator[str]:
     if "type" in schema:
         yield schema["type"]
     for part in schema.get("anyOf", ()):
-        yield from _kinds(part)
+        yield from _schema_types(part)
 
 
 # --- from JSON to objects, by msgspec ---------------------------------------------------------------------
@@ -434,16 +438,16 @@ _MESSAGE = re.compile(r"(?P<reason>.*?)(?: - at (?:`key` in )?`\$(?P<path>[^`]*)
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 
 
-def msgspec_takes(annotation: Any) -> bool:
+def msgspec_can_convert(annotation: Any) -> bool:
     """Whether msgspec can convert to a type that has a schema; it cannot tell two dataclasses apart, say."""
     try:
-        msgspec.json.Decoder(annotation, dec_hook=_restore)
+        msgspec.json.Decoder(annotation, dec_hook=_msgspec_decode_hook)
     except (TypeError, RecursionError):
         return False
     return True
 
 
-def converter(types: dict[str, Any]) -> Callable[[Arguments], Arguments]:
+def msgspec_converter(types: dict[str, Any]) -> Callable[[Arguments], Arguments]:
     """Converts these arguments, as fields of one Struct: msgspec prepares that once, other types anew."""
     fields: list[tuple[str, Any, Any]] = [(name, annotation, None) for name, annotation in types.items()]
     shape = msgspec.defstruct("Arguments", fields)
@@ -452,9 +456,11 @@ def converter(types: dict[str, Any]) -> Callable[[Arguments], Arguments]:
     def convert(arguments: Arguments) -> Arguments:
         try:
             # Not strict only so that 5.0 is an int: strings for numbers the schema has refused already.
-            converted = msgspec.convert(arguments, shape, strict=False, str_keys=True, dec_hook=_restore)
+            converted = msgspec.convert(
+                arguments, shape, strict=False, str_keys=True, dec_hook=_msgspec_decode_hook
+            )
         except msgspec.ValidationError as error:
-            raise refused([_problem(str(error), arguments)]) from None
+            raise type_mismatch([_msgspec_problem(str(error), arguments)]) from None
         return arguments | {name: getattr(converted, name) for name in names if name in arguments}
 
     return convert
@@ -464,13 +470,13 @@ def default_as_json(default: Any, annotation: Any) -> Any:
     """A default in JSON, if it comes back from there as it was; NOT_JSON otherwise."""
     try:
         value = plain_json(default)
-        back = msgspec.convert(value, annotation, str_keys=True, dec_hook=_restore)
+        back = msgspec.convert(value, annotation, str_keys=True, dec_hook=_msgspec_decode_hook)
     except (ToolFailed, ValueError, TypeError, RecursionError):
         return NOT_JSON
     return value if back == default else NOT_JSON
 
 
-def _restore(kind: type, value: Any) -> Any:
+def _msgspec_decode_hook(kind: type, value: Any) -> Any:
     """What msgspec has no form for itself."""
     if kind is object:
         return value
@@ -479,7 +485,7 @@ def _restore(kind: type, value: Any) -> Any:
     raise NotImplementedError
 
 
-def refused(problems: list[Problem]) -> ToolFailed:
+def type_mismatch(problems: list[Problem]) -> ToolFailed:
     """Why values that their schema let through are not of their types, in the words of the types."""
     sentences = (f"{problem.pointer}: {problem.expected} (it is {problem.got})" for problem in problems)
     return ToolFailed(
@@ -489,16 +495,16 @@ def refused(problems: list[Problem]) -> ToolFailed:
     )
 
 
-def _problem(message: str, arguments: Arguments) -> Problem:
+def _msgspec_problem(message: str, arguments: Arguments) -> Problem:
     match = _MESSAGE.fullmatch(message)
     reason, place = (match["reason"], match["path"] or "") if match else (message, "")
     # For the values of a dictionary msgspec does not tell the key: its path is followed up to there.
     steps = (step[1] or int(step[2]) for step in _STEP.finditer(place.partition("[...]")[0]))
-    path, value = follow(arguments, steps)
+    path, value = follow_path(arguments, steps)
     return Problem(path=path, keyword="type", expected=reason, got=describe_value(value))
 
 
-def follow(value: Any, steps: Iterable[str | int]) -> tuple[JsonPath, Any]:
+def follow_path(value: Any, steps: Iterable[str | int]) -> tuple[JsonPath, Any]:
     """Where these steps lead in a JSON value, and what is there; those that lead nowhere are left out."""
     path: JsonPath = ()
     for step in steps:

@@ -17,7 +17,7 @@ from strands_cli.schema.validator import Validator
 from strands_cli.settings import answers_directory
 from strands_cli.toolkit.context import InterruptRequested, ToolContext
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.results import ToolResult, error_of, sendable, success
+from strands_cli.toolkit.results import ToolResult, error_of, sendable_text, success_result
 
 # --- the outcome of a body --------------------------------------------------------------------------------
 #
@@ -39,7 +39,7 @@ def run_inline(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> A
         return Raised(error)
 
 
-def value_of(outcome: Any, tool: Tool) -> Any:
+def value_of_outcome(outcome: Any, tool: Tool) -> Any:
     """The value of an outcome; ToolFailed if the body raised, unless it asks for a human."""
     if not isinstance(outcome, Raised):
         return outcome
@@ -50,10 +50,12 @@ def value_of(outcome: Any, tool: Tool) -> Any:
 
     # The traceback is for the tool's author, in the log, and never for the model.
     logging.getLogger("strands_cli.tools").info("tool %s crashed", tool.id, exc_info=error)
-    raise ToolFailed(f"Execution failed: {type(error).__name__}: {_capped(error)}", code="crashed") from error
+    raise ToolFailed(
+        f"Execution failed: {type(error).__name__}: {_exception_text(error)}", code="crashed"
+    ) from error
 
 
-def _capped(error: BaseException) -> str:
+def _exception_text(error: BaseException) -> str:
     try:
         text = str(error)
     except BaseException:  # noqa: BLE001 - an exception whose own text fails is still a crash to report
@@ -72,31 +74,31 @@ _IMAGE_SIGNATURES = (
 )
 
 
-def normalise(call_id: str, value: object) -> ToolResult:
+def normalise_result(call_id: str, value: object) -> ToolResult:
     """Any value as a result: scalars become text, structures JSON, a ToolResult dict itself."""
     try:
-        if isinstance(value, dict) and is_result(value):
+        if isinstance(value, dict) and is_tool_result(value):
             # Under the id of the call: an answer to another one would break a history.
             own_id = call_id or str(value.get("toolUseId", ""))
-            content = [_own_block(index, block) for index, block in enumerate(value["content"])]
+            content = [_checked_content_block(index, block) for index, block in enumerate(value["content"])]
             return {"toolUseId": own_id, "status": value["status"], "content": content}
-        return success(call_id, [_block_of(value)])
+        return success_result(call_id, [_content_block(value)])
     except ToolFailed:
         raise
     except Exception as error:  # noqa: BLE001 - a value's own methods run here, and are the tool's code too
         raise unusable_output(f"its {type(value).__name__} has no text or JSON form: {error!r}") from None
 
 
-def _block_of(value: object) -> dict[str, Any]:
+def _content_block(value: object) -> dict[str, Any]:
     if isinstance(value, str):
-        return {"text": sendable(value)}
+        return {"text": sendable_text(value)}
     if isinstance(value, bytes):
         return _image_block(value)
     if value is None or isinstance(value, int | float):
         _refuse_nan(value, ())
         return {"text": str(value)}
     plain = plain_json(value)
-    return {"text": sendable(plain)} if isinstance(plain, str) else {"json": plain}
+    return {"text": sendable_text(plain)} if isinstance(plain, str) else {"json": plain}
 
 
 def plain_json(value: object) -> Any:
@@ -141,15 +143,15 @@ def unusable_output(reason: str, problems: list[Problem] | None = None) -> ToolF
     )
 
 
-def is_result(value: dict[str, Any]) -> bool:
+def is_tool_result(value: dict[str, Any]) -> bool:
     return value.get("status") in ("success", "error") and isinstance(value.get("content"), list)
 
 
-def _own_block(index: int, block: object) -> dict[str, Any]:
+def _checked_content_block(index: int, block: object) -> dict[str, Any]:
     if not isinstance(block, dict) or not block:
         raise unusable_output(f"content block {index} is not a dictionary with something in it")
     if "text" in block:
-        return {"text": sendable(str(block["text"]))}
+        return {"text": sendable_text(str(block["text"]))}
     if "json" in block:
         return {"json": plain_json(block["json"])}
     if isinstance(block.get("image"), bytes):
@@ -194,7 +196,7 @@ _PREVIEW_SHARE = 0.5
 """How much of the limit the preview may take, so that path and size fit beside it."""
 
 
-def capped(tool_id: str, result: ToolResult, limit: int) -> ToolResult:
+def capped_result(tool_id: str, result: ToolResult, limit: int) -> ToolResult:
     """The result itself where it is short enough, else previews that name the files with the whole.
 
     Images and documents are not counted: models take them by other measures.
@@ -207,21 +209,25 @@ def capped(tool_id: str, result: ToolResult, limit: int) -> ToolResult:
     if encoded_size({**result, "content": blocks}) <= limit:
         return result
     share = limit // len(blocks)
-    return {**result, "content": [_preview(tool_id, block, share) for block in content]}
+    return {**result, "content": [_preview_block(tool_id, block, share) for block in content]}
 
 
-def _preview(tool_id: str, block: dict[str, Any], limit: int) -> dict[str, Any]:
+def _preview_block(tool_id: str, block: dict[str, Any], limit: int) -> dict[str, Any]:
     if "text" in block:
         data, suffix, how = block["text"].encode(), ".txt", "file_read opens it"
     elif "json" in block:
-        data, suffix, how = _json(block["json"]), ".json", "parse_json opens it, with a query for a part"
+        data, suffix, how = (
+            _encoded_json(block["json"]),
+            ".json",
+            "parse_json opens it, with a query for a part",
+        )
     else:
         return block
     if len(data) <= limit:
         return block
     path = None
     try:
-        path = _write(tool_id, data, suffix)
+        path = _write_answer_file(tool_id, data, suffix)
         whole = f"All of it is in {path}; {how}."
     except OSError as error:
         whole = f"The rest is lost: it could not be written to a file ({error.strerror})."
@@ -229,42 +235,42 @@ def _preview(tool_id: str, block: dict[str, Any], limit: int) -> dict[str, Any]:
     room = int(limit * _PREVIEW_SHARE)
     if "text" in block:
         return {"text": f"{data[:room].decode(errors='ignore')}\n… {note}"}
-    preview = _pruned(block["json"], room)
+    preview = _pruned_json(block["json"], room)
     return {"json": {"truncated": True, "size": len(data), "path": path, "note": note, "preview": preview}}
 
 
-def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, default=_unprintable).encode()
+def _encoded_json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, default=_describe_unencodable).encode()
 
 
-def _unprintable(value: object) -> str:
+def _describe_unencodable(value: object) -> str:
     return f"({type(value).__name__} of {len(value)} bytes)" if isinstance(value, bytes) else str(value)
 
 
-def _pruned(value: Any, room: int) -> Any:
+def _pruned_json(value: Any, room: int) -> Any:
     """As much of a JSON value as fits into about `room` characters, still valid JSON."""
     if isinstance(value, str):
         data = value.encode()
         return value if len(data) <= room else data[: max(room, 0)].decode(errors="ignore") + "…"
     if isinstance(value, dict):
-        return dict(_first(value.items(), room))
+        return dict(_first_members(value.items(), room))
     if isinstance(value, list):
-        return [inner for _, inner in _first((("", inner) for inner in value), room)]
-    return _unprintable(value) if isinstance(value, bytes) else value
+        return [inner for _, inner in _first_members((("", inner) for inner in value), room)]
+    return _describe_unencodable(value) if isinstance(value, bytes) else value
 
 
-def _first(pairs: Iterable[tuple[str, Any]], room: int) -> Iterator[tuple[str, Any]]:
+def _first_members(pairs: Iterable[tuple[str, Any]], room: int) -> Iterator[tuple[str, Any]]:
     """The first members of an object or an array, as many as there is room for."""
     for key, inner in pairs:
         room -= len(key) + 6  # quotes, colon, comma and spaces
         if room <= 0:
             return
-        shown = _pruned(inner, room)
+        shown = _pruned_json(inner, room)
         yield key, shown
-        room -= len(_json(shown))
+        room -= len(_encoded_json(shown))
 
 
-def _write(tool_id: str, data: bytes, suffix: str) -> str:
+def _write_answer_file(tool_id: str, data: bytes, suffix: str) -> str:
     """The path of a new file; those of last week make room for it."""
     directory = answers_directory()
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -291,15 +297,15 @@ def value_of_result(result: ToolResult, tool: Tool | None = None) -> Any:
     """
     error = error_of(result)
     if error is not None:
-        raise failed_as(error)
+        raise tool_failed_from_error(error)
     if tool is not None and tool.accepted_output is not None:
-        return _typed(plain_answer(result, result), tool.accepted_output)
+        return _typed_scalar(plain_answer(result, result), tool.accepted_output)
     # An image or a document is its own value.
     values = [block.get("json", block.get("text", block)) for block in result["content"]]
     return values[0] if len(values) == 1 else values or None
 
 
-def failed_as(error: Mapping[str, Any]) -> ToolFailed:
+def tool_failed_from_error(error: Mapping[str, Any]) -> ToolFailed:
     """The failure that an error in a result describes."""
     return ToolFailed(
         str(error.get("message", "")),
@@ -309,7 +315,7 @@ def failed_as(error: Mapping[str, Any]) -> ToolFailed:
     )
 
 
-def _typed(value: Any, accepted: Validator) -> Any:
+def _typed_scalar(value: Any, accepted: Validator) -> Any:
     if not isinstance(value, str) or accepted.accepts(value):
         return value
     try:

@@ -92,7 +92,7 @@ class Workspace(msgspec.Struct, frozen=True):
                 yield place
             except OSError as error:
                 # The names of what stands beside a root stay private.
-                raise refusal(error, path, act, None if place.path in self.roots else place) from None
+                raise file_refusal(error, path, act, None if place.path in self.roots else place) from None
 
     def _refusal(self, error: OSError | ValueError, path: str, act: str) -> ToolFailed:
         if isinstance(error, Outside):
@@ -103,7 +103,7 @@ class Workspace(msgspec.Struct, frozen=True):
                 hint=f"Paths must lie below {allowed}; 'workspace' in strands.toml sets the roots.",
             )
         if isinstance(error, OSError):
-            return refusal(error, path, act)
+            return file_refusal(error, path, act)
         return ToolFailed(f"{path!r} is not a usable path: {error}", code="not_found")
 
     def display(self, file: Path) -> str:
@@ -112,10 +112,12 @@ class Workspace(msgspec.Struct, frozen=True):
         return os.fsencode(shown).decode("utf-8", "replace")
 
 
-def refusal(error: OSError, path: str, act: str, place: Place | None = None) -> ToolFailed:
+def file_refusal(error: OSError, path: str, act: str, place: Place | None = None) -> ToolFailed:
     """One sentence about an error of the operating system; `place` is there if the way to it was found."""
     if isinstance(error, FileNotFoundError):
-        return ToolFailed(f"No such file or directory: {path}", code="not_found", hint=_nearest(error, place))
+        return ToolFailed(
+            f"No such file or directory: {path}", code="not_found", hint=_nearest_name_hint(error, place)
+        )
     if isinstance(error, IsADirectoryError):
         return ToolFailed(f"{path} is a directory", hint="file_list shows what is in it.")
     if isinstance(error, NotRegular):
@@ -130,7 +132,7 @@ def refusal(error: OSError, path: str, act: str, place: Place | None = None) -> 
     return ToolFailed(f"{path} cannot be {act}: {reason}", code=code, hint=hint)
 
 
-def _nearest(error: OSError, place: Place | None) -> str:
+def _nearest_name_hint(error: OSError, place: Place | None) -> str:
     if place is None:
         return f"The directory {error.filename} does not exist either."
     try:

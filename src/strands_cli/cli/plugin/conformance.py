@@ -26,7 +26,7 @@ from strands_cli.plugins.manifest import CliTool
 from strands_cli.plugins.plugin import Plugin, read_plugin
 from strands_cli.plugins.plugin_tool import plugin_tool
 from strands_cli.settings import Settings, load_settings
-from strands_cli.toolkit.call import call_tool, prepare
+from strands_cli.toolkit.call import call_tool, prepare_arguments
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.info import missing_requirements
 from strands_cli.toolkit.results import ToolResult, error_of
@@ -168,7 +168,7 @@ class _Trial:
     def is_refused(self, input: object) -> bool:
         """Whether the contract refuses an input before anything runs."""
         try:
-            prepare(self.tool, {"toolUseId": "test", "name": self.tool.id, "input": input})
+            prepare_arguments(self.tool, {"toolUseId": "test", "name": self.tool.id, "input": input})
         except ToolFailed:
             return True
         return False

@@ -17,7 +17,7 @@ from strands_cli.plugins.directories import MANIFEST_NAME, plugin_digests, plugi
 from strands_cli.plugins.plugin import read_plugin
 from strands_cli.schema.validator import published_schema
 from strands_cli.settings import load_settings
-from strands_cli.toolkit.info import missing_requirements, name_problem
+from strands_cli.toolkit.info import missing_requirements, tool_name_problem
 
 _TOOL = "greet"
 
@@ -196,7 +196,7 @@ _BUILD_SECONDS = 60
 def new(name: str, language: str) -> None:
     """Create a plugin in this project's plugins/, with a tool that works."""
     pattern = published_schema("plugin").schema["properties"]["name"]["pattern"]
-    if not re.search(pattern, name) or name_problem(f"{name}__{_TOOL}"):
+    if not re.search(pattern, name) or tool_name_problem(f"{name}__{_TOOL}"):
         raise UsageError(
             f"{name!r} cannot be the name of a plugin.",
             hint="Use letters, digits, '-' and '_', with a letter or digit first, and at most 57 of them.",

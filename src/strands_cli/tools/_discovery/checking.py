@@ -13,7 +13,7 @@ from typing import Any
 from strands_cli.errors import Issue, ToolError
 from strands_cli.schema.validator import SchemaInvalid, Validator
 from strands_cli.toolkit.contract import Tool, closed_schema
-from strands_cli.toolkit.functions import context_name, refuse_mismatch, takes_tool_use
+from strands_cli.toolkit.functions import context_parameter_name, refuse_mismatch, takes_tool_use
 from strands_cli.toolkit.info import ToolInfo, declared_fields
 from strands_cli.tools._discovery.static import Function, Scope, parse
 
@@ -44,7 +44,9 @@ def schema_issues(info: ToolInfo) -> list[Issue]:
     stand_in = _stand_in(function)
     try:
         if not takes_tool_use(stand_in, info.input_schema):
-            refuse_mismatch(stand_in, info.input_schema, context_name(stand_in, _context_option(function)))
+            refuse_mismatch(
+                stand_in, info.input_schema, context_parameter_name(stand_in, _context_option(function))
+            )
     except ToolError as error:
         remedy = "Let the parameters and the properties have the same names, and defaults where needed."
         return [_issue(info, error.message, remedy)]

@@ -13,7 +13,7 @@ import msgspec
 
 from strands_cli.errors import Issue, closest, did_you_mean
 from strands_cli.toolkit.docstring import read_docstring
-from strands_cli.toolkit.info import FIELDS, OPTIONS, SPEC_KEYS, ToolInfo, spec_problem
+from strands_cli.toolkit.info import FIELDS, OPTIONS, SPEC_KEYS, ToolInfo, tool_spec_problem
 from strands_cli.tools._discovery.static import (
     Function,
     SourceFile,
@@ -125,11 +125,11 @@ def from_spec(
             key: part if first_unread(part, "") is None else stand_ins.get(str(key), "")
             for key, part in spec.items()
         }
-    problem = spec_problem(readable)
+    problem = tool_spec_problem(readable)
     if problem or not isinstance(spec, dict):
         good: dict[Any, Any] = {"name": "name", "inputSchema": {}}
         parts = readable.items() if isinstance(readable, dict) else ()
-        faulty = next((str(key) for key, part in parts if spec_problem({**good, key: part})), "")
+        faulty = next((str(key) for key, part in parts if tool_spec_problem({**good, key: part})), "")
         keys_of_spec = f"the keys {', '.join(SPEC_KEYS)}; name and inputSchema have to be there"
         return Issue(
             file=declared.file,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from strands_cli.errors import Issue, closest
-from strands_cli.toolkit.info import FIELDS, ToolCategory, ToolInfo, bare_schema, name_problem
+from strands_cli.toolkit.info import FIELDS, ToolCategory, ToolInfo, bare_schema, tool_name_problem
 from strands_cli.tools._discovery import Discovered, is_submodule_name
 from strands_cli.tools._discovery.declarations import (
     NotJson,
@@ -178,7 +178,7 @@ class _Reader:
 
     def _add_listed(self, file: SourceFile, declared: ToolDeclaration) -> None:
         """Adds one item of TOOL_SPECS, filled up with what its callable's own file says."""
-        if name_problem(declared.id):
+        if tool_name_problem(declared.id):
             self._keep(declared, file, None, "")
             return
         name = declared.text("callable_name") or declared.id
@@ -345,7 +345,7 @@ def _finished(
 ) -> tuple[ToolInfo | None, list[Issue]]:
     """The tool, unless something about it is refused; and what there is to report about it."""
     unread, values, issues = [declared.unread] if declared.unread else [], dict[str, Any](), list[Issue]()
-    if problem := name_problem(declared.id):
+    if problem := tool_name_problem(declared.id):
         issues.append(declared.refusal(problem, FIELDS["id"].remedy_for(declared.id)))
     for name, found in declared.values.items():
         field, value = FIELDS[name], found.value

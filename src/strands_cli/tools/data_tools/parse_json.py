@@ -12,7 +12,7 @@ from strands_cli.documents.reader import is_deeper
 from strands_cli.errors import ToolFailed, closest
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
-from strands_cli.toolkit.workspace import Workspace, refusal
+from strands_cli.toolkit.workspace import Workspace, file_refusal
 
 TOOL_SPEC = {
     "name": "parse_json",
@@ -90,7 +90,7 @@ def _file_text(workspace: Workspace, path: str) -> str:
         try:
             data = stream.read(_MAX_BYTES)
         except OSError as error:
-            raise refusal(error, path, "read") from None
+            raise file_refusal(error, path, "read") from None
     try:
         return data.decode(json.detect_encoding(data))
     except UnicodeDecodeError as error:

@@ -7,7 +7,7 @@ from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import ToolFailed, closest
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
-from strands_cli.toolkit.workspace import refusal
+from strands_cli.toolkit.workspace import file_refusal
 
 TOOL_SPEC = {
     "name": "file_read",
@@ -100,7 +100,7 @@ def file_read(
         except UnicodeError:
             raise _not_text(path, size, head, encoding) from None
         except OSError as error:
-            raise refusal(error, path, "read") from None
+            raise file_refusal(error, path, "read") from None
 
 
 def _text(

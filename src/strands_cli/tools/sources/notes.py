@@ -16,8 +16,8 @@ from typing import Any
 from strands_cli.documents.files import Place
 from strands_cli.errors import ArtifactError, ToolFailed
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.info import free_name
-from strands_cli.toolkit.results import sendable
+from strands_cli.toolkit.info import free_tool_name
+from strands_cli.toolkit.results import sendable_text
 from strands_cli.tools.sources.skills import place_inside
 from strands_cli.types.sections import Notes
 
@@ -65,7 +65,7 @@ class NotesFile:
             "description": "What later steps should know: short, and clear by itself",
         }
         return Tool(
-            id=free_name(taken, _NAME),
+            id=free_tool_name(taken, _NAME),
             description="Leaves a note for the agents of later steps and later runs.",
             input_schema={"type": "object", "properties": {"text": text}, "required": ["text"]},
             invoke=leave,
@@ -122,8 +122,8 @@ class NotesFile:
 def _note_block(title: str, text: str) -> bytes:
     """A note as it stands in the file; a line in it that looks like a heading of ours is masked."""
     time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    text = _LIKE_HEADING.sub(r"\\", "\n".join(sendable(text).splitlines()).strip())
-    return f"## {time} {' '.join(sendable(title).split())[:_LONGEST_TITLE]}\n\n{text}\n".encode()
+    text = _LIKE_HEADING.sub(r"\\", "\n".join(sendable_text(text).splitlines()).strip())
+    return f"## {time} {' '.join(sendable_text(title).split())[:_LONGEST_TITLE]}\n\n{text}\n".encode()
 
 
 def _append_note(place: Place, block: bytes) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from strands_cli.errors import Issue, closest
-from strands_cli.toolkit.info import ToolInfo, name_problem
+from strands_cli.toolkit.info import ToolInfo, tool_name_problem
 from strands_cli.tools._discovery import Discovered, EntryPoint, join
 from strands_cli.tools._discovery.scan import NO_CACHE, Cache, CacheFile
 from strands_cli.tools.sources.modules import Source
@@ -217,7 +217,7 @@ def _unlocated_entry_point(point: EntryPoint) -> Discovered:
     issue = _entry_point_issue(
         point, "is not a file on the import path", " Reinstall the package.", severity="warning"
     )
-    if name_problem(point.name):
+    if tool_name_problem(point.name):
         return Discovered(issues=(issue,))
     info = ToolInfo(
         id=point.name,

@@ -12,8 +12,8 @@ from strands_cli.documents.files import Entry, NotRegular, Outside, Place, locat
 from strands_cli.documents.reader import read_document
 from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.info import free_name
-from strands_cli.toolkit.results import sendable
+from strands_cli.toolkit.info import free_tool_name
+from strands_cli.toolkit.results import sendable_text
 from strands_cli.types.sections import Skill
 
 MAIN_FILE = "SKILL.md"
@@ -51,7 +51,7 @@ def skill_tools(skills: Sequence[Skill], root: Path, taken: Collection[str] = ()
         },
     }
     tool = Tool(
-        id=free_name(taken, _NAME),
+        id=free_tool_name(taken, _NAME),
         description=f"Loads a skill: its instructions ({MAIN_FILE}), or another text file that it has.",
         input_schema={"type": "object", "properties": properties, "required": ["id"]},
         invoke=load,
@@ -70,7 +70,7 @@ def skills_prompt(skills: Sequence[Skill], root: Path, taken: Collection[str] = 
         [
             "# Skills",
             "These are instructions for particular tasks. Before you begin such a task, load its skill with "
-            f"the tool {free_name(taken, _NAME)!r} and follow it.",
+            f"the tool {free_tool_name(taken, _NAME)!r} and follow it.",
             *lines,
         ]
     )
@@ -140,7 +140,7 @@ def _skill_text(directory: Path, file: str) -> str:
     except UnicodeDecodeError:
         raise ToolFailed(f"{file} is not text in UTF-8", hint="Only text files can be loaded.") from None
     note = f"\n… Only the first {MAX_BYTES} of {size} bytes are shown.\n"
-    return sendable(text) + (note if size > MAX_BYTES else "")
+    return sendable_text(text) + (note if size > MAX_BYTES else "")
 
 
 def _skill_files(directory: Path) -> list[str]:
@@ -154,6 +154,6 @@ def _skill_files(directory: Path) -> list[str]:
             seen = (
                 entry for entry in walk_directory(place, is_shown) if entry.kind == "file" and is_shown(entry)
             )
-            return [sendable("/".join(entry.parts)) for entry in islice(seen, _MAX_FILES)]
+            return [sendable_text("/".join(entry.parts)) for entry in islice(seen, _MAX_FILES)]
     except OSError:
         return []
