@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from strands_cli.errors import Issue
 from strands_cli.toolkit.info import ToolCategory, ToolInfo
 from strands_cli.tools._discovery import Discovered
-from strands_cli.tools._discovery.checking import schema_issues
+from strands_cli.tools._discovery.checking import tool_schema_issues
 from strands_cli.tools._discovery.scan import NO_CACHE, Cache, scan_directory
 from strands_cli.tools._discovery.static import SourceFile, SourceFiles, Unread
 from strands_cli.tools._discovery.tool_files import read_tools
@@ -597,7 +597,7 @@ def test_every_tool_of_this_package_is_read() -> None:
     assert reading.issues == ()
     assert {"echo", "calculator", "file_read", "http_request"} <= set(ids(reading))
     assert [info.id for info in reading.infos if info.unread or not info.input_schema] == []
-    assert [issue for info in reading.infos for issue in schema_issues(info)] == []
+    assert [issue for info in reading.infos for issue in tool_schema_issues(info)] == []
 
 
 # --- Nothing is run ---------------------------------------------------------------------------------------
@@ -611,7 +611,7 @@ def test_side_effects_at_import_leave_no_trace(tools: Tools, tmp_path: Path) -> 
     tools.write("family/a.py", effect + "TOOL_SPECS = []\n")
     reading = tools.scan()
     assert ids(reading) == ["greet"]
-    assert [schema_issues(info) for info in reading.infos] == [[]]
+    assert [tool_schema_issues(info) for info in reading.infos] == [[]]
     assert not trace.exists()
     assert not list(tools.root.rglob("__pycache__"))
     assert not any(name.startswith("tools.") for name in sys.modules)
@@ -1110,20 +1110,20 @@ def test_a_function_is_held_against_its_schema(
 ) -> None:
     spec = f'TOOL_SPEC = {{"name": "greet", "inputSchema": {schema}}}'
     info = tools.only(f"{USES}{spec}\n@tool(spec=TOOL_SPEC)\ndef greet({signature}): ...\n")
-    issues = schema_issues(info)
+    issues = tool_schema_issues(info)
     assert [reason in issue.reason for issue in issues] == ([True] if reason else [])
     assert [(issue.file, issue.line) for issue in issues] == [(info.file, 5)] * len(issues)
 
 
 def test_an_output_schema_is_compiled_too(tools: Tools) -> None:
     text = f"{USES}{SPEC}@tool(spec=TOOL_SPEC, output_schema={{'type': 7}})\n{DEF}"
-    (issue,) = schema_issues(tools.only(text))
+    (issue,) = tool_schema_issues(tools.only(text))
     assert "its output schema is not a JSON Schema" in issue.reason
 
 
 def test_the_decorators_context_is_no_parameter_of_the_schema(tools: Tools) -> None:
     decorator = "@tool(inputSchema={'properties': {'x': {}}, 'required': ['x']}, context='ctx')"
-    assert schema_issues(tools.only(f"{USES}{decorator}\ndef greet(x, ctx): ...\n")) == []
+    assert tool_schema_issues(tools.only(f"{USES}{decorator}\ndef greet(x, ctx): ...\n")) == []
 
 
 # --- The cache --------------------------------------------------------------------------------------------
@@ -1380,7 +1380,7 @@ def survives(directory: Path, source: bytes) -> Discovered:
     assert reading.infos or reading.issues
     assert all(issue.file and issue.reason for issue in reading.issues)
     for info in reading.infos:
-        schema_issues(info)
+        tool_schema_issues(info)
     return reading
 
 

@@ -570,14 +570,14 @@ def test_the_matching_program_reads_its_request_and_prints_its_answer(root: Path
     answer = json.loads(subprocess.run(program, input=sent, capture_output=True, check=True).stdout)
     match = {"file": 0, "line": 1, "text": "needle"}
     assert answer == {"matches": [match], "truncated": False, "searched": 1, "skipped": 1}
-    assert _line_search.search("needle", [b"a.txt", b"missing.txt"], 5) == answer
+    assert _line_search.search_lines("needle", [b"a.txt", b"missing.txt"], 5) == answer
 
 
 def test_the_matching_program_passes_over_what_it_cannot_search(root: Path) -> None:
     write(root / "a.txt", "x" * 400 + "\nx\n")
     write(root / "binary", b"x\0")
     (root / "link").symlink_to("a.txt")
-    answer = _line_search.search("x", [b"binary", b"link", b"a.txt"], 1)
+    answer = _line_search.search_lines("x", [b"binary", b"link", b"a.txt"], 1)
     match = {"file": 2, "line": 1, "text": "x" * 300 + "…"}
     assert answer == {"matches": [match], "truncated": True, "searched": 1, "skipped": 2}
 

@@ -346,7 +346,7 @@ def check(path: Path | None, load: bool, as_json: bool) -> int:
 
     PATH is a tool's file or a directory of tools; without it, everything that this project sees is checked.
     """
-    from strands_cli.tools._discovery.checking import schema_issues
+    from strands_cli.tools._discovery.checking import tool_schema_issues
     from strands_cli.tools.sources.modules import read_tool_path
 
     if path is None:
@@ -357,7 +357,7 @@ def check(path: Path | None, load: bool, as_json: bool) -> int:
     else:
         reading = read_tool_path(path)
         infos, issues = list(reading.infos), list(reading.issues)
-    issues += [issue for info in infos for issue in schema_issues(info)]
+    issues += [issue for info in infos for issue in tool_schema_issues(info)]
     for info in infos if load else ():
         try:
             get_registry().load(info)

@@ -188,8 +188,8 @@ def setting_problems(manifest: Manifest, tool: CliTool) -> Iterator[tuple[str, s
 
 def setting_value_problem(value: Value, setting: Setting) -> str:
     """Why a value does not fit a setting, as the rest of a sentence about it; empty where it fits."""
-    is_number = isinstance(value, bool) and setting.type in ("integer", "number")
-    if is_number or not isinstance(value, _KINDS[setting.type]):
+    is_boolean_for_number = isinstance(value, bool) and setting.type in ("integer", "number")
+    if is_boolean_for_number or not isinstance(value, _KINDS[setting.type]):
         return f"is not {_ARTICLES[setting.type]}"
     if setting.enum and value not in setting.enum:
         return f"is not one of {', '.join(_setting_text(option) for option in setting.enum)}"

@@ -205,9 +205,9 @@ def find_plugins(settings: Settings) -> list[FoundPlugin]:
         for owner, root in plugin_roots(settings).items()
         for place in plugins_in(root)
     ]
-    for one in found:
-        tools = len(one.reading.plugin.manifest.cli_tools) if one.reading.plugin else 0
-        log.debug("%s: %d tools, %d problems", one.place, tools, len(one.reading.issues))
+    for plugin in found:
+        tools = len(plugin.reading.plugin.manifest.cli_tools) if plugin.reading.plugin else 0
+        log.debug("%s: %d tools, %d problems", plugin.place, tools, len(plugin.reading.issues))
     return found
 
 

@@ -95,7 +95,7 @@ async def http_request(
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as error:
-        raise _unusable(url, str(error), allowed) from None
+        raise _unusable_url(url, str(error), allowed) from None
     _check_url(parsed)
     sent = httpx.Headers(DEFAULT_HEADERS)
     if parsed.userinfo:  # sent as a header and taken out of the URL, which is logged and shown
@@ -136,7 +136,7 @@ def _check_url(url: "httpx.URL") -> None:
         raise request_failed("the url's host is percent-encoded", hint="Write the host name plainly.")
 
 
-def _unusable(text: str, reason: str, allowed: "tuple[Allowed, ...]") -> ToolFailed:
+def _unusable_url(text: str, reason: str, allowed: "tuple[Allowed, ...]") -> ToolFailed:
     """Some spellings of addresses the URL parser refuses already; for the caller they are forbidden too."""
     from urllib.parse import urlsplit
 

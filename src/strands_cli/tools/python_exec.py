@@ -76,23 +76,23 @@ async def python_exec(
     if not code.strip():
         raise ToolFailed("No code provided")
     profile = msgspec.structs.replace(PYTHON_PROFILE, seconds=float(timeout), cpu_seconds=float(timeout + 1))
-    contents = {name: _bytes_of(name, content) for name, content in (files or {}).items()}
+    contents = {name: _file_bytes(name, content) for name, content in (files or {}).items()}
     try:
         outcome = await run_python(
-            code, profile=profile, files=contents, session=session, call_tool=_Calls(context).call
+            code, profile=profile, files=contents, session=session, call_tool=_ToolCalls(context).call
         )
     except PythonUnavailable as error:
-        raise ToolFailed(str(error), code="unavailable", hint=_remedy(error)) from None
+        raise ToolFailed(str(error), code="unavailable", hint=_sandbox_remedy(error)) from None
     except ZygoteLost as error:
         text = f"Execution failed: SandboxError: {str(error) or 'the sandbox ended while the code ran'}"
         raise ToolFailed(text, hint="The same call may succeed.") from None
     if outcome.error is not None:
-        raise _failure(outcome, session)
+        raise _execution_failure(outcome, session)
     text = outcome.stdout or "Code executed successfully (no output)"
-    return {"status": "success", "content": [{"text": text}, {"json": _report(outcome, session)}]}
+    return {"status": "success", "content": [{"text": text}, {"json": _outcome_report(outcome, session)}]}
 
 
-class _Calls:
+class _ToolCalls:
     """The tools that the code calls: each like any other call, and not too many."""
 
     def __init__(self, context: ToolContext) -> None:
@@ -102,18 +102,18 @@ class _Calls:
     async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         self._count += 1
         if self._count > MAX_CALLS:
-            return _error("denied", f"The code may call {MAX_CALLS} tools, and has done so")
+            return _call_error("denied", f"The code may call {MAX_CALLS} tools, and has done so")
         try:
             return {"value": await self._context.call(name, **arguments)}
         except (ToolFailed, ToolError) as error:
-            return _error(error.code, f"{error.message}. {error.hint}" if error.hint else error.message)
+            return _call_error(error.code, f"{error.message}. {error.hint}" if error.hint else error.message)
 
 
-def _error(code: str, message: str) -> dict[str, Any]:
+def _call_error(code: str, message: str) -> dict[str, Any]:
     return {"error": {"code": code, "message": message}}
 
 
-def _bytes_of(name: str, content: str | dict[str, str]) -> bytes:
+def _file_bytes(name: str, content: str | dict[str, str]) -> bytes:
     if isinstance(content, str):
         return content.encode("utf-8", "replace")
     try:
@@ -122,7 +122,7 @@ def _bytes_of(name: str, content: str | dict[str, str]) -> bytes:
         raise ToolFailed(f"The file {name!r} is not base64: {error}", code="input_invalid") from None
 
 
-def _report(outcome: PythonOutcome, session: str) -> dict[str, Any]:
+def _outcome_report(outcome: PythonOutcome, session: str) -> dict[str, Any]:
     """What there is besides the printed text; the value is always there."""
     report: dict[str, Any] = {"value": outcome.value}
     if outcome.representation is not None:
@@ -130,7 +130,7 @@ def _report(outcome: PythonOutcome, session: str) -> dict[str, Any]:
     if outcome.stderr:
         report["stderr"] = outcome.stderr
     if outcome.files:
-        report["files"] = {name: _content(data) for name, data in outcome.files.items()}
+        report["files"] = {name: _file_content(data) for name, data in outcome.files.items()}
     if outcome.dropped_bytes:
         report["dropped_bytes"] = outcome.dropped_bytes
     if session:
@@ -138,14 +138,14 @@ def _report(outcome: PythonOutcome, session: str) -> dict[str, Any]:
     return report
 
 
-def _content(data: bytes) -> str | dict[str, str]:
+def _file_content(data: bytes) -> str | dict[str, str]:
     try:
         return data.decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(data).decode()}
 
 
-def _failure(outcome: PythonOutcome, session: str) -> ToolFailed:
+def _execution_failure(outcome: PythonOutcome, session: str) -> ToolFailed:
     error = outcome.error
     assert error is not None
     hints = [f"Line {error.line} of the code."] if error.line else []
@@ -165,6 +165,6 @@ def _failure(outcome: PythonOutcome, session: str) -> ToolFailed:
     )
 
 
-def _remedy(error: PythonUnavailable) -> str:
+def _sandbox_remedy(error: PythonUnavailable) -> str:
     needs = "; ".join(f"{layer}: {need}" for layer, need in error.level.missing.items())
     return f"{needs or 'strands doctor says more'}. Or install the extra: pip install 'strands-cli[monty]'."

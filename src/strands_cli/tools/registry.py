@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from strands_cli.errors import Issue, SpecError, ToolError, closest
 from strands_cli.settings import Settings, cache_directory, load_settings
 from strands_cli.toolkit.info import DEFAULTS, ToolCategory, ToolInfo, ToolSpec, version_key
-from strands_cli.tools._discovery import Discovered, join
+from strands_cli.tools._discovery import Discovered, join_discovered
 from strands_cli.tools._discovery.scan import NO_CACHE, Cache
 from strands_cli.tools.sources.modules import NamedFiles, Native, Project, Source, is_file_reference
 from strands_cli.tools.sources.packages import Callables, Packages
@@ -26,11 +26,11 @@ SOURCES: tuple[type[Source], ...] = (Native, Packages, Plugins, Project, NamedFi
 """In order of precedence: of tools with one id and version the first is kept."""
 
 
-_Key = tuple[str, str, str, str]
+_ToolKey = tuple[str, str, str, str]
 """Source, file, id and version: a workflow may bring tools that have the id of a listed one."""
 
 
-class _Snapshot:
+class _RegistrySnapshot:
     """What is registered at one moment. A change makes a new one; calls in flight keep theirs."""
 
     def __init__(
@@ -39,7 +39,7 @@ class _Snapshot:
         sources: dict[str, Source],
         infos: Iterable[ToolInfo],
         issues: Iterable[Issue],
-        loaded: dict[_Key, "Tool"],
+        loaded: dict[_ToolKey, "Tool"],
     ) -> None:
         self.settings = settings
         self.sources = sources
@@ -64,14 +64,14 @@ class _Snapshot:
         candidates = self._by_id.get(name) or self._by_name.get(name) or []
         if version:
             return next((info for info in candidates if info.version == version), None)
-        return _preferred(candidates)
+        return _preferred_version(candidates)
 
     def source_of(self, info: ToolInfo) -> Source:
         """Who loads a tool. One that was registered at run time is a file's, or else has a module's name."""
         return self.sources.get(info.source) or self.sources[NamedFiles.name if info.file else Callables.name]
 
 
-def _preferred(infos: Sequence[ToolInfo]) -> ToolInfo | None:
+def _preferred_version(infos: Sequence[ToolInfo]) -> ToolInfo | None:
     """The highest version that is not deprecated, of the first source that has the tool."""
     if len(infos) < 2:
         return infos[0] if infos else None
@@ -83,7 +83,7 @@ class ToolRegistry:
     """The one handle on the current snapshot: `ToolRegistry()` is always the same object."""
 
     _instance: "ToolRegistry | None" = None
-    _snapshot: _Snapshot
+    _snapshot: _RegistrySnapshot
 
     def __new__(cls) -> "ToolRegistry":
         if cls._instance is None:
@@ -115,9 +115,9 @@ class ToolRegistry:
         except RuntimeError:  # there is no home directory
             cache = NO_CACHE
         sources = {kind.name: kind(settings, cache) for kind in SOURCES}
-        found = join(source.discover() for source in sources.values())
-        infos, refused = _accepted(found)
-        self._snapshot = _Snapshot(settings, sources, infos, (*found.issues, *refused), {})
+        found = join_discovered(source.discover() for source in sources.values())
+        infos, refused = _accepted_tools(found)
+        self._snapshot = _RegistrySnapshot(settings, sources, infos, (*found.issues, *refused), {})
 
     async def aclose(self) -> None:
         """Ends what loaded tools have started and keep."""
@@ -171,9 +171,9 @@ class ToolRegistry:
     def register(self, *added: "ToolInfo | Tool") -> None:
         """Adds tools at run time: a ToolSpec that says where one is, or the tool itself."""
         now = self._snapshot
-        infos = [item if isinstance(item, ToolInfo) else _info_of(item) for item in added]
+        infos = [item if isinstance(item, ToolInfo) else _info_of_tool(item) for item in added]
         pairs = zip(added, infos, strict=True)
-        tools = {_key(info): item for item, info in pairs if not isinstance(item, ToolInfo)}
+        tools = {_tool_key(info): item for item, info in pairs if not isinstance(item, ToolInfo)}
         for info in infos:
             earlier = now.find(info.reference)
             if earlier is not None:
@@ -183,12 +183,14 @@ class ToolRegistry:
                     hint="Give it another name or another version.",
                 )
         loaded = now.loaded | tools
-        self._snapshot = _Snapshot(now.settings, now.sources, (*now.infos, *infos), now.issues, loaded)
+        self._snapshot = _RegistrySnapshot(
+            now.settings, now.sources, (*now.infos, *infos), now.issues, loaded
+        )
 
     def load(self, reference: "str | ToolInfo") -> "Tool":
         """The tool itself, ready to be called; ToolError says why there is none."""
         info = reference if isinstance(reference, ToolInfo) else self.require(reference)
-        loaded, key = self._snapshot.loaded, _key(info)
+        loaded, key = self._snapshot.loaded, _tool_key(info)
         if key not in loaded:
             loaded[key] = self._snapshot.source_of(info).load(info)
         return loaded[key]
@@ -233,7 +235,7 @@ class ToolRegistry:
         return ""
 
 
-def _accepted(found: Discovered) -> tuple[list[ToolInfo], list[Issue]]:
+def _accepted_tools(found: Discovered) -> tuple[list[ToolInfo], list[Issue]]:
     """The first of each id and version; a later one of the same is refused, and both origins are named."""
     kept: dict[tuple[str, str], ToolInfo] = {}
     refused: list[Issue] = []
@@ -247,10 +249,10 @@ def _accepted(found: Discovered) -> tuple[list[ToolInfo], list[Issue]]:
     return list(kept.values()), refused
 
 
-def _key(info: ToolInfo) -> _Key:
+def _tool_key(info: ToolInfo) -> _ToolKey:
     return info.source, info.file, info.id, info.version
 
 
-def _info_of(tool: "Tool") -> ToolInfo:
+def _info_of_tool(tool: "Tool") -> ToolInfo:
     fields = {name: getattr(tool, name) for name in DEFAULTS if name != "effects"}
     return ToolInfo(**fields, id=tool.id, source="runtime", origin=tool.origin or "registered at run time")

@@ -37,7 +37,7 @@ class Discovered(msgspec.Struct, frozen=True):
     """Of the packages in a directory of the import path: tools are behind them."""
 
 
-def join(parts: Iterable[Discovered]) -> Discovered:
+def join_discovered(parts: Iterable[Discovered]) -> Discovered:
     infos: list[ToolInfo] = []
     issues: list[Issue] = []
     files: list[str] = []

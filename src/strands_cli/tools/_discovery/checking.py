@@ -15,10 +15,10 @@ from strands_cli.schema.validator import SchemaInvalid, Validator
 from strands_cli.toolkit.contract import Tool, closed_schema
 from strands_cli.toolkit.functions import context_parameter_name, refuse_mismatch, takes_tool_use
 from strands_cli.toolkit.info import ToolInfo, declared_fields
-from strands_cli.tools._discovery.static import Function, Scope, parse
+from strands_cli.tools._discovery.static import Function, Scope, parse_source_file
 
 
-def schema_issues(info: ToolInfo) -> list[Issue]:
+def tool_schema_issues(info: ToolInfo) -> list[Issue]:
     """What is wrong with a tool's schemas, and with its function in view of them; nothing is run."""
     issues = []
     for side, schema in (("input", info.input_schema), ("output", info.output_schema)):
@@ -27,21 +27,21 @@ def schema_issues(info: ToolInfo) -> list[Issue]:
                 Validator(closed_schema(schema) if side == "input" else schema)
         except SchemaInvalid as error:
             remedy = "Correct the schema; it is JSON Schema 2020-12."
-            issues.append(_issue(info, f"its {side} schema is not a JSON Schema: {error}", remedy))
+            issues.append(_tool_refusal(info, f"its {side} schema is not a JSON Schema: {error}", remedy))
     if issues or info.unread:
         return issues
-    function = _definition(info)
+    function = _tool_function(info)
     if function is not None and info.inferred and function.args.vararg:
         problem = f"no tool can have the parameter *{function.args.vararg.arg}"
-        return [_issue(info, problem, "Name each parameter.")]
+        return [_tool_refusal(info, problem, "Name each parameter.")]
     try:
         _try_contract(info, function)
     except ToolError as error:
         problem = error.issue.reason if error.issue else error.message
-        return [_issue(info, problem, error.hint or "Correct the tool's definition.")]
+        return [_tool_refusal(info, problem, error.hint or "Correct the tool's definition.")]
     if function is None or info.input_schema is None or info.inferred:
         return []
-    stand_in = _stand_in(function)
+    stand_in = _stand_in_function(function)
     try:
         if not takes_tool_use(stand_in, info.input_schema):
             refuse_mismatch(
@@ -49,17 +49,17 @@ def schema_issues(info: ToolInfo) -> list[Issue]:
             )
     except ToolError as error:
         remedy = "Let the parameters and the properties have the same names, and defaults where needed."
-        return [_issue(info, error.message, remedy)]
+        return [_tool_refusal(info, error.message, remedy)]
     return []
 
 
-def _issue(info: ToolInfo, problem: str, remedy: str) -> Issue:
+def _tool_refusal(info: ToolInfo, problem: str, remedy: str) -> Issue:
     reason = f"Tool {info.id!r} is refused: {problem}."
     return Issue(file=info.file, line=info.line, reason=reason, remediation=remedy)
 
 
-def _definition(info: ToolInfo) -> Function | None:
-    tree = parse(Path(info.file)) if info.file else None
+def _tool_function(info: ToolInfo) -> Function | None:
+    tree = parse_source_file(Path(info.file)) if info.file else None
     if not isinstance(tree, ast.Module):
         return None
     binding = Scope(tree).last(info.callable_name)
@@ -90,7 +90,7 @@ def _context_option(function: Function) -> bool | str:
     return False
 
 
-def _stand_in(function: Function) -> Any:
+def _stand_in_function(function: Function) -> Any:
     """Something with the function's name and signature, and without its body."""
 
     def stand_in() -> None: ...

@@ -19,7 +19,7 @@ from strands_cli.tools._discovery.static import (
     SourceFile,
     SpecCall,
     Unread,
-    describe,
+    describe_expression,
     dotted_name,
 )
 
@@ -43,7 +43,7 @@ _PLAIN_TYPES = {
 _FIELD_OF_KEY = {"description": "description", "inputSchema": "input_schema", "outputSchema": "output_schema"}
 
 
-def first_unread(value: object, key: str) -> tuple[str, Unread] | None:
+def first_unread_part(value: object, key: str) -> tuple[str, Unread] | None:
     """The first part of a value that could not be read, with the dotted path to it from `key`."""
     if isinstance(value, Unread):
         return key, value
@@ -52,23 +52,23 @@ def first_unread(value: object, key: str) -> tuple[str, Unread] | None:
         parts = [(f"{key}.{name}", part) for name, part in value.items()]
     elif isinstance(value, list | tuple):
         parts = [(key, part) for part in value]
-    return next(filter(None, (first_unread(part, name) for name, part in parts)), None)
+    return next(filter(None, (first_unread_part(part, name) for name, part in parts)), None)
 
 
 class NotJson(ValueError):
     """A value that no JSON document can hold."""
 
 
-def as_json(value: object, path: str = "") -> Any:
+def literal_as_json(value: object, path: str = "") -> Any:
     """The value as JSON has it, tuples as lists; NotJson says what has no place there."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int | float) and -_LARGEST < value < _LARGEST:
         return value
     if isinstance(value, list | tuple):
-        return [as_json(part, f"{path}/{index}") for index, part in enumerate(value)]
+        return [literal_as_json(part, f"{path}/{index}") for index, part in enumerate(value)]
     if isinstance(value, dict) and all(isinstance(name, str) for name in value):
-        return {name: as_json(part, f"{path}/{name}") for name, part in value.items()}
+        return {name: literal_as_json(part, f"{path}/{name}") for name, part in value.items()}
     kind = "dictionary whose keys are not all strings" if isinstance(value, dict) else type(value).__name__
     raise NotJson(f"there is a {kind} at {path or '/'}, which JSON does not have")
 
@@ -106,7 +106,7 @@ class ToolDeclaration(msgspec.Struct, kw_only=True):
         return Issue(file=file or self.file, line=line or self.line, reason=reason, remediation=remedy)
 
 
-def from_spec(
+def declaration_from_spec(
     file: SourceFile, spec: object, guess: str, *, name: str, line: int, node: ast.expr | None
 ) -> ToolDeclaration | Issue:
     """What a TOOL_SPEC says. `guess` is the id where the spec's own cannot be read; `name`, `line` and `node`
@@ -122,7 +122,7 @@ def from_spec(
     if isinstance(spec, dict):
         stand_ins = {"name": guess, "inputSchema": {}, "outputSchema": {}}
         readable = {
-            key: part if first_unread(part, "") is None else stand_ins.get(str(key), "")
+            key: part if first_unread_part(part, "") is None else stand_ins.get(str(key), "")
             for key, part in spec.items()
         }
     problem = tool_spec_problem(readable)
@@ -138,14 +138,14 @@ def from_spec(
             remediation=f"A {name} is a dictionary with {keys_of_spec}.",
         )
     declared.id = readable["name"]
-    declared.unread = first_unread(spec.get("name"), "name")
+    declared.unread = first_unread_part(spec.get("name"), "name")
     for key, field in _FIELD_OF_KEY.items():
         if spec.get(key) is not None:
             declared.values[field] = FieldValue(spec[key], key, declared.file, lines.get(key, line))
     return declared
 
 
-def from_call(call: SpecCall, guess: str) -> ToolDeclaration | Issue:
+def declaration_from_call(call: SpecCall, guess: str) -> ToolDeclaration | Issue:
     """What `ToolSpec(…)` says."""
     fields = ToolInfo.__struct_fields__
     for name in call.arguments:
@@ -168,14 +168,16 @@ def from_call(call: SpecCall, guess: str) -> ToolDeclaration | Issue:
     return declared
 
 
-def decorator_of(file: SourceFile, function: Function) -> ast.expr | None:
+def tool_decorator_of(file: SourceFile, function: Function) -> ast.expr | None:
     for decorator in function.decorator_list:
         if file.origin_of(decorator.func if isinstance(decorator, ast.Call) else decorator, _TOOL):
             return decorator
     return None
 
 
-def from_function(file: SourceFile, function: Function, decorator: ast.expr) -> ToolDeclaration | Issue:
+def declaration_from_function(
+    file: SourceFile, function: Function, decorator: ast.expr
+) -> ToolDeclaration | Issue:
     """What `@tool` says, and where it says nothing, the function's signature and docstring."""
     options, lines = file.keywords(decorator) if isinstance(decorator, ast.Call) else ({}, {})
     name = function.name
@@ -191,7 +193,7 @@ def from_function(file: SourceFile, function: Function, decorator: ast.expr) -> 
         remedy = f"Did you mean {match!r}?" if match else f"The arguments are {', '.join(sorted(known))}."
         return declared.refusal(f"@tool has no argument {unknown!r}", remedy, line=lines[unknown])
     if options.get("spec") is not None:
-        found = _from_own_spec(file, function, decorator, options["spec"])
+        found = _declaration_from_decorator_spec(file, function, decorator, options["spec"])
         if isinstance(found, Issue):
             return found
         declared = found
@@ -211,15 +213,15 @@ def _add_signature(file: SourceFile, function: Function, declared: ToolDeclarati
     line, documented = function.lineno, read_docstring(ast.get_docstring(function))
     if not declared.has_spec and "input_schema" not in declared.values:
         declared.inferred = True
-        with suppress(_NotSimple):
-            schema = _schema(file, function, documented.parameters, context)
+        with suppress(_SignatureNotSimple):
+            schema = _signature_schema(file, function, documented.parameters, context)
             declared.values["input_schema"] = FieldValue(schema, "signature", declared.file, line)
     if documented.description and "description" not in declared.values:
         text = documented.description
         declared.values["description"] = FieldValue(text, "docstring", declared.file, line)
 
 
-def _from_own_spec(
+def _declaration_from_decorator_spec(
     file: SourceFile, function: Function, decorator: ast.expr, spec: object
 ) -> ToolDeclaration | Issue:
     """What the spec says that a decorator is given: a dictionary there, or a name such as TOOL_SPEC."""
@@ -228,14 +230,14 @@ def _from_own_spec(
     name = binding.name if binding else "spec"
     line = binding.line if binding else node.lineno
     value = binding.value if binding else node
-    declared = from_spec(file, spec, function.name, name=name, line=line, node=value)
+    declared = declaration_from_spec(file, spec, function.name, name=name, line=line, node=value)
     if isinstance(declared, ToolDeclaration):
         declared.callable_name = function.name
         declared.uses_tool_spec = name == "TOOL_SPEC"
     return declared
 
 
-def from_assignments(file: SourceFile, known: set[str]) -> Iterator[ToolDeclaration]:
+def declarations_from_assignments(file: SourceFile, known: set[str]) -> Iterator[ToolDeclaration]:
     """`greet = tool(…)(function)`: certainly a tool, but what it is shows only when the module runs."""
     for name, bindings in file.scope.bindings.items():
         call = bindings[-1].value
@@ -243,22 +245,24 @@ def from_assignments(file: SourceFile, known: set[str]) -> Iterator[ToolDeclarat
             call = call.func
         if name not in known and isinstance(call, ast.Call) and file.origin_of(call.func, _TOOL):
             line = bindings[-1].line
-            unread = (name, file.unread(line, describe(call)))
+            unread = (name, file.unread(line, describe_expression(call)))
             yield ToolDeclaration(id=name, file=str(file.path), line=line, callable_name=name, unread=unread)
 
 
 # --- A signature as a schema ------------------------------------------------------------------------------
 
 
-class _NotSimple(Exception):
+class _SignatureNotSimple(Exception):
     """An annotation or a default that only loading the tool can settle."""
 
 
-def _schema(file: SourceFile, function: Function, documented: dict[str, str], context: object) -> Schema:
+def _signature_schema(
+    file: SourceFile, function: Function, documented: dict[str, str], context: object
+) -> Schema:
     """What a model fills in; `context` is the decorator's argument of that name."""
     arguments = function.args
     if arguments.vararg or arguments.kwarg or arguments.posonlyargs:
-        raise _NotSimple
+        raise _SignatureNotSimple
     missing: list[ast.expr | None] = [None] * (len(arguments.args) - len(arguments.defaults))
     defaults = [*missing, *arguments.defaults, *arguments.kw_defaults]
     properties: dict[str, Schema] = {}
@@ -272,7 +276,7 @@ def _schema(file: SourceFile, function: Function, documented: dict[str, str], co
         is_context = name == context or (context is True and name == "tool_context")
         if is_context or name in _FILLED_BY_THE_PLATFORM or type_name == "ToolContext":
             continue
-        properties[name] = _property(file, annotation, default, documented.get(name, ""))
+        properties[name] = _parameter_schema(file, annotation, default, documented.get(name, ""))
         if default is None:
             required.append(name)
     return {"type": "object", "properties": properties, "required": required}
@@ -282,12 +286,12 @@ def _last_name(node: ast.expr) -> str:
     return dotted_name(node).rpartition(".")[2]
 
 
-def _property(
+def _parameter_schema(
     file: SourceFile, annotation: ast.expr | None, default: ast.expr | None, description: str
 ) -> Schema:
     if annotation is None:
-        raise _NotSimple
-    schema = _type(annotation)
+        raise _SignatureNotSimple
+    schema = _annotation_schema(annotation)
     value = file.evaluate(default) if default is not None else ...
     if value is None and "anyOf" not in schema:
         schema = {"anyOf": [schema, {"type": "null"}]}
@@ -296,60 +300,63 @@ def _property(
     if default is None:
         return schema
     try:
-        return {**schema, "default": as_json(value)}
+        return {**schema, "default": literal_as_json(value)}
     except NotJson:
-        raise _NotSimple from None
+        raise _SignatureNotSimple from None
 
 
-def _type(node: ast.expr) -> Schema:
+def _annotation_schema(node: ast.expr) -> Schema:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return _type(_parsed(node.value))
+        return _annotation_schema(_parsed_annotation(node.value))
     if isinstance(node, ast.Constant) and node.value is None:
         return {"type": "null"}
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        return _union([node.left, node.right])
+        return _union_schema([node.left, node.right])
     if isinstance(node, ast.Subscript):
-        return _generic(_last_name(node.value), node.slice)
+        return _generic_schema(_last_name(node.value), node.slice)
     name = _last_name(node)
     if name not in _PLAIN_TYPES:
-        raise _NotSimple
+        raise _SignatureNotSimple
     return {"type": _PLAIN_TYPES[name]}
 
 
-def _parsed(text: str) -> ast.expr:
+def _parsed_annotation(text: str) -> ast.expr:
     """An annotation that is written as a string."""
     try:
         node = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise _NotSimple from None
+        raise _SignatureNotSimple from None
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        raise _NotSimple
+        raise _SignatureNotSimple
     return node
 
 
-def _generic(name: str, inner: ast.expr) -> Schema:
+def _generic_schema(name: str, inner: ast.expr) -> Schema:
     parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
     if name in ("list", "List") and len(parts) == 1:
-        return {"type": "array", "items": _type(parts[0])}
+        return {"type": "array", "items": _annotation_schema(parts[0])}
     if name in ("dict", "Dict") and len(parts) == 2 and dotted_name(parts[0]) == "str":
         is_any = _last_name(parts[1]) in ("Any", "object")
-        return {"type": "object", **({} if is_any else {"additionalProperties": _type(parts[1])})}
+        return {
+            "type": "object",
+            **({} if is_any else {"additionalProperties": _annotation_schema(parts[1])}),
+        }
     if name == "Optional" and len(parts) == 1:
-        return _union([parts[0], ast.Constant(value=None)])
+        return _union_schema([parts[0], ast.Constant(value=None)])
     if name == "Union":
-        return _union(parts)
+        return _union_schema(parts)
     if name == "Literal":
         values = [part.value if isinstance(part, ast.Constant) else None for part in parts]
         for kind, type_name in ((str, "string"), (int, "integer")):
             if all(type(value) is kind for value in values):
                 return {"type": type_name, "enum": values}
-    raise _NotSimple
+    raise _SignatureNotSimple
 
 
-def _union(parts: list[ast.expr]) -> Schema:
+def _union_schema(parts: list[ast.expr]) -> Schema:
     """`X | None`. Unions of several types are left to the loaded tool, which also converts their values."""
     null = {"type": "null"}
-    others = [schema for schema in map(_type, parts) if schema != null]
+    others = [schema for schema in map(_annotation_schema, parts) if schema != null]
     if len(others) != 1 or len(parts) != 2:
-        raise _NotSimple
+        raise _SignatureNotSimple
     return {"anyOf": [others[0], null]}

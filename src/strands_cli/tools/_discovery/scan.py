@@ -16,7 +16,7 @@ import msgspec
 
 from strands_cli.errors import Issue
 from strands_cli.toolkit.info import ToolInfo
-from strands_cli.tools._discovery import Discovered, EntryPoint, is_module_name, join
+from strands_cli.tools._discovery import Discovered, EntryPoint, is_module_name, join_discovered
 
 # `tool_files` is imported where something has to be read: on a second run that is nowhere, without `ast`.
 
@@ -37,7 +37,7 @@ _MISSING: Stamp = (0, 0, 0, 0)
 # --- the cache --------------------------------------------------------------------------------------------
 
 
-class _Entry(msgspec.Struct, frozen=True, array_like=True):
+class _CacheEntry(msgspec.Struct, frozen=True, array_like=True):
     """What was found under a name, with the state of the files that it rests on."""
 
     stamps: dict[str, Stamp]
@@ -46,24 +46,24 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True):
     entry_points: tuple[EntryPoint, ...] = ()
 
 
-class _Content(msgspec.Struct, array_like=True):
+class _CacheContent(msgspec.Struct, array_like=True):
     key: str
-    entries: dict[str, _Entry]
+    entries: dict[str, _CacheEntry]
 
 
-class _Stamps(dict[str, Stamp]):
+class _FileStamps(dict[str, Stamp]):
     """The stamps of files, each taken once, when it is first asked for."""
 
     def __missing__(self, path: str) -> Stamp:
         try:
-            stamp = _stamp_of(os.stat(path))
+            stamp = _file_stamp(os.stat(path))
         except (OSError, ValueError):
             stamp = _MISSING
         self[path] = stamp
         return stamp
 
 
-def _stamp_of(status: os.stat_result) -> Stamp:
+def _file_stamp(status: os.stat_result) -> Stamp:
     return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
 
@@ -75,10 +75,10 @@ class CacheFile:
         fields = ",".join(ToolInfo.__struct_fields__)
         self._key = f"{FORMAT}|{fields}|{sys.hexversion:x}|{_state_of_this_code()}|{key!a}"
         self._entries = self._load()
-        self._used: dict[str, _Entry] = {}
+        self._used: dict[str, _CacheEntry] = {}
         self._changed = False
         self._opened = time.time_ns()
-        self.stamps = _Stamps()
+        self.stamps = _FileStamps()
 
     def find(self, name: str) -> Discovered | None:
         """What is known under a name, if all the files that it rests on are as they were."""
@@ -100,7 +100,7 @@ class CacheFile:
         for written, changed, _, _ in stamps.values():
             if self._opened - _TICK_NANOSECONDS <= max(written, changed) <= now + _TICK_NANOSECONDS:
                 return
-        entry = _Entry(stamps, found.infos, found.issues, found.entry_points)
+        entry = _CacheEntry(stamps, found.infos, found.issues, found.entry_points)
         try:
             msgspec.msgpack.encode(entry)
         except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):
@@ -112,10 +112,10 @@ class CacheFile:
         if self._file is None or not (self._changed or len(self._used) != len(self._entries)):
             return
         if self._used or self._entries:
-            body = msgspec.msgpack.encode(_Content(self._key, self._used))
-            _write(self._file, crc32(body).to_bytes(_CHECKSUM_BYTES, "big") + body)
+            body = msgspec.msgpack.encode(_CacheContent(self._key, self._used))
+            _write_cache_file(self._file, crc32(body).to_bytes(_CHECKSUM_BYTES, "big") + body)
 
-    def _load(self) -> dict[str, _Entry]:
+    def _load(self) -> dict[str, _CacheEntry]:
         if self._file is None:
             return {}
         # The garbage collector would walk through the new objects again and again for nothing.
@@ -126,7 +126,7 @@ class CacheFile:
             body = data[_CHECKSUM_BYTES:]
             if crc32(body).to_bytes(_CHECKSUM_BYTES, "big") != data[:_CHECKSUM_BYTES]:
                 return {}
-            content = msgspec.msgpack.decode(body, type=_Content)
+            content = msgspec.msgpack.decode(body, type=_CacheContent)
         except (OSError, msgspec.MsgspecError, ValueError, RecursionError):
             return {}
         finally:
@@ -166,7 +166,7 @@ def _state_of_this_code() -> int:
     return newest
 
 
-def _write(file: Path, data: bytes) -> None:
+def _write_cache_file(file: Path, data: bytes) -> None:
     """Replaces the file in one step, so that a reader sees the old content or the new."""
     from strands_cli.documents.files import write_file
 
@@ -202,7 +202,7 @@ def scan_directory(
     root = os.path.abspath(directory)  # the cheap one: nothing is asked of the file system
     known = cache.file(f"{root}|{package}|{source}|{origin}")
     try:
-        candidates = _candidates(root, known)
+        candidates = _tool_candidates(root, known)
     except FileNotFoundError:
         return Discovered()
     except OSError as error:
@@ -215,16 +215,16 @@ def scan_directory(
         found = known.find(path)
         if is_module and name in directories and is_family(f"{root}{os.sep}{name}"):
             reason = f"{name}.py can never be loaded: Python prefers the package {name}/ beside it."
-            found = _unloadable(path, reason, f"Rename one of them, or move {name}.py into {name}/.")
+            found = _unloadable_module(path, reason, f"Rename one of them, or move {name}.py into {name}/.")
         elif found is None:
-            found = _read(Path(path), f"{package}.{name}", is_module, source, origin)
+            found = _read_candidate(Path(path), f"{package}.{name}", is_module, source, origin)
             known.keep(path, found)
         parts.append(found)
     known.close()
-    return join(parts)
+    return join_discovered(parts)
 
 
-def _candidates(root: str, known: CacheFile) -> list[tuple[str, bool, str]]:
+def _tool_candidates(root: str, known: CacheFile) -> list[tuple[str, bool, str]]:
     """The names without suffix, whether each is a module, and the paths. Their stamps are taken too."""
     found: list[tuple[str, bool, str]] = []
     with os.scandir(root) as listing:
@@ -237,7 +237,7 @@ def _candidates(root: str, known: CacheFile) -> list[tuple[str, bool, str]]:
             else:
                 continue
             try:
-                known.stamps[path] = _stamp_of(entry.stat())
+                known.stamps[path] = _file_stamp(entry.stat())
             except OSError:
                 continue  # a dangling link: reading it says so
     found.sort()
@@ -248,10 +248,10 @@ def is_family(directory: str) -> bool:
     return os.path.isfile(f"{directory}{os.sep}__init__.py")
 
 
-def _read(path: Path, module_path: str, is_module: bool, source: str, origin: str) -> Discovered:
+def _read_candidate(path: Path, module_path: str, is_module: bool, source: str, origin: str) -> Discovered:
     if "." in (path.stem if is_module else path.name):
         reason = f"{path.name} can never be loaded: there is a dot in its name."
-        return _unloadable(str(path), reason, "Rename it.")
+        return _unloadable_module(str(path), reason, "Rename it.")
     if not is_module and not is_family(str(path)):
         return _read_plain_directory(path)
     from strands_cli.tools._discovery.tool_files import read_tools
@@ -259,7 +259,7 @@ def _read(path: Path, module_path: str, is_module: bool, source: str, origin: st
     return read_tools(path, module_path=module_path, source=source, origin=origin, is_family=not is_module)
 
 
-def _unloadable(path: str, reason: str, remedy: str) -> Discovered:
+def _unloadable_module(path: str, reason: str, remedy: str) -> Discovered:
     return Discovered(issues=(Issue(file=path, line=1, reason=reason, remediation=remedy),), files=(path,))
 
 

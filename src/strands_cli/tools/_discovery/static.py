@@ -34,19 +34,19 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
 
 
-def parse(file: Path) -> ast.Module | Issue:
+def parse_source_file(file: Path) -> ast.Module | Issue:
     """The file's syntax tree, or why there is none."""
     try:
         status = file.stat()
         if not stat.S_ISREG(status.st_mode):
-            return _refusal(file, "It is not a regular file", remedy=_UNREADABLE)
+            return _source_refusal(file, "It is not a regular file", remedy=_UNREADABLE)
         if status.st_size > MAX_SOURCE_BYTES:
             size = f"It has {status.st_size:,} bytes; at most {MAX_SOURCE_BYTES:,} are read"
-            return _refusal(file, size, remedy="Move its data into a file of its own.")
+            return _source_refusal(file, size, remedy="Move its data into a file of its own.")
         with file.open("rb") as stream:
             data = stream.read(MAX_SOURCE_BYTES + 1)
     except OSError as error:
-        return _refusal(file, f"It cannot be read: {error.strerror}", remedy=_UNREADABLE)
+        return _source_refusal(file, f"It cannot be read: {error.strerror}", remedy=_UNREADABLE)
     null = data.find(b"\0")
     line_of_null = data.count(b"\n", 0, null) + 1 if null >= 0 else 1
     try:
@@ -57,7 +57,9 @@ def parse(file: Path) -> ast.Module | Issue:
     except SyntaxError as error:
         return _syntax_issue(file, data, error, line_of_null)
     except (ValueError, RecursionError, MemoryError) as error:
-        return _refusal(file, f"It cannot be parsed: {str(error) or type(error).__name__}", line_of_null)
+        return _source_refusal(
+            file, f"It cannot be parsed: {str(error) or type(error).__name__}", line_of_null
+        )
 
 
 def _syntax_issue(file: Path, data: bytes, error: SyntaxError, line_of_null: int) -> Issue:
@@ -67,9 +69,9 @@ def _syntax_issue(file: Path, data: bytes, error: SyntaxError, line_of_null: int
         if b"coding" not in data[:200]:
             line = data.count(b"\n", 0, wrong.start) + 1
             reason = f"It is not UTF-8: the byte 0x{data[wrong.start]:02x} on line {line} cannot be decoded"
-            return _refusal(file, reason, line, remedy="Save the file as UTF-8.")
+            return _source_refusal(file, reason, line, remedy="Save the file as UTF-8.")
     remedy = "Correct the syntax; nothing of the file can be used until then."
-    return _refusal(
+    return _source_refusal(
         file, f"Syntax error: {error.msg}", error.lineno or line_of_null, error.offset or 0, remedy
     )
 
@@ -77,7 +79,7 @@ def _syntax_issue(file: Path, data: bytes, error: SyntaxError, line_of_null: int
 _UNREADABLE = "Make the file readable, or move it out of the tools directory."
 
 
-def _refusal(file: Path, reason: str, line: int = 0, column: int = 0, remedy: str = "") -> Issue:
+def _source_refusal(file: Path, reason: str, line: int = 0, column: int = 0, remedy: str = "") -> Issue:
     remedy = remedy or "Correct the file; nothing of it can be used until then."
     return Issue(file=str(file), line=line, column=max(column, 0), reason=f"{reason}.", remediation=remedy)
 
@@ -287,7 +289,7 @@ class SourceFiles:
     def open(self, path: Path) -> "SourceFile | Issue":
         if path not in self._open:
             self.seen[str(path)] = None
-            tree = parse(path)
+            tree = parse_source_file(path)
             self._open[path] = tree if isinstance(tree, Issue) else SourceFile(self, path, tree)
         return self._open[path]
 
@@ -365,7 +367,7 @@ class SourceFile:
         """Which of our packages an expression takes one of these names from, under whatever alias."""
         if isinstance(node, ast.Attribute) and node.attr in names:
             root = dotted_name(node).partition(".")[0]
-            packages = [_package(binding) for binding in self.scope.bindings.get(root, ())]
+            packages = [_imported_package(binding) for binding in self.scope.bindings.get(root, ())]
         elif isinstance(node, ast.Name):
             packages = [self._origin(binding, names) for binding in self.scope.bindings.get(node.id, ())]
         else:
@@ -375,9 +377,9 @@ class SourceFile:
     def _origin(self, binding: Binding, names: frozenset[str]) -> str:
         if binding.module is None:
             return ""
-        found = None if _package(binding) else self.find(binding.name)
+        found = None if _imported_package(binding) else self.find(binding.name)
         binding = found[1] if found else binding
-        return _package(binding) if binding.imported in names else ""
+        return _imported_package(binding) if binding.imported in names else ""
 
     def unread(self, node: ast.AST | int, reason: str) -> Unread:
         return Unread(str(self.path), node if isinstance(node, int) else getattr(node, "lineno", 1), reason)
@@ -427,7 +429,7 @@ class SourceFile:
             return self.unread(node, "is nested too deeply to be read without running the module")
         evaluator = _EVALUATORS.get(type(node))
         if evaluator is None:
-            return self.unread(node, describe(node))
+            return self.unread(node, describe_expression(node))
         files.depth += 1
         try:
             return evaluator(self, node)
@@ -455,7 +457,7 @@ class SourceFile:
         if isinstance(owner, Unread):
             return owner
         if not isinstance(owner, dict) or not isinstance(key, str):
-            return self.unread(node, describe(node))
+            return self.unread(node, describe_expression(node))
         return owner[key] if key in owner else self.unread(node, f"asks for {key!r}, which is not there")
 
     def _sequence(self, node: ast.List | ast.Tuple) -> Any:
@@ -492,7 +494,7 @@ class SourceFile:
         try:
             return ast.literal_eval(node)
         except ValueError:
-            return self.unread(node, describe(node))
+            return self.unread(node, describe_expression(node))
 
     def _binary(self, node: ast.BinOp) -> Any:
         left, right = self.evaluate(node.left), self.evaluate(node.right)
@@ -504,11 +506,11 @@ class SourceFile:
             return left + right
         if alike and isinstance(node.op, ast.BitOr) and isinstance(left, dict):
             return left | right
-        return self.unread(node, describe(node))
+        return self.unread(node, describe_expression(node))
 
     def _call(self, node: ast.Call) -> Any:
         if not self.origin_of(node.func, _SPEC_CLASSES):
-            return self.unread(node, describe(node))
+            return self.unread(node, describe_expression(node))
         if node.args:
             return self.unread(node, "has an argument without a name, and ToolSpec takes named ones only")
         arguments, lines = self.keywords(node)
@@ -560,7 +562,7 @@ _NAMES = {
 }
 
 
-def describe(node: ast.expr) -> str:
+def describe_expression(node: ast.expr) -> str:
     """What an expression does that its text does not show."""
     if isinstance(node, ast.Call):
         name = dotted_name(node.func)
@@ -577,7 +579,7 @@ def dotted_name(node: ast.expr) -> str:
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
 
 
-def _package(binding: Binding) -> str:
+def _imported_package(binding: Binding) -> str:
     """The package of ours that a binding imports from, or nothing."""
     package = "" if binding.level else (binding.module or "").partition(".")[0]
     return package if package in _OUR_PACKAGES else ""

@@ -14,13 +14,13 @@ from strands_cli.tools._discovery import Discovered, is_submodule_name
 from strands_cli.tools._discovery.declarations import (
     NotJson,
     ToolDeclaration,
-    as_json,
-    decorator_of,
-    first_unread,
-    from_assignments,
-    from_call,
-    from_function,
-    from_spec,
+    declaration_from_call,
+    declaration_from_function,
+    declaration_from_spec,
+    declarations_from_assignments,
+    first_unread_part,
+    literal_as_json,
+    tool_decorator_of,
 )
 from strands_cli.tools._discovery.static import (
     Binding,
@@ -58,7 +58,7 @@ def read_tools(
     depth = len(place.relative_to(root).parts)
     package = ".".join(module_path.split(".")[:-depth])
     family = family or (path.name if is_family else "")
-    reader = _Reader(root, package, source=source, origin=origin, family=family)
+    reader = _ToolReader(root, package, source=source, origin=origin, family=family)
     if attribute:
         reader.read_attribute(path, attribute)
     elif is_family:
@@ -69,7 +69,7 @@ def read_tools(
     return Discovered(tuple(reader.infos.values()), issues, tuple(reader.files.seen))
 
 
-class _Reader:
+class _ToolReader:
     """`root` is the directory that imports are followed in, `package` its dotted name."""
 
     def __init__(self, root: Path, package: str, *, source: str, origin: str, family: str) -> None:
@@ -94,7 +94,7 @@ class _Reader:
         if isinstance(unread, Unread):
             self._add_unread(file, path.stem, unread, found_any=len(self.infos) > tools)
         if len(self.infos) == tools and len(self.issues) == issues:
-            self.issues.append(_no_tool(file))
+            self.issues.append(_no_tool_issue(file))
 
     def read_attribute(self, path: Path, attribute: str) -> None:
         """The tools of the file that defines an attribute of a module; the attribute's own is among them."""
@@ -155,20 +155,20 @@ class _Reader:
     def _add_unread(self, file: SourceFile, tool_id: str, unread: Unread, *, found_any: bool) -> None:
         """A TOOL_SPECS that cannot be read is never passed over: the listing has something in its place."""
         if found_any:
-            self.issues.append(_unread_specs(unread))
+            self.issues.append(_unread_specs_issue(unread))
             return
         part = ("TOOL_SPECS", unread)
         declared = ToolDeclaration(id=tool_id, file=str(file.path), line=unread.line, unread=part)
         self._keep(declared, file, None, tool_id)
 
     def _from_item(self, file: SourceFile, item: object, line: int) -> ToolDeclaration | Issue:
-        guess = _stem(file.path)
+        guess = _module_stem(file.path)
         if isinstance(item, SpecCall):
-            return from_call(item, guess)
+            return declaration_from_call(item, guess)
         if isinstance(item, dict):
-            return from_spec(file, item, guess, name="TOOL_SPECS", line=line, node=None)
+            return declaration_from_spec(file, item, guess, name="TOOL_SPECS", line=line, node=None)
         if isinstance(item, Unread):
-            return _unread_specs(item, "An item of TOOL_SPECS")
+            return _unread_specs_issue(item, "An item of TOOL_SPECS")
         return Issue(
             file=str(file.path),
             line=line,
@@ -193,7 +193,7 @@ class _Reader:
         if found is None and (not homes or is_guessed):
             self._keep(declared, file, None, name)
         elif found is None:
-            self.issues.append(_missing_callable(declared, name, homes[0]))
+            self.issues.append(_missing_callable_issue(declared, name, homes[0]))
         elif self._is_callable(declared, *found):
             home, binding = found
             named = [other for other in self._declarations(home) if other.callable_name == binding.name]
@@ -250,14 +250,15 @@ class _Reader:
         if file.path not in self._declared:
             self._declared[file.path] = []
             functions = {
-                function.name: from_function(file, function, decorator)
+                function.name: declaration_from_function(file, function, decorator)
                 for function in file.scope.definitions()
-                if isinstance(function, Function) and (decorator := decorator_of(file, function)) is not None
+                if isinstance(function, Function)
+                and (decorator := tool_decorator_of(file, function)) is not None
             }
             self.issues += [found for found in functions.values() if isinstance(found, Issue)]
             found = self._with_tool_spec(file, functions)
             names = {declared.callable_name for declared in found}
-            self._declared[file.path] = [*found, *from_assignments(file, names)]
+            self._declared[file.path] = [*found, *declarations_from_assignments(file, names)]
         return self._declared[file.path]
 
     def _with_tool_spec(
@@ -274,12 +275,12 @@ class _Reader:
             if user.unread or user.callable_name in (user.id, user.id.replace("-", "_")):
                 others.append(user)
             else:
-                self.issues.append(_missing_callable(user, user.id, file))
+                self.issues.append(_missing_callable_issue(user, user.id, file))
         if users:
             return others
         spec = file.value("TOOL_SPEC")
-        declared = from_spec(
-            file, spec, _stem(file.path), name="TOOL_SPEC", line=binding.line, node=binding.value
+        declared = declaration_from_spec(
+            file, spec, _module_stem(file.path), name="TOOL_SPEC", line=binding.line, node=binding.value
         )
         if isinstance(declared, Issue):
             self.issues.append(declared)
@@ -291,7 +292,7 @@ class _Reader:
         if named is not None:
             return others
         if file.find(declared.id) is None and not declared.unread and not file.scope.last("__getattr__"):
-            self.issues.append(_missing_callable(declared, declared.id, file))
+            self.issues.append(_missing_callable_issue(declared, declared.id, file))
             return others
         declared.callable_name = declared.id
         return [declared, *others]
@@ -319,7 +320,7 @@ class _Reader:
             "source": self._source,
             "origin": self._origin or (file.path.relative_to(outer).as_posix() if inside else str(file.path)),
         }
-        info, issues = _finished(declared, place, self._family)
+        info, issues = _info_of_declaration(declared, place, self._family)
         # A plain function has no schema of its own; anything else may still bring one when it is loaded.
         is_plain = binding is not None and isinstance(binding.definition, Function)
         if info and is_plain and info.input_schema is None and not (declared.inferred or info.unread):
@@ -340,7 +341,7 @@ class _Reader:
         return ".".join(filter(None, [self._package, *parts]))
 
 
-def _finished(
+def _info_of_declaration(
     declared: ToolDeclaration, place: dict[str, Any], family: str
 ) -> tuple[ToolInfo | None, list[Issue]]:
     """The tool, unless something about it is refused; and what there is to report about it."""
@@ -349,13 +350,13 @@ def _finished(
         issues.append(declared.refusal(problem, FIELDS["id"].remedy_for(declared.id)))
     for name, found in declared.values.items():
         field, value = FIELDS[name], found.value
-        part = first_unread(value, found.key)
+        part = first_unread_part(value, found.key)
         if part:
             unread += [part] if field.listed else []
             continue
         problem = field.problem(value)
         try:
-            values[name] = as_json(value) if isinstance(value, dict | list | tuple) else value
+            values[name] = literal_as_json(value) if isinstance(value, dict | list | tuple) else value
         except NotJson as error:
             problem = problem or f"{{key}} is not JSON: {error}"
         if problem:
@@ -382,7 +383,7 @@ def _finished(
     return ToolInfo(**{**values, **place, "id": declared.id, "inferred": declared.inferred}), issues
 
 
-def _unread_specs(unread: Unread, subject: str = "TOOL_SPECS") -> Issue:
+def _unread_specs_issue(unread: Unread, subject: str = "TOOL_SPECS") -> Issue:
     return Issue(
         severity="warning",
         file=unread.file,
@@ -392,11 +393,11 @@ def _unread_specs(unread: Unread, subject: str = "TOOL_SPECS") -> Issue:
     )
 
 
-def _stem(file: Path) -> str:
+def _module_stem(file: Path) -> str:
     return file.parent.name if file.stem == "__init__" else file.stem
 
 
-def _missing_callable(declared: ToolDeclaration, name: str, file: SourceFile) -> Issue:
+def _missing_callable_issue(declared: ToolDeclaration, name: str, file: SourceFile) -> Issue:
     functions = [item.name for item in file.scope.definitions() if isinstance(item, Function)]
     match = closest(name, functions) or (functions[0] if len(functions) == 1 else None)
     problem = f"{file.path.name} has no function {name!r}"
@@ -408,11 +409,11 @@ def _missing_callable(declared: ToolDeclaration, name: str, file: SourceFile) ->
     return declared.refusal(problem, f"Define def {name}(…), or correct the name in the spec.")
 
 
-def _no_tool(file: SourceFile) -> Issue:
+def _no_tool_issue(file: SourceFile) -> Issue:
     name = file.path.name
     classes = [item for item in file.scope.definitions() if isinstance(item, ast.ClassDef)]
     methods = [item for owner in classes for item in owner.body if isinstance(item, Function)]
-    needs_object = any(decorator_of(file, method) for method in methods)
+    needs_object = any(tool_decorator_of(file, method) for method in methods)
     why = "methods decorated with @tool need an instance, which only a program makes"
     return Issue(
         severity="warning" if needs_object else "error",

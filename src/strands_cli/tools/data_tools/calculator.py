@@ -63,7 +63,7 @@ TOOL_SPEC = {
 )
 def calculator(expression: str, precision: int | None = None) -> str:
     with localcontext(_CONTEXT):
-        return _number_text(_evaluate(expression), precision)
+        return _number_text(_evaluate_expression(expression), precision)
 
 
 Number = Fraction | Decimal | float
@@ -97,15 +97,15 @@ _FOREIGN = re.compile(
 )
 
 
-def _evaluate(expression: str) -> Number:
+def _evaluate_expression(expression: str) -> Number:
     """The value of an expression; ToolFailed where it has none. To be called under _CONTEXT."""
     text = re.sub(r"\s", " ", expression.translate(_SAME)).strip()
     if foreign := _FOREIGN.search(text):
-        raise _unreadable(text, foreign.end() - 1)
+        raise _unreadable_expression(text, foreign.end() - 1)
     try:
-        return _value(ast.parse(text, mode="eval").body, text)
+        return _evaluate_node(ast.parse(text, mode="eval").body, text)
     except SyntaxError as problem:
-        raise _unreadable(text, (problem.offset or len(text) + 1) - 1) from None
+        raise _unreadable_expression(text, (problem.offset or len(text) + 1) - 1) from None
     except (RecursionError, MemoryError):
         raise ToolFailed(
             "The expression is nested too deeply",
@@ -118,46 +118,46 @@ def _evaluate(expression: str) -> Number:
         ) from None
 
 
-def _value(node: ast.expr, text: str) -> Number:
+def _evaluate_node(node: ast.expr, text: str) -> Number:
     match node:
         case ast.Constant(value=int() | float()) if not isinstance(node.value, bool):
-            return _literal(node, text)
+            return _literal_number(node, text)
         case ast.UnaryOp(op=ast.UAdd()):
-            return _value(node.operand, text)
+            return _evaluate_node(node.operand, text)
         case ast.UnaryOp(op=ast.USub()):
-            return -_value(node.operand, text)
+            return -_evaluate_node(node.operand, text)
         case ast.BinOp():
-            return _chain(node, text)
+            return _evaluate_operations(node, text)
         case ast.Name(id=name) if name in _CONSTANTS:
             return _CONSTANTS[name]
         case ast.Name(id=name) if name in _FUNCTIONS:
-            raise ToolFailed(f"{name} is a function without its arguments", hint=_usage(name))
+            raise ToolFailed(f"{name} is a function without its arguments", hint=_function_usage(name))
         case ast.Name(id=name):
-            raise _unknown("constant", name, _CONSTANTS)
+            raise _unknown_name("constant", name, _CONSTANTS)
         case ast.Call(func=ast.Name() | ast.Attribute(), keywords=[]):
-            return _call(node, text)
-    raise _unreadable(text, node.col_offset)
+            return _evaluate_call(node, text)
+    raise _unreadable_expression(text, node.col_offset)
 
 
-def _literal(node: ast.Constant, text: str) -> Number:
+def _literal_number(node: ast.Constant, text: str) -> Number:
     if isinstance(node.value, int):
-        return _bounded(Fraction(node.value))
+        return _bounded_number(Fraction(node.value))
     written = text[node.col_offset : node.end_col_offset]
     number = Decimal(written)
     if len(written) > _MAX_DIGITS or abs(number.adjusted()) > _MAX_DIGITS:
-        raise _too_large(f"The number {shorten_text(written, 30)}")
-    return _bounded(Fraction(number))
+        raise _too_many_digits(f"The number {shorten_text(written, 30)}")
+    return _bounded_number(Fraction(number))
 
 
-def _chain(node: ast.expr, text: str) -> Number:
+def _evaluate_operations(node: ast.expr, text: str) -> Number:
     """From left to right, so that a long sum is not a deep one."""
     links: list[ast.BinOp] = []
     while isinstance(node, ast.BinOp):
         links.append(node)
         node = node.left
-    value = _value(node, text)
+    value = _evaluate_node(node, text)
     for link in reversed(links):
-        right = _value(link.right, text)
+        right = _evaluate_node(link.right, text)
         sign, apply = _OPERATORS[type(link.op)]
         try:
             value = apply(value, right)
@@ -174,35 +174,37 @@ def _chain(node: ast.expr, text: str) -> Number:
     return value
 
 
-def _call(node: ast.Call, text: str) -> Number:
+def _evaluate_call(node: ast.Call, text: str) -> Number:
     name = text[node.func.col_offset : node.func.end_col_offset]
     if name in _CONSTANTS:
         raise ToolFailed(f"{name} is a constant, not a function", hint="Write * between two factors.")
     if name not in _FUNCTIONS:
-        raise _unknown("function", name, _FUNCTIONS)
+        raise _unknown_name("function", name, _FUNCTIONS)
     arguments: list[Number] = []
     for argument in node.args:  # a list in brackets counts as the numbers in it, as in sum([1, 2])
         parts = argument.elts if isinstance(argument, ast.List) else [argument]
-        arguments += [_value(part, text) for part in parts]
+        arguments += [_evaluate_node(part, text) for part in parts]
     try:
         inspect.signature(_FUNCTIONS[name]).bind(*arguments)
     except TypeError:
-        raise ToolFailed(f"{name} does not take {len(arguments)} argument(s)", hint=_usage(name)) from None
+        raise ToolFailed(
+            f"{name} does not take {len(arguments)} argument(s)", hint=_function_usage(name)
+        ) from None
     try:
-        return _finite(_FUNCTIONS[name](*arguments))
+        return _finite_number(_FUNCTIONS[name](*arguments))
     except (ValueError, InvalidOperation, ZeroDivisionError):
         call = f"{name}({', '.join(map(_number_text, arguments))})"
         takes = _TAKES.get(name, "whole numbers")
         raise ToolFailed(f"{shorten_text(call, 60)} has no value", hint=f"{name} takes {takes}.") from None
 
 
-def _usage(name: str) -> str:
+def _function_usage(name: str) -> str:
     parameters = inspect.signature(_FUNCTIONS[name]).parameters.values()
     written = ("…" if each.kind is each.VAR_POSITIONAL else each.name for each in parameters)
     return f"Write it as {name}({', '.join(written)})."
 
 
-def _unreadable(text: str, position: int) -> ToolFailed:
+def _unreadable_expression(text: str, position: int) -> ToolFailed:
     if position >= len(text):
         return ToolFailed("The expression ends too early", hint=_SYNTAX)
     rest = shorten_text(text[position:], 20)
@@ -211,7 +213,7 @@ def _unreadable(text: str, position: int) -> ToolFailed:
     )
 
 
-def _unknown(kind: str, name: str, known: Iterable[str]) -> ToolFailed:
+def _unknown_name(kind: str, name: str, known: Iterable[str]) -> ToolFailed:
     # The last part of a dotted name counts, since people write math.sqrt.
     hint = did_you_mean(name.rpartition(".")[2], known) or f"The {kind}s are {', '.join(known)}."
     return ToolFailed(f"There is no {kind} {shorten_text(name, 40)!r}", hint=hint)
@@ -220,29 +222,29 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> ToolFailed:
 # --- Numbers ------------------------------------------------------------------------------------------------
 
 
-def _bounded(value: Fraction) -> Number:
+def _bounded_number(value: Fraction) -> Number:
     """The exact value, or a decimal where writing it down takes too many digits."""
     if max(value.numerator.bit_length(), value.denominator.bit_length()) <= _MAX_BITS:
         return value
     if value.denominator == 1:
-        raise _too_large("The number")
-    return _decimal(value)
+        raise _too_many_digits("The number")
+    return _as_decimal(value)
 
 
-def _too_large(what: str) -> ToolFailed:
+def _too_many_digits(what: str) -> ToolFailed:
     return ToolFailed(
         f"{what} has more than {_MAX_DIGITS:,} digits",
         hint="Use smaller numbers, or logarithms: log10(a ** b) is b * log10(a).",
     )
 
 
-def _decimal(value: Number) -> Decimal:
+def _as_decimal(value: Number) -> Decimal:
     if isinstance(value, float):
         return Decimal(f"{value:.{_FLOAT_DIGITS}g}")
     return value if isinstance(value, Decimal) else Decimal(value.numerator) / Decimal(value.denominator)
 
 
-def _tidy(value: Number) -> Number:
+def _tidy_number(value: Number) -> Number:
     """The integer that a decimal differs from by no more than its rounding errors, or the number itself."""
     if not isinstance(value, Decimal) or value.adjusted() >= _TRUSTED_DIGITS:
         return value
@@ -251,16 +253,16 @@ def _tidy(value: Number) -> Number:
     return Fraction(int(nearest)) if is_near else value
 
 
-def _finite(value: Number) -> Number:
+def _finite_number(value: Number) -> Number:
     if isinstance(value, float) and math.isinf(value):
         raise OverflowError
     return value
 
 
-def _rounded(value: Number, digits: int) -> Number:
+def _rounded_number(value: Number, digits: int) -> Number:
     """Rounded to digits after the point, halves away from zero; a decimal that has none there stays."""
     if not isinstance(value, Fraction):
-        value = Context(prec=_TRUSTED_DIGITS).plus(_decimal(value))
+        value = Context(prec=_TRUSTED_DIGITS).plus(_as_decimal(value))
         if value.adjusted() + digits >= _TRUSTED_DIGITS:
             return value
         if value.adjusted() < -digits - 1:
@@ -268,18 +270,18 @@ def _rounded(value: Number, digits: int) -> Number:
     exact = Fraction(value)
     scale = Fraction(10) ** digits
     whole = math.floor(abs(exact) * scale + Fraction(1, 2))
-    return _bounded(Fraction(whole if exact >= 0 else -whole) / scale)
+    return _bounded_number(Fraction(whole if exact >= 0 else -whole) / scale)
 
 
 def _number_text(value: Number, precision: int | None = None) -> str:
     """The number as people write it, rounded to `precision` digits after the point where that is given."""
     if precision is not None:
-        value = _rounded(value, precision)
+        value = _rounded_number(value, precision)
     if isinstance(value, Fraction) and value.denominator == 1:
         return str(value.numerator)
     is_rounded = precision is not None and isinstance(value, Fraction)
     top, bottom = (
-        (value.numerator, value.denominator) if isinstance(value, Fraction) else (_decimal(value), 1)
+        (value.numerator, value.denominator) if isinstance(value, Fraction) else (_as_decimal(value), 1)
     )
     digits = 2 * _MAX_DIGITS if is_rounded else _SHOWN_EXACT_DIGITS
     try:
@@ -298,55 +300,58 @@ def _number_text(value: Number, precision: int | None = None) -> str:
 # --- Operators ----------------------------------------------------------------------------------------------
 
 
-def _apply(operation: Callable[..., Number], left: Number, right: Number) -> Number:
+def _apply_operator(operation: Callable[..., Number], left: Number, right: Number) -> Number:
     """As exactly as the less exact of the two numbers allows."""
     if isinstance(left, Fraction) and isinstance(right, Fraction):
-        return _bounded(Fraction(operation(left, right)))
+        return _bounded_number(Fraction(operation(left, right)))
     if isinstance(left, float) or isinstance(right, float):
-        return _finite(operation(float(left), float(right)))
-    return _tidy(operation(_decimal(left), _decimal(right)))
+        return _finite_number(operation(float(left), float(right)))
+    return _tidy_number(operation(_as_decimal(left), _as_decimal(right)))
 
 
-def _add(left: Number, right: Number) -> Number:
-    total = _apply(operator.add, left, right)
+def _add_numbers(left: Number, right: Number) -> Number:
+    total = _apply_operator(operator.add, left, right)
     if isinstance(total, Fraction):
         return total
     # What is left when two rounded numbers cancel each other, as in sqrt(2)**2 - 2, is their rounding errors.
     digits = _FLOAT_DIGITS if isinstance(total, float) else _TRUSTED_DIGITS
-    noise = max(abs(_decimal(left)), abs(_decimal(right))).scaleb(-digits)
-    return total if abs(_decimal(total)) > noise else Fraction(0)
+    noise = max(abs(_as_decimal(left)), abs(_as_decimal(right))).scaleb(-digits)
+    return total if abs(_as_decimal(total)) > noise else Fraction(0)
 
 
-_multiply, _divide = partial(_apply, operator.mul), partial(_apply, operator.truediv)
+_multiply_numbers, _divide_numbers = (
+    partial(_apply_operator, operator.mul),
+    partial(_apply_operator, operator.truediv),
+)
 
 
 def _remainder(left: Number, right: Number) -> Number:
     """With the sign of the right side, as in Python."""
-    return _add(left, -_multiply(right, _floor(_divide(left, right))))
+    return _add_numbers(left, -_multiply_numbers(right, _floor(_divide_numbers(left, right))))
 
 
 def _power(base: Number, exponent: Number) -> Number:
-    exponent = _tidy(exponent)
+    exponent = _tidy_number(exponent)
     if isinstance(base, Fraction) and isinstance(exponent, Fraction):
         if exponent.denominator == 1:
             least_bits = max(base.numerator.bit_length(), base.denominator.bit_length()) - 1
             if least_bits * abs(exponent) <= _MAX_BITS:
-                return _bounded(Fraction(base**exponent.numerator))
+                return _bounded_number(Fraction(base**exponent.numerator))
             if base.denominator == 1 and exponent > 0:
-                raise _too_large(f"{shorten_text(str(base), 30)} ** {shorten_text(str(exponent), 30)}")
+                raise _too_many_digits(f"{shorten_text(str(base), 30)} ** {shorten_text(str(exponent), 30)}")
         if exponent == Fraction(1, 2):
             return _square_root(base)
     if isinstance(base, float) or isinstance(exponent, float):
-        return _finite(math.pow(base, exponent))
-    return _tidy(_decimal(base) ** _decimal(exponent))
+        return _finite_number(math.pow(base, exponent))
+    return _tidy_number(_as_decimal(base) ** _as_decimal(exponent))
 
 
 _OPERATORS: dict[type[ast.operator], tuple[str, Callable[[Number, Number], Number]]] = {
-    ast.Add: ("+", _add),
-    ast.Sub: ("-", lambda left, right: _add(left, -right)),
-    ast.Mult: ("*", _multiply),
-    ast.Div: ("/", _divide),
-    ast.FloorDiv: ("//", lambda left, right: _floor(_divide(left, right))),
+    ast.Add: ("+", _add_numbers),
+    ast.Sub: ("-", lambda left, right: _add_numbers(left, -right)),
+    ast.Mult: ("*", _multiply_numbers),
+    ast.Div: ("/", _divide_numbers),
+    ast.FloorDiv: ("//", lambda left, right: _floor(_divide_numbers(left, right))),
     ast.Mod: ("%", _remainder),
     ast.Pow: ("**", _power),
 }
@@ -360,11 +365,11 @@ def _square_root(x: Number) -> Number:
         exact = Fraction(math.isqrt(x.numerator), math.isqrt(x.denominator))
         if exact * exact == x:
             return exact
-    return math.sqrt(x) if isinstance(x, float) else _tidy(_decimal(x).sqrt())
+    return math.sqrt(x) if isinstance(x, float) else _tidy_number(_as_decimal(x).sqrt())
 
 
 def _floor(x: Number) -> Number:
-    number = _tidy(_decimal(x)) if isinstance(x, float) else _tidy(x)
+    number = _tidy_number(_as_decimal(x)) if isinstance(x, float) else _tidy_number(x)
     if isinstance(number, Decimal) and number.adjusted() >= _TRUSTED_DIGITS:
         raise ToolFailed(
             f"{_number_text(x)} is not known to the last digit before the point",
@@ -374,40 +379,40 @@ def _floor(x: Number) -> Number:
 
 
 def _round(x: Number, digits: Number = Fraction(0)) -> Number:
-    count = _integer(digits)
+    count = _as_integer(digits)
     if abs(count) > _MAX_ROUNDING_DIGITS:
         raise ToolFailed(
             f"round cannot round to {count} digits", hint=f"It takes {_MAX_ROUNDING_DIGITS} at most."
         )
-    return _rounded(x, count)
+    return _rounded_number(x, count)
 
 
 def _log(x: Number, base: Number | None = None) -> Number:
     if x <= 0:
         raise ValueError
-    logarithm = math.log(x) if isinstance(x, float) else _tidy(_decimal(x).ln())
-    return logarithm if base is None else _divide(logarithm, _log(base))
+    logarithm = math.log(x) if isinstance(x, float) else _tidy_number(_as_decimal(x).ln())
+    return logarithm if base is None else _divide_numbers(logarithm, _log(base))
 
 
-def _angle(function: Callable[[float], float], x: Number) -> Number:
+def _sine_or_cosine(function: Callable[[float], float], x: Number) -> Number:
     """sin or cos, after taking off the whole turns, which a float has no digits for."""
-    if abs(_decimal(x)) > _MAX_ANGLE:
+    if abs(_as_decimal(x)) > _MAX_ANGLE:
         raise ValueError
-    rest = float(_decimal(x) % _CONSTANTS["tau"])
+    rest = float(_as_decimal(x) % _CONSTANTS["tau"])
     value = function(rest)
     return value if abs(value) > abs(rest) * 10**-_FLOAT_DIGITS else Fraction(0)
 
 
-def _integer(x: Number) -> int:
-    exact = _tidy(_decimal(x)) if isinstance(x, float) else _tidy(x)
+def _as_integer(x: Number) -> int:
+    exact = _tidy_number(_as_decimal(x)) if isinstance(x, float) else _tidy_number(x)
     if not isinstance(exact, Fraction) or exact.denominator != 1:
         raise ValueError
     return exact.numerator
 
 
-def _choices(name: str, n: Number, k: Number) -> Number:
+def _count_combinations(name: str, n: Number, k: Number) -> Number:
     """In how many ways k of n things can be taken; their order counts except for comb."""
-    count, take = _integer(n), _integer(k)
+    count, take = _as_integer(n), _as_integer(k)
     if count < 0 or take < 0:
         raise ValueError
     if take > count:
@@ -417,15 +422,15 @@ def _choices(name: str, n: Number, k: Number) -> Number:
     for step in range(take):
         number = number * (count - step) // (step + 1 if name == "comb" else 1)
         if number.bit_length() > _MAX_BITS:
-            raise _too_large(f"{name}({shorten_text(str(count), 30)}, …)")
+            raise _too_many_digits(f"{name}({shorten_text(str(count), 30)}, …)")
     return Fraction(number)
 
 
 def _lcm(a: Number, *more: Number) -> Number:
     multiple = 1
     for number in (a, *more):
-        multiple = math.lcm(multiple, _integer(number))
-        _bounded(Fraction(multiple))
+        multiple = math.lcm(multiple, _as_integer(number))
+        _bounded_number(Fraction(multiple))
     return Fraction(multiple)
 
 
@@ -448,15 +453,15 @@ _FUNCTIONS: dict[str, Callable[..., Number]] = {
     "trunc": lambda x: _floor(x) if x >= 0 else -_floor(-x),
     "min": lambda a, *more: min(a, *more) if more else a,
     "max": lambda a, *more: max(a, *more) if more else a,
-    "sum": lambda a, *more: reduce(_add, more, a),
-    "exp": lambda x: math.exp(x) if isinstance(x, float) else _tidy(_decimal(x).exp()),
+    "sum": lambda a, *more: reduce(_add_numbers, more, a),
+    "exp": lambda x: math.exp(x) if isinstance(x, float) else _tidy_number(_as_decimal(x).exp()),
     "log": _log,
     "ln": lambda x: _log(x, None),
     "log2": lambda x: _log(x, Fraction(2)),
     "log10": lambda x: _log(x, Fraction(10)),
-    "sin": lambda x: _angle(math.sin, x),
-    "cos": lambda x: _angle(math.cos, x),
-    "tan": lambda x: _divide(_angle(math.sin, x), _angle(math.cos, x)),
+    "sin": lambda x: _sine_or_cosine(math.sin, x),
+    "cos": lambda x: _sine_or_cosine(math.cos, x),
+    "tan": lambda x: _divide_numbers(_sine_or_cosine(math.sin, x), _sine_or_cosine(math.cos, x)),
     "asin": math.asin,
     "acos": math.acos,
     "atan": math.atan,
@@ -464,14 +469,16 @@ _FUNCTIONS: dict[str, Callable[..., Number]] = {
     "sinh": math.sinh,
     "cosh": math.cosh,
     "tanh": math.tanh,
-    "degrees": lambda x: _divide(_multiply(x, Fraction(180)), _CONSTANTS["pi"]),
-    "radians": lambda x: _multiply(_divide(x, Fraction(180)), _CONSTANTS["pi"]),
-    "factorial": lambda n: _choices("factorial", n, n),
-    "gcd": lambda a, *more: Fraction(math.gcd(_integer(a), *map(_integer, more))),
+    "degrees": lambda x: _divide_numbers(_multiply_numbers(x, Fraction(180)), _CONSTANTS["pi"]),
+    "radians": lambda x: _multiply_numbers(_divide_numbers(x, Fraction(180)), _CONSTANTS["pi"]),
+    "factorial": lambda n: _count_combinations("factorial", n, n),
+    "gcd": lambda a, *more: Fraction(math.gcd(_as_integer(a), *map(_as_integer, more))),
     "lcm": _lcm,
-    "comb": lambda n, k: _choices("comb", n, k),
-    "perm": lambda n, k=None: _choices("perm", n, n if k is None else k),
-    "hypot": lambda a, *more: _square_root(reduce(_add, (_multiply(x, x) for x in (a, *more)))),
+    "comb": lambda n, k: _count_combinations("comb", n, k),
+    "perm": lambda n, k=None: _count_combinations("perm", n, n if k is None else k),
+    "hypot": lambda a, *more: _square_root(
+        reduce(_add_numbers, (_multiply_numbers(x, x) for x in (a, *more)))
+    ),
     "pow": _power,
     "mod": _remainder,
 }

@@ -64,10 +64,10 @@ _ABBREVIATIONS = {
     annotations={"readOnlyHint": True},
 )
 def current_time(timezone: str = "UTC", format: str = "iso") -> str:
-    return _text(datetime.now(_zone(timezone)), format)
+    return _time_text(datetime.now(_time_zone(timezone)), format)
 
 
-def _text(now: datetime, form: str) -> str:
+def _time_text(now: datetime, form: str) -> str:
     name = form.lower()
     if name == "iso":
         return now.isoformat(timespec="seconds")
@@ -81,10 +81,10 @@ def _text(now: datetime, form: str) -> str:
         from email.utils import format_datetime
 
         return format_datetime(now)
-    return _by_pattern(now, form)
+    return _time_by_pattern(now, form)
 
 
-def _by_pattern(now: datetime, pattern: str) -> str:
+def _time_by_pattern(now: datetime, pattern: str) -> str:
     remedy = f"Use {', '.join(_FORMATS)}, or a strftime pattern such as '%d.%m.%Y %H:%M'."
     if "%" not in pattern:
         match = closest(pattern, _FORMATS)
@@ -106,7 +106,7 @@ def _by_pattern(now: datetime, pattern: str) -> str:
         raise ToolFailed(f"The pattern cannot be used: {error}", code="input_invalid", hint=remedy) from None
 
 
-def _zone(name: str) -> tzinfo:
+def _time_zone(name: str) -> tzinfo:
     if name.strip().upper() in ("UTC", "Z", ""):
         return UTC
     from zoneinfo import ZoneInfo, available_timezones
@@ -123,12 +123,14 @@ def _zone(name: str) -> tzinfo:
     same = next((other for other in sorted(known) if other.lower() == name.lower()), None)
     if same is None:
         raise ToolFailed(
-            f"There is no time zone {shorten_text(name)!r}", code="not_found", hint=_remedy(name, known)
+            f"There is no time zone {shorten_text(name)!r}",
+            code="not_found",
+            hint=_time_zone_remedy(name, known),
         )
     return ZoneInfo(same)
 
 
-def _remedy(name: str, known: set[str]) -> str:
+def _time_zone_remedy(name: str, known: set[str]) -> str:
     if offset := _OFFSET.fullmatch(name.strip()):
         sign, hours, minutes = offset.groups()
         if int(minutes or 0) or int(hours) > 12:

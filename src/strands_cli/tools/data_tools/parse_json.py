@@ -60,10 +60,10 @@ def parse_json(
             hint="text is the JSON itself, path the name of a file that holds it.",
         )
     source = "The text" if path is None else path
-    document = _parse(text if text is not None else _file_text(context.workspace, source), source)
-    value = _select(document, query)
+    document = _parse_json_text(text if text is not None else _file_text(context.workspace, source), source)
+    value = _select_by_query(document, query)
     if is_deeper(value, _MAX_LEVELS):
-        raise _too_deep()
+        raise _json_too_deep()
     if isinstance(value, dict) and value.keys() >= {"status", "content"}:
         # A document of this form would be taken for a tool's result, which it is to be the content of.
         return {"status": "success", "content": [{"json": value}]}
@@ -86,7 +86,7 @@ _FORM = "JSON has double quotes around names and texts, no comma before a closin
 def _file_text(workspace: Workspace, path: str) -> str:
     with workspace.open(path) as stream:
         if os.fstat(stream.fileno()).st_size > _MAX_BYTES:
-            raise _too_large(path)
+            raise _json_too_large(path)
         try:
             data = stream.read(_MAX_BYTES)
         except OSError as error:
@@ -100,26 +100,26 @@ def _file_text(workspace: Workspace, path: str) -> str:
         ) from None
 
 
-def _parse(text: str, source: str) -> Any:
+def _parse_json_text(text: str, source: str) -> Any:
     """The value of a JSON text; ToolFailed with line and column where it is not JSON."""
     if len(text) > _MAX_BYTES:
-        raise _too_large(source)
+        raise _json_too_large(source)
     text = text.removeprefix("\ufeff")
     if not text.strip():
         raise ToolFailed(f"{source} is empty, which is not JSON", hint="The shortest JSON is {} or null.")
     try:
-        value = _loads(text)
+        value = _load_finite_json(text)
     except json.JSONDecodeError as error:
-        raise _malformed(source, error) from None
+        raise _malformed_json(source, error) from None
     except RecursionError:
-        raise _too_deep() from None
+        raise _json_too_deep() from None
     except ValueError:
         raise _unusable_number(source, text) from None
     _refuse_half_characters(value, text, source)
     return value
 
 
-def _malformed(source: str, error: json.JSONDecodeError) -> ToolFailed:
+def _malformed_json(source: str, error: json.JSONDecodeError) -> ToolFailed:
     near = shorten_text(error.doc[error.pos : error.pos + 30].split("\n")[0])
     place = f"{error.msg.removesuffix(' at')} at line {error.lineno}, column {error.colno}"
     hint = _FORM
@@ -128,7 +128,7 @@ def _malformed(source: str, error: json.JSONDecodeError) -> ToolFailed:
     return ToolFailed(f"{source} is not JSON: {place}{f', near {near!r}' if near else ''}", hint=hint)
 
 
-def _loads(text: str) -> Any:
+def _load_finite_json(text: str) -> Any:
     """ValueError, and not JSONDecodeError, for NaN, Infinity, and numbers beyond what Python holds."""
 
     def finite(token: str) -> float:
@@ -145,7 +145,7 @@ def _unusable_number(source: str, text: str) -> ToolFailed:
 
     def is_unusable(token: str) -> bool:
         try:
-            _loads(token)
+            _load_finite_json(token)
         except ValueError:
             return True
         return False
@@ -172,17 +172,17 @@ def _refuse_half_characters(value: Any, text: str, source: str) -> None:
             f"{source} cannot be used: {half} is half of a character", hint="Such halves come in pairs."
         ) from None
     except RecursionError:
-        raise _too_deep() from None
+        raise _json_too_deep() from None
 
 
-def _too_deep() -> ToolFailed:
+def _json_too_deep() -> ToolFailed:
     return ToolFailed(
         f"The JSON is nested more than {_MAX_LEVELS} levels deep",
         hint="Pick a part of it with query, or flatten it.",
     )
 
 
-def _too_large(source: str) -> ToolFailed:
+def _json_too_large(source: str) -> ToolFailed:
     return ToolFailed(
         f"{source} is larger than {_MAX_BYTES:,} bytes",
         hint="Split it, or pick what you need with file_search.",
@@ -203,25 +203,25 @@ _INDEX = re.compile(r"-?[0-9]{1,18}")
 _SHOWN_KEYS = 20
 
 
-def _select(document: Any, query: str) -> Any:
+def _select_by_query(document: Any, query: str) -> Any:
     """What the query names: one value, or with wildcards the list of all that there are."""
     found: list[_Found] = [((), document)]
     is_many = False
-    steps: Iterable[str | None] = _path_steps(query)
+    steps: Iterable[str | None] = _query_steps(query)
     if query.startswith("/"):
         steps = [part.replace("~1", "/").replace("~0", "~") for part in query[1:].split("/")]
     for step in steps:
         if step is _EVERY:
-            found = [inner for outer in found for inner in _children(outer)]
+            found = [inner for outer in found for inner in _json_children(outer)]
             is_many = True
         elif is_many:
-            found = _those_with(step, found)
+            found = _existing_children(step, found)
         else:
-            found = [_child(found[0], step)]
+            found = [_json_child(found[0], step)]
     return [value for _, value in found] if is_many else found[0][1]
 
 
-def _path_steps(query: str) -> Iterator[str | None]:
+def _query_steps(query: str) -> Iterator[str | None]:
     position = 1 if re.match(r"\$(?=[.\[]|$)", query) else 0
     while position < len(query):
         match = _PART.match(query, position)
@@ -235,21 +235,21 @@ def _path_steps(query: str) -> Iterator[str | None]:
         position = match.end()
 
 
-def _children(outer: _Found) -> list[_Found]:
+def _json_children(outer: _Found) -> list[_Found]:
     path, value = outer
     if isinstance(value, dict):
         return [((*path, key), inner) for key, inner in value.items()]
     if isinstance(value, list):
         return [((*path, index), inner) for index, inner in enumerate(value)]
-    raise ToolFailed(f"{_place(path)} is {_what(value)}, which contains nothing", code="not_found")
+    raise ToolFailed(f"{_json_place(path)} is {_json_kind(value)}, which contains nothing", code="not_found")
 
 
-def _those_with(step: str, found: list[_Found]) -> list[_Found]:
+def _existing_children(step: str, found: list[_Found]) -> list[_Found]:
     """The step's value of each that has one: the items of real arrays are not all alike."""
     kept, failure = [], None
     for outer in found:
         try:
-            kept.append(_child(outer, step))
+            kept.append(_json_child(outer, step))
         except ToolFailed as failed:
             failure = failure or failed
     if failure and not kept:
@@ -257,50 +257,51 @@ def _those_with(step: str, found: list[_Found]) -> list[_Found]:
     return kept
 
 
-def _child(outer: _Found, step: str) -> _Found:
+def _json_child(outer: _Found, step: str) -> _Found:
     path, value = outer
     if isinstance(value, dict):
         if step in value:
             return (*path, step), value[step]
-        raise _no_key(path, value, step)
+        raise _missing_key(path, value, step)
     if not isinstance(value, list):
         raise ToolFailed(
-            f"{_place(path)} is {_what(value)}, so there is no {shorten_text(step)!r} in it", code="not_found"
+            f"{_json_place(path)} is {_json_kind(value)}, so there is no {shorten_text(step)!r} in it",
+            code="not_found",
         )
     count = len(value)
     if not _INDEX.fullmatch(step):
         raise ToolFailed(
-            f"{_place(path)} is {_what(value)}, so it has no key {shorten_text(step)!r}",
+            f"{_json_place(path)} is {_json_kind(value)}, so it has no key {shorten_text(step)!r}",
             code="not_found",
             hint="Take one item by its index, such as [0], or all of them with [*].",
         )
     if not -count <= int(step) < count:
         raise ToolFailed(
-            f"{_place(path)} has no item {step}: it is {_what(value)}",
+            f"{_json_place(path)} has no item {step}: it is {_json_kind(value)}",
             code="not_found",
             hint=f"The indexes are 0 to {count - 1}." if count else "",
         )
     return (*path, int(step) % count), value[int(step)]
 
 
-def _no_key(path: tuple[str | int, ...], value: dict[str, Any], step: str) -> ToolFailed:
+def _missing_key(path: tuple[str | int, ...], value: dict[str, Any], step: str) -> ToolFailed:
     keys = ", ".join(shorten_text(key) for key in list(value)[:_SHOWN_KEYS])
     more = f" and {len(value) - _SHOWN_KEYS} more" if len(value) > _SHOWN_KEYS else ""
     match = closest(step, value)
     return ToolFailed(
-        f"{_place(path)} has no key {shorten_text(step)!r}",
+        f"{_json_place(path)} has no key {shorten_text(step)!r}",
         code="not_found",
         hint=(f"Did you mean {match!r}? " if match else "")
         + (f"Its keys are {keys}{more}." if keys else "It has no keys."),
     )
 
 
-def _what(value: Any) -> str:
+def _json_kind(value: Any) -> str:
     described = describe_value(value)
     if described in ("null", "true", "false"):
         return described
     return f"an {described}" if described[0] in "aio" else f"a {described}"
 
 
-def _place(path: tuple[str | int, ...]) -> str:
+def _json_place(path: tuple[str | int, ...]) -> str:
     return pointer(path) or "The document"

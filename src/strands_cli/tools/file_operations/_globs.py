@@ -26,25 +26,25 @@ def glob_filter(pattern: str) -> Callable[[Parts], bool]:
     if len(steps) == 1:
         steps.insert(0, "**")
     compiled = [None if step == "**" else re.compile(fnmatch.translate(step)) for step in steps]
-    return lambda parts: _fits(parts, compiled)
+    return lambda parts: _path_fits_glob(parts, compiled)
 
 
-def _fits(parts: Parts, steps: list[re.Pattern[str] | None]) -> bool:
+def _path_fits_glob(parts: Parts, steps: list[re.Pattern[str] | None]) -> bool:
     """Follows all ways through the pattern at once, so that many `**` cost no more than a few."""
     places = {0}
     for part in parts:
         following: set[int] = set()
-        for place in _without_depth(places, steps):
+        for place in _past_double_stars(places, steps):
             step = steps[place] if place < len(steps) else _NOTHING
             if step is None:
                 following.add(place)
             elif step.match(part):
                 following.add(place + 1)
         places = following
-    return len(steps) in _without_depth(places, steps)
+    return len(steps) in _past_double_stars(places, steps)
 
 
-def _without_depth(places: set[int], steps: list[re.Pattern[str] | None]) -> set[int]:
+def _past_double_stars(places: set[int], steps: list[re.Pattern[str] | None]) -> set[int]:
     """The places, and those behind a `**`, which may stand for no directory at all."""
     reached = set(places)
     for place, step in enumerate(steps):

@@ -20,15 +20,15 @@ _SHOWN_CHARACTERS = 300
 _SHOWN_BEFORE = 100
 
 
-def search(
+def search_lines(
     pattern: str, files: list[bytes], max_results: int, directory: int | None = None
 ) -> dict[str, Any]:
     """The lines that match; `file` is the file's place in the list."""
     expression = re.compile(pattern)
     matches: list[dict[str, Any]] = []
     searched = skipped = 0
-    for place, file in enumerate(files):
-        text = read_text(file, directory)
+    for index, file in enumerate(files):
+        text = read_file_text(file, directory)
         if text is None:
             skipped += 1
             continue
@@ -39,14 +39,16 @@ def search(
                 continue
             if len(matches) == max_results:
                 return {"matches": matches, "truncated": True, "searched": searched, "skipped": skipped}
-            matches.append({"file": place, "line": number, "text": excerpt(line.rstrip("\r"), found.start())})
+            matches.append(
+                {"file": index, "line": number, "text": match_excerpt(line.rstrip("\r"), found.start())}
+            )
     return {"matches": matches, "truncated": False, "searched": searched, "skipped": skipped}
 
 
-def read_text(file: bytes, directory: int | None) -> str | None:
+def read_file_text(file: bytes, directory: int | None) -> str | None:
     """A file's text; None where it is too large, binary or unreadable."""
     try:
-        with os.fdopen(_open(file, directory), "rb") as stream:
+        with os.fdopen(_open_without_links(file, directory), "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 return None
             data = stream.read(MAX_BYTES + 1)
@@ -57,7 +59,7 @@ def read_text(file: bytes, directory: int | None) -> str | None:
     return data.decode("utf-8", "replace")
 
 
-def _open(file: bytes, directory: int | None) -> int:
+def _open_without_links(file: bytes, directory: int | None) -> int:
     """Without waiting for the writer of a named pipe, and without following a link anywhere on the way."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
     if directory is None:
@@ -74,7 +76,7 @@ def _open(file: bytes, directory: int | None) -> int:
         os.close(here)
 
 
-def excerpt(line: str, start: int) -> str:
+def match_excerpt(line: str, start: int) -> str:
     """The line, or of a long one what is around the match."""
     if len(line) <= _SHOWN_CHARACTERS:
         return line
@@ -97,7 +99,7 @@ def main() -> None:
     request = json.loads(head)
     limit_processor_time(request["seconds"])
     files = names.split(b"\0") if names else []
-    answer = search(request["pattern"], files, request["max_results"], request.get("directory"))
+    answer = search_lines(request["pattern"], files, request["max_results"], request.get("directory"))
     sys.stdout.write(json.dumps(answer))
 
 

@@ -89,21 +89,21 @@ def file_read(
             code="input_invalid",
             hint="Both are line numbers, and end_line is included.",
         )
-    codec = _codec(encoding)
+    codec = _text_codec(encoding)
     with context.workspace.open(path) as stream:
         size = os.fstat(stream.fileno()).st_size
         if start_line == 1 and end_line is None and size > _MAX_BYTES:
-            raise _too_much(f"{path} has {size:,} bytes")
+            raise _too_much_to_read(f"{path} has {size:,} bytes")
         try:
             head = stream.peek(_HEAD)[:_HEAD]
-            return _text(stream, head, path, codec, first=start_line, last=end_line)
+            return _read_lines(stream, head, path, codec, first=start_line, last=end_line)
         except UnicodeError:
-            raise _not_text(path, size, head, encoding) from None
+            raise _not_a_text_file(path, size, head, encoding) from None
         except OSError as error:
             raise file_refusal(error, path, "read") from None
 
 
-def _text(
+def _read_lines(
     stream: io.BufferedReader, head: bytes, path: str, codec: str, *, first: int, last: int | None
 ) -> str:
     """The lines; UnicodeError where they are not text. Read in pieces: a line may be as long as the file."""
@@ -121,7 +121,7 @@ def _text(
                 kept.append(piece)
                 size += len(piece)
             if size > _MAX_BYTES:
-                raise _too_much(f"{path} has more than that from line {first} on")
+                raise _too_much_to_read(f"{path} has more than that from line {first} on")
             line += piece.endswith("\n")
     if first > max(seen, 1):
         raise ToolFailed(
@@ -133,7 +133,7 @@ def _text(
     return text
 
 
-def _codec(encoding: str) -> str:
+def _text_codec(encoding: str) -> str:
     import codecs
 
     try:
@@ -161,14 +161,14 @@ def _unknown_encoding(encoding: str) -> ToolFailed:
     )
 
 
-def _too_much(what: str) -> ToolFailed:
+def _too_much_to_read(what: str) -> ToolFailed:
     return ToolFailed(
         f"{what}; file_read returns {_MAX_BYTES:,} at most",
         hint="Read a part with start_line and end_line, or look for what you need with file_search.",
     )
 
 
-def _not_text(path: str, size: int, head: bytes, encoding: str) -> ToolFailed:
+def _not_a_text_file(path: str, size: int, head: bytes, encoding: str) -> ToolFailed:
     kind = next((kind for signature, kind in _KINDS if head.startswith(signature)), "")
     if not kind:
         kind = "binary data" if b"\0" in head else "binary data, or text in another encoding"

@@ -60,7 +60,7 @@ TOOL_SPEC = {
 
 _MAX_FILES = 20_000
 _MAX_SECONDS = 20
-_LOOKS_PER_SECOND = 5
+_POLLS_PER_SECOND = 5
 
 
 @tool(
@@ -74,10 +74,10 @@ _LOOKS_PER_SECOND = 5
 def file_search(
     pattern: str, path: str = ".", glob: str = "", max_results: int = 100, *, context: ToolContext
 ) -> dict[str, Any]:
-    _refuse_malformed(pattern)
+    _refuse_malformed_pattern(pattern)
     with context.workspace.place(path, "searched") as start:
-        files, is_cut = _files(start, glob, context)
-        answer = _search(pattern, start, files, max_results, context)
+        files, is_cut = _files_to_search(start, glob, context)
+        answer = _search_in_process(pattern, start, files, max_results, context)
     shown = [start.path.joinpath(*files[match["file"]]) for match in answer["matches"]]
     return {
         "matches": [
@@ -90,7 +90,7 @@ def file_search(
     }
 
 
-def _files(start: Place, glob: str, context: ToolContext) -> tuple[list[Parts], bool]:
+def _files_to_search(start: Place, glob: str, context: ToolContext) -> tuple[list[Parts], bool]:
     """The files to search, as paths below `start`, and whether there are more; `()` is `start` itself."""
     status = start.stat()
     if status is not None and stat.S_ISREG(status.st_mode):
@@ -111,7 +111,7 @@ def _files(start: Place, glob: str, context: ToolContext) -> tuple[list[Parts], 
     return files, is_cut
 
 
-def _refuse_malformed(pattern: str) -> None:
+def _refuse_malformed_pattern(pattern: str) -> None:
     try:
         re.compile(pattern)
     except re.error as error:
@@ -129,7 +129,7 @@ def _refuse_malformed(pattern: str) -> None:
         ) from None
 
 
-def _search(
+def _search_in_process(
     pattern: str, start: Place, files: list[Parts], max_results: int, context: ToolContext
 ) -> dict[str, Any]:
     """Matches in a process of its own; see there for the reason."""
@@ -148,20 +148,20 @@ def _search(
     program = [sys.executable, "-I", "-S", str(Path(__file__).with_name("_line_search.py"))]
     with Popen(program, stdin=PIPE, stdout=PIPE, stderr=PIPE, pass_fds=passed) as process:
         try:
-            output = _output(process, json.dumps(request).encode() + b"\n" + names, context)
+            output = _search_output(process, json.dumps(request).encode() + b"\n" + names, context)
         finally:
             process.kill()
     answer: dict[str, Any] = json.loads(output)
     return answer
 
 
-def _output(process: "Popen[bytes]", request: bytes, context: ToolContext) -> bytes:
+def _search_output(process: "Popen[bytes]", request: bytes, context: ToolContext) -> bytes:
     from subprocess import TimeoutExpired
 
     sent: bytes | None = request
-    for _ in range(_MAX_SECONDS * _LOOKS_PER_SECOND):
+    for _ in range(_MAX_SECONDS * _POLLS_PER_SECOND):
         try:
-            output, errors = process.communicate(sent, timeout=1 / _LOOKS_PER_SECOND)
+            output, errors = process.communicate(sent, timeout=1 / _POLLS_PER_SECOND)
         except TimeoutExpired:
             sent = None  # it goes on being sent
             if context.cancelled:

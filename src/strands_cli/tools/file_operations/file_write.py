@@ -51,19 +51,19 @@ TOOL_SPEC = {
     annotations={"destructiveHint": True, "openWorldHint": False},
 )
 def file_write(path: str, content: str, mode: str = "create", *, context: ToolContext) -> str:
-    data = _encoded(content)
+    data = _encoded_content(content)
     with context.workspace.place(path, "written", make=True) as place, place.locked():
-        old = _writable(place, path, mode)
+        old = _replaceable_file(place, path, mode)
         try:
-            _write(place, data, mode, old)
+            _write_file_content(place, data, mode, old)
         except FileExistsError:
-            raise _conflict(path) from None
+            raise _file_exists(path) from None
     verb = "Appended" if mode == "append" else "Wrote"
     plural = "" if len(data) == 1 else "s"
     return f"{verb} {len(data)} byte{plural} to {context.workspace.display(place.path)}"
 
 
-def _encoded(content: str) -> bytes:
+def _encoded_content(content: str) -> bytes:
     try:
         return content.encode()
     except UnicodeEncodeError as error:
@@ -74,7 +74,7 @@ def _encoded(content: str) -> bytes:
         ) from None
 
 
-def _writable(place: Place, path: str, mode: str) -> os.stat_result | None:
+def _replaceable_file(place: Place, path: str, mode: str) -> os.stat_result | None:
     """What is there already; ToolFailed where it may not be replaced."""
     old = place.stat()
     if old is None:
@@ -84,13 +84,13 @@ def _writable(place: Place, path: str, mode: str) -> os.stat_result | None:
     if not stat.S_ISREG(old.st_mode):
         raise NotRegular(place.path)
     if mode == "create":
-        raise _conflict(path)
+        raise _file_exists(path)
     if not place.is_writable():  # putting another file in its place would not need this permission
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     return old
 
 
-def _conflict(path: str) -> ToolFailed:
+def _file_exists(path: str) -> ToolFailed:
     return ToolFailed(
         f"{path} already exists",
         code="conflict",
@@ -98,7 +98,7 @@ def _conflict(path: str) -> ToolFailed:
     )
 
 
-def _write(place: Place, data: bytes, mode: str, old: os.stat_result | None) -> None:
+def _write_file_content(place: Place, data: bytes, mode: str, old: os.stat_result | None) -> None:
     """Writes a file beside the old one and puts it in its place; a kill at any moment leaves the old one."""
     with ExitStack() as opened:
         if old and mode == "append":

@@ -13,7 +13,7 @@ from typing import Literal
 
 from strands_cli.errors import Issue, closest
 from strands_cli.toolkit.info import ToolInfo, tool_name_problem
-from strands_cli.tools._discovery import Discovered, EntryPoint, join
+from strands_cli.tools._discovery import Discovered, EntryPoint, join_discovered
 from strands_cli.tools._discovery.scan import NO_CACHE, Cache, CacheFile
 from strands_cli.tools.sources.modules import Source
 
@@ -35,7 +35,7 @@ class Callables(Source):
     name = "callable"
 
     def discover(self) -> Discovered:
-        return join(self._read(dotted) for dotted in self.settings.allow)
+        return join_discovered(self._read(dotted) for dotted in self.settings.allow)
 
     def _read(self, dotted: str) -> Discovered:
         """What an allowed callable is, read without importing its package."""
@@ -78,7 +78,7 @@ def scan_packages(path: Sequence[str] | None = None, cache: Cache = NO_CACHE) ->
             known.keep(name, found)
         parts.append(found)
     known.close()
-    return join(parts)
+    return join_discovered(parts)
 
 
 def locate_module(dotted: str, path: Sequence[str] | None = None) -> Path | None:

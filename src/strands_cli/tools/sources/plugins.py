@@ -21,7 +21,7 @@ from strands_cli.plugins.directories import (
 )
 from strands_cli.settings import Settings
 from strands_cli.toolkit.info import ToolInfo
-from strands_cli.tools._discovery import Discovered, join
+from strands_cli.tools._discovery import Discovered, join_discovered
 from strands_cli.tools._discovery.scan import NO_CACHE, Cache, unreadable_directory
 from strands_cli.tools.sources.modules import Source
 
@@ -56,7 +56,7 @@ def scan_plugins(settings: Settings, cache: Cache = NO_CACHE) -> Discovered:
             continue
         if places:
             parts.append(_scan_plugin_root(root, places, settings, cache))
-    return join(parts)
+    return join_discovered(parts)
 
 
 def read_named_plugin(name: str, base: Path, settings: Settings) -> Discovered:
@@ -116,7 +116,7 @@ def _scan_plugin_root(root: Path, places: list[Path], settings: Settings, cache:
             log = logging.getLogger("strands_cli.plugins")
             log.debug("%s: %d tools, %d problems", place, len(found.infos), len(found.issues))
     known.close()
-    return join(parts)
+    return join_discovered(parts)
 
 
 def _read_plugin_tools(place: Path, settings: Settings) -> Discovered:
