@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strands_cli.artifacts import check_targets, write_artifacts
+from strands_cli.artifacts import check_artifact_files, write_artifacts
 from strands_cli.errors import ArtifactError
 from strands_cli.events import ArtifactWritten, Event
 from strands_cli.loader.spec import Spec
@@ -104,7 +104,7 @@ def test_the_current_directory_is_a_directory_like_any_other(
 def test_a_workflow_without_artifacts_needs_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     assert write(tmp_path / "file") == ()
-    check_targets(workflow(), tmp_path / "file")
+    check_artifact_files(workflow(), tmp_path / "file")
 
 
 @POSIX_ONLY
@@ -326,7 +326,7 @@ def test_a_full_disk_leaves_what_was_there_and_nothing_half(tmp_path: Path) -> N
 def test_a_directory_that_may_not_be_written_is_told_before_the_run(out: Path) -> None:
     out.chmod(0o555)
     with pytest.raises(ArtifactError, match="Permission denied"):
-        check_targets(workflow(("a.txt", "x")), out)
+        check_artifact_files(workflow(("a.txt", "x")), out)
 
 
 @POSIX_ONLY
@@ -349,17 +349,17 @@ def test_what_is_certain_to_fail_is_told_before_the_run(out: Path) -> None:
     (out / "bees.md").write_text("old")
     constant, topic = workflow(("a.txt", "{{ last_response }}")), workflow(("{{ topic }}.md", "x"))
     with pytest.raises(ArtifactError, match="the file exists"):
-        check_targets(constant, out)
+        check_artifact_files(constant, out)
     with pytest.raises(ArtifactError, match="the file exists"):
-        check_targets(topic, out, scope={"topic": "bees"})
-    check_targets(constant, out, force=True)
-    check_targets(topic, out)
-    check_targets(topic, out, scope={"topic": "wasps"})
-    check_targets(workflow(("{{ last_response | default('a.txt') }}", "x")), out)
+        check_artifact_files(topic, out, scope={"topic": "bees"})
+    check_artifact_files(constant, out, force=True)
+    check_artifact_files(topic, out)
+    check_artifact_files(topic, out, scope={"topic": "wasps"})
+    check_artifact_files(workflow(("{{ last_response | default('a.txt') }}", "x")), out)
     with pytest.raises(ArtifactError, match="the same path"):
-        check_targets(workflow(("b", "x"), ("{{ topic }}", "x")), out, scope={"topic": "b"})
+        check_artifact_files(workflow(("b", "x"), ("{{ topic }}", "x")), out, scope={"topic": "b"})
 
 
 def test_a_check_makes_nothing(tmp_path: Path) -> None:
-    check_targets(workflow(("a/b.txt", "x")), tmp_path / "out")
+    check_artifact_files(workflow(("a/b.txt", "x")), tmp_path / "out")
     assert everything_below(tmp_path) == {}

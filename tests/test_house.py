@@ -21,8 +21,8 @@ PACKAGE = REPOSITORY / "src" / "strands_cli"
 
 # Where a broad except may stand, as "toolkit/call.py:function" or "toolkit/call.py:Class.method", and why.
 BROAD_EXCEPTS: dict[str, str] = {
-    "cli/app.py:_run": "the last boundary: what arrives here is a bug and exits with 70",
-    "cli/loops.py:_settle": "it is raised where it is waited for",
+    "cli/app.py:_run_command": "the last boundary: what arrives here is a bug and exits with 70",
+    "cli/event_loop.py:_run_future": "it is raised where it is waited for",
     "exec/steps.py:Emitter._send": "a listener that fails is its owner's trouble, not the run's",
     "runtime/model_requests.py:Retrying.retry": "each client raises classes of its own; what is not known is raised on",
     "sandbox/inside/interpreter.py:Interpreter._flush": "model-written code may have broken its streams",

@@ -8,13 +8,13 @@ _INTERRUPTED = 130
 
 def main() -> int:
     try:
-        return _main()
+        return _run_or_print_version()
     except KeyboardInterrupt:  # while the command is still being imported
         sys.stderr.write("error: Interrupted.\n")
         return _INTERRUPTED
 
 
-def _main() -> int:
+def _run_or_print_version() -> int:
     if sys.argv[1:] in (["--version"], ["version"]):
         from strands_cli import __version__
 
@@ -23,9 +23,9 @@ def _main() -> int:
             return 0
         except OSError:  # the same fails below, where there is somebody to say it
             pass
-    from strands_cli.cli.app import run
+    from strands_cli.cli.app import run_command_line
 
-    return run(sys.argv[1:])
+    return run_command_line(sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ _REMEDIES = {
 }
 
 
-class _Target(msgspec.Struct, frozen=True):
+class _ArtifactFile(msgspec.Struct, frozen=True):
     """A file to be written. `file` is its place below the resolved directory."""
 
     pointer: str
@@ -61,28 +61,28 @@ def write_artifacts(
     if not spec.outputs.artifacts:
         return ()
     root = _output_directory(spec, directory)
-    targets: list[_Target] = []
+    targets: list[_ArtifactFile] = []
     for index, artifact in enumerate(spec.outputs.artifacts):
         at = f"/outputs/artifacts/{index}"
-        path = _rendered(spec, f"{at}/path", artifact.path, scope)
-        content = _rendered(spec, f"{at}/from", artifact.content, scope)
+        path = _rendered_artifact(spec, f"{at}/path", artifact.path, scope)
+        content = _rendered_artifact(spec, f"{at}/from", artifact.content, scope)
         path, content = redactor.text(path), redactor.text(content)
-        targets.append(_target(spec, f"{at}/path", path, root, content))
-    _check(spec, targets, root, force)
+        targets.append(_artifact_file(spec, f"{at}/path", path, root, content))
+    _check_collisions(spec, targets, root, force)
     with _without_needless_directories(targets, root), ExitStack() as opened:
         drafts: list[Draft] = []
         for target in targets:
-            with _placed(spec, target.pointer, target.path):
-                drafts.append(_draft(target, root, opened))
+            with _artifact_errors(spec, target.pointer, target.path):
+                drafts.append(_draft_artifact(target, root, opened))
         for target, draft in zip(targets, drafts, strict=True):
-            with _placed(spec, target.pointer, target.path):
-                _publish(target, draft, force)
+            with _artifact_errors(spec, target.pointer, target.path):
+                _publish_artifact(target, draft, force)
             if emit is not None:
                 emit(ArtifactWritten(str(directory / target.file.relative_to(root)), len(target.data)))
     return tuple(directory / target.file.relative_to(root) for target in targets)
 
 
-def check_targets(
+def check_artifact_files(
     spec: Spec, directory: Path, *, force: bool = False, scope: Mapping[str, Any] | None = None
 ) -> None:
     """ArtifactError if it is certain before a run that an artifact could not be written after it.
@@ -93,16 +93,16 @@ def check_targets(
         return
     known = scope or {}
     root = _output_directory(spec, directory)
-    targets: list[_Target] = []
+    targets: list[_ArtifactFile] = []
     for index, artifact in enumerate(spec.outputs.artifacts):
         used, flaws = names(artifact.path)
         at = f"/outputs/artifacts/{index}/path"
         if not flaws and all(name.name in known for name in used):
-            targets.append(_target(spec, at, _rendered(spec, at, artifact.path, known), root))
-    _check(spec, targets, root, force)
+            targets.append(_artifact_file(spec, at, _rendered_artifact(spec, at, artifact.path, known), root))
+    _check_collisions(spec, targets, root, force)
 
 
-def _rendered(spec: Spec, pointer: str, text: str, scope: Mapping[str, Any]) -> str:
+def _rendered_artifact(spec: Spec, pointer: str, text: str, scope: Mapping[str, Any]) -> str:
     try:
         return render(text, scope, spec=spec, pointer=pointer)
     except TemplateError as error:
@@ -111,7 +111,7 @@ def _rendered(spec: Spec, pointer: str, text: str, scope: Mapping[str, Any]) -> 
 
 def _output_directory(spec: Spec, directory: Path) -> Path:
     """As a real path; it may be a link itself: the user has chosen it."""
-    with _placed(spec, "", str(directory)):
+    with _artifact_errors(spec, "", str(directory)):
         root = directory.resolve()
         existing = next(part for part in (root, *root.parents) if part.exists())
         if not existing.is_dir():
@@ -121,7 +121,7 @@ def _output_directory(spec: Spec, directory: Path) -> Path:
         return root
 
 
-def _target(spec: Spec, pointer: str, path: str, root: Path, content: str = "") -> _Target:
+def _artifact_file(spec: Spec, pointer: str, path: str, root: Path, content: str = "") -> _ArtifactFile:
     """The file that a path means; ArtifactError if it would not be one inside the directory."""
     plain, problem = path.replace("\\", "/"), ""
     if not path.strip() or plain.endswith("/") or not PurePosixPath(plain).name:
@@ -132,26 +132,26 @@ def _target(spec: Spec, pointer: str, path: str, root: Path, content: str = "") 
         problem = "it leaves the output directory"
     elif any(ord(letter) < 32 or ord(letter) == 127 for letter in path):
         problem = "it has control characters"
-    with _placed(spec, pointer, path):
+    with _artifact_errors(spec, pointer, path):
         if problem:
             raise Refusal(problem, "Name a file inside the output directory, such as result.txt.")
-        return _Target(pointer, path, root / PurePath(path), content.encode("utf-8", "replace"))
+        return _ArtifactFile(pointer, path, root / PurePath(path), content.encode("utf-8", "replace"))
 
 
-def _check(spec: Spec, targets: Iterable[_Target], root: Path, force: bool) -> None:
+def _check_collisions(spec: Spec, targets: Iterable[_ArtifactFile], root: Path, force: bool) -> None:
     """Refuses what stands in the way: another artifact, or something that is there already."""
-    taken: dict[Path, _Target] = {}
+    taken: dict[Path, _ArtifactFile] = {}
     for target in targets:
         own = Path(str(target.file).casefold()) if _FOLDS_CASE else target.file
-        with _placed(spec, target.pointer, target.path):
-            _check_others(own, taken)
+        with _artifact_errors(spec, target.pointer, target.path):
+            _check_other_artifacts(own, taken)
             for folder in [*reversed(target.file.relative_to(root).parents)][1:]:
-                _check_folder(root / folder)
-            _check_file(target.file, force)
+                _check_artifact_folder(root / folder)
+            _check_existing_file(target.file, force)
         taken[own] = target
 
 
-def _check_others(own: Path, taken: Mapping[Path, _Target]) -> None:
+def _check_other_artifacts(own: Path, taken: Mapping[Path, _ArtifactFile]) -> None:
     """Two artifacts with one path, or one where the other needs a directory."""
     for path, other in taken.items():
         if path == own:
@@ -163,16 +163,16 @@ def _check_others(own: Path, taken: Mapping[Path, _Target]) -> None:
             raise Refusal(reason, "Give each artifact a path of its own.")
 
 
-def _check_folder(folder: Path) -> None:
-    mode = _mode(folder)
+def _check_artifact_folder(folder: Path) -> None:
+    mode = _file_mode(folder)
     if mode is not None and stat.S_ISLNK(mode):
         raise Refusal(f"{folder.name!r} is a symbolic link, which may lead out of the output directory")
     if mode is not None and not stat.S_ISDIR(mode):
         raise Refusal(f"{folder.name!r} is a file, not a directory")
 
 
-def _check_file(file: Path, force: bool) -> None:
-    mode = _mode(file)
+def _check_existing_file(file: Path, force: bool) -> None:
+    mode = _file_mode(file)
     if mode is None:
         return
     if stat.S_ISLNK(mode):
@@ -187,14 +187,14 @@ def _check_file(file: Path, force: bool) -> None:
         raise Refusal("the file is read-only", _REMEDIES[errno.EACCES])
 
 
-def _mode(path: Path) -> int | None:
+def _file_mode(path: Path) -> int | None:
     try:
         return path.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return None
 
 
-def _draft(target: _Target, root: Path, opened: ExitStack) -> Draft:
+def _draft_artifact(target: _ArtifactFile, root: Path, opened: ExitStack) -> Draft:
     """Makes the missing directories, and a file beside the target with all of the content on the disk."""
     root.mkdir(parents=True, exist_ok=True)
     place = opened.enter_context(locate(target.file, root, [root], make=True, links=False))
@@ -205,16 +205,16 @@ def _draft(target: _Target, root: Path, opened: ExitStack) -> Draft:
     return draft
 
 
-def _publish(target: _Target, draft: Draft, force: bool) -> None:
+def _publish_artifact(target: _ArtifactFile, draft: Draft, force: bool) -> None:
     try:
         draft.publish(replace=force)
     except FileExistsError:
-        _check_file(target.file, force)  # says what came in between
+        _check_existing_file(target.file, force)  # says what came in between
         raise
 
 
 @contextmanager
-def _without_needless_directories(targets: Iterable[_Target], root: Path) -> Iterator[None]:
+def _without_needless_directories(targets: Iterable[_ArtifactFile], root: Path) -> Iterator[None]:
     """Removes directories at the end that were made for nothing."""
     above = {folder for target in targets for folder in target.file.parents}
     missing = [folder for folder in above if not folder.exists()]
@@ -227,7 +227,7 @@ def _without_needless_directories(targets: Iterable[_Target], root: Path) -> Ite
 
 
 @contextmanager
-def _placed(spec: Spec, pointer: str, path: str) -> Iterator[None]:
+def _artifact_errors(spec: Spec, pointer: str, path: str) -> Iterator[None]:
     """Says of a failure which artifact it is, where it stands in the workflow, and what to do.
 
     Without a pointer it is the output directory that fails.

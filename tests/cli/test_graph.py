@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from strands_cli.cli.plan import drawn
+from strands_cli.cli.plan import drawn_workflow
 from strands_cli.loader import load_spec
 from tests.cli.workflows import HOSTILE_GRAPH, PATTERNS, workflow
 from tests.projects import Project
@@ -32,7 +32,7 @@ _MERMAID_LINE = re.compile(
 
 
 def drawing(project: Project, pattern: str, wanted: str) -> str:
-    return drawn(load_spec(project.write("flow.yaml", workflow(pattern))), wanted)
+    return drawn_workflow(load_spec(project.write("flow.yaml", workflow(pattern))), wanted)
 
 
 def random_graph(seed: int, nodes: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from strands_cli.cli.plugin.conformance import good_input
+from strands_cli.cli.plugin.conformance import example_input
 from strands_cli.schema.validator import Validator
 from tests.cli.test_commands import on_terminal
 from tests.plugins.makers import BASH, PYTHON, SH, need
@@ -345,7 +345,7 @@ SCHEMAS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_good_input_fits_its_schema(schema: dict[str, Any]) -> None:
-    assert Validator(schema).accepts(good_input(schema).value)
+    assert Validator(schema).accepts(example_input(schema).value)
 
 
 # --- add: from a directory --------------------------------------------------------------------------------

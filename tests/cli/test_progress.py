@@ -21,19 +21,19 @@ from hypothesis import strategies as st
 
 from strands_cli.cli.progress import open_progress
 from strands_cli.cli.terminal import (
+    bytes_text,
     call_text,
-    cells,
-    clean,
-    clock,
-    cut,
-    duration,
-    fit,
+    cell_width,
+    clean_text,
+    clock_text,
+    cut_text,
+    duration_text,
+    fit_text,
     one_line,
-    size,
-    tail,
-    tokens,
+    text_tail,
+    tokens_text,
     value_text,
-    wrapped,
+    wrapped_text,
 )
 from strands_cli.events import (
     ArtifactWritten,
@@ -246,46 +246,46 @@ def test_events_from_many_threads_are_counted_once_each() -> None:
     ],
 )
 def test_nothing_that_acts_on_a_terminal_is_left_of_a_text(hostile: str, harmless: str) -> None:
-    assert clean(hostile) == harmless
+    assert clean_text(hostile) == harmless
 
 
 @given(st.text(st.characters(exclude_categories=[])))
 def test_no_text_at_all_gets_through(text: str) -> None:
-    assert all(letter in "\n\t" or letter.isprintable() or ord(letter) > 0x9F for letter in clean(text))
-    assert one_line(text).encode().decode() == " ".join(clean(text).split())
+    assert all(letter in "\n\t" or letter.isprintable() or ord(letter) > 0x9F for letter in clean_text(text))
+    assert one_line(text).encode().decode() == " ".join(clean_text(text).split())
 
 
 @given(st.text("ab 漢字é👩\u0301"), st.integers(0, 30))
 @example(" 字字字字", 7)
 def test_texts_take_the_cells_that_they_are_given(text: str, room: int) -> None:
-    assert cells(fit(text, room)) == room
-    assert cells(cut(text, room, "...")) <= room
-    assert cells(tail(text, room)) <= room
-    assert text.endswith(tail(text, room))
-    assert " ".join(wrapped(text, room)) == " ".join(text.split())
+    assert cell_width(fit_text(text, room)) == room
+    assert cell_width(cut_text(text, room, "...")) <= room
+    assert cell_width(text_tail(text, room)) <= room
+    assert text.endswith(text_tail(text, room))
+    assert " ".join(wrapped_text(text, room)) == " ".join(text.split())
 
 
 def test_a_tail_begins_with_a_word() -> None:
-    assert tail("the quick brown fox jumps over", 20) == "brown fox jumps over"
-    assert tail("the quick brown fox jumps over", 18) == "fox jumps over"
-    assert tail("x" * 100, 10) == "x" * 10
-    assert tail("漢字漢字", 5) == "漢字"
+    assert text_tail("the quick brown fox jumps over", 20) == "brown fox jumps over"
+    assert text_tail("the quick brown fox jumps over", 18) == "fox jumps over"
+    assert text_tail("x" * 100, 10) == "x" * 10
+    assert text_tail("漢字漢字", 5) == "漢字"
 
 
 @pytest.mark.parametrize(
     ("shown", "expected"),
     [
         (
-            [duration(s) for s in (0, 0.34, 3.21, 59.94, 60, 125, 3725)],
+            [duration_text(s) for s in (0, 0.34, 3.21, 59.94, 60, 125, 3725)],
             "0 ms|340 ms|3.2 s|59.9 s|1 m 00 s|2 m 05 s|1 h 02 m",
         ),
-        ([clock(s) for s in (-1, 0.9, 59.9, 65, 3725)], "0 s|0 s|59 s|1:05|1:02:05"),
+        ([clock_text(s) for s in (-1, 0.9, 59.9, 65, 3725)], "0 s|0 s|59 s|1:05|1:02:05"),
         (
-            [tokens(n) for n in (1, 1234, 999_999, 1_234_567)],
+            [tokens_text(n) for n in (1, 1234, 999_999, 1_234_567)],
             "1 token|1,234 tokens|999,999 tokens|1.23 M tokens",
         ),
-        ([tokens(20, about=True)], "~20 tokens"),
-        ([size(n) for n in (0, 999, 1234, 5_000_000, 7_100_000_000)], "0 B|999 B|1.2 kB|5.0 MB|7.1 GB"),
+        ([tokens_text(20, about=True)], "~20 tokens"),
+        ([bytes_text(n) for n in (0, 999, 1234, 5_000_000, 7_100_000_000)], "0 B|999 B|1.2 kB|5.0 MB|7.1 GB"),
     ],
 )
 def test_numbers_are_made_for_people(shown: list[str], expected: str) -> None:
@@ -310,7 +310,7 @@ def test_a_call_is_shown_as_it_is_written(arguments: object, expected: str) -> N
 def test_a_glance_at_a_huge_value_costs_nothing() -> None:
     huge = {"rows": [{"text": "x" * 1_000_000, "n": 10**5000}] * 1_000_000}
     before = time.process_time()
-    assert cells(value_text(huge, 60)) <= 60
+    assert cell_width(value_text(huge, 60)) <= 60
     assert time.process_time() - before < 0.2
 
 
@@ -695,7 +695,7 @@ def test_a_window_may_change_its_size(terminal: Open) -> None:
         window.resize(columns, lines)
         shown = min(6, lines - 4)
         seen = window.wait(lambda got, s=shown, w=columns: _is_whole(got, s, w))  # type: ignore[misc]
-        assert all(cells(line) <= columns for line in seen)
+        assert all(cell_width(line) <= columns for line in seen)
     window.allow("end")
     window.wait_for("code 0")
 

@@ -490,7 +490,7 @@ def test_a_terminal_without_standard_error_makes_no_bug_of_a_run(project: Projec
 
 def test_an_interrupt_in_the_middle_of_an_import_leaves_no_traceback() -> None:
     program = """
-from strands_cli.cli.loops import run_async
+from strands_cli.cli.event_loop import run_async
 
 async def main():
     raise KeyboardInterrupt

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from strands_cli.capability import check_capability
-from strands_cli.cli.app import COMMANDS, run
+from strands_cli.cli.app import COMMANDS, run_command_line
 from strands_cli.errors import Issue
 from strands_cli.loader import examine
 from tests.loader.mutations import EXAMPLES, mutated
@@ -125,7 +125,7 @@ def test_mutated_workflows_never_end_the_commands_that_show_them_with_a_bug(
     file = surroundings / "mutated.yaml"
     for seed in range(CHUNK):
         file.write_bytes(mutated(seed))
-        exit_code = run([command[0], str(file), *command[1:]])
+        exit_code = run_command_line([command[0], str(file), *command[1:]])
         said = capsys.readouterr().err
         assert exit_code in KNOWN_EXITS, f"mutated({seed}): {said[-1500:]}"
 

@@ -147,7 +147,7 @@ def version() -> None:
 # --- Running a command line -------------------------------------------------------------------------------
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_command_line(arguments: Sequence[str]) -> int:
     """Runs one command line and answers with its exit code."""
     import signal
 
@@ -158,10 +158,10 @@ def run(arguments: Sequence[str]) -> int:
     prepare_streams()
     colour = None if may_colour() else False  # None: where the stream is a terminal
     with click.Context(strands, color=colour):  # messages after the command follow it too
-        return _run(list(arguments), colour)
+        return _run_command(list(arguments), colour)
 
 
-def _run(arguments: list[str], colour: bool | None) -> int:
+def _run_command(arguments: list[str], colour: bool | None) -> int:
     as_json, stdout = "--json" in arguments, sys.stdout
     try:
         status = strands.main(arguments, prog_name="strands", standalone_mode=False, color=colour)
@@ -188,13 +188,13 @@ def _run(arguments: list[str], colour: bool | None) -> int:
         _drop_output()
         return 0
     except OSError as error:
-        return _unwritable(error)
+        return _report_unwritable_output(error)
     except Exception as error:  # noqa: BLE001 - whatever arrives here is a bug: shown in full, with its own exit code
         print_bug(error, as_json=as_json)
         return EXIT_BUG
 
 
-def _unwritable(error: OSError) -> int:
+def _report_unwritable_output(error: OSError) -> int:
     """What only the machine can have caused: a full disk, a closed stream, a directory that is gone."""
     try:
         sys.stdout.flush()

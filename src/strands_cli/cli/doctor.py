@@ -12,7 +12,7 @@ import msgspec
 
 from strands_cli import __version__
 from strands_cli.cli.options import json_option
-from strands_cli.cli.output import count, print_columns, print_json
+from strands_cli.cli.output import count_text, print_columns, print_json
 from strands_cli.errors import SpecError
 from strands_cli.settings import cache_directory
 from strands_cli.toolkit.info import missing_requirements
@@ -34,7 +34,7 @@ class Finding(msgspec.Struct, frozen=True):
 @json_option
 def doctor(as_json: bool) -> int:
     """Say what this machine and this project have and lack."""
-    findings = [*_machine(), *_sandbox(), *_project_and_tools()]
+    findings = [*_machine_findings(), *_sandbox_findings(), *_project_and_tools()]
     if as_json:
         print_json({"findings": [msgspec.to_builtins(finding) for finding in findings]})
     else:
@@ -42,7 +42,7 @@ def doctor(as_json: bool) -> int:
     return SpecError.exit_code if any(item.state == "problem" for item in findings) else 0
 
 
-def _machine() -> Iterator[Finding]:
+def _machine_findings() -> Iterator[Finding]:
     yield Finding("strands-cli", "ok", f"{__version__}, Python {platform.python_version()} on {sys.platform}")
     yield Finding("agent engine", "ok", f"strands-agents {version('strands-agents')}")
     cache = cache_directory()
@@ -56,7 +56,7 @@ def _machine() -> Iterator[Finding]:
     )
 
 
-def _sandbox() -> Iterator[Finding]:
+def _sandbox_findings() -> Iterator[Finding]:
     """How code that a model writes is confined here, and what would confine it better."""
     from strands_cli.sandbox.python_code import python_level_now
 
@@ -88,7 +88,7 @@ def _project_and_tools() -> Iterator[Finding]:
     if settings.bypass_consent:
         yield Finding("consent", "note", "BYPASS_TOOL_CONSENT is set: no tool asks before it runs")
     infos = registry.list_all()
-    yield Finding("tools", "ok", count(len(infos), "tool"))
+    yield Finding("tools", "ok", count_text(len(infos), "tool"))
     for info in infos:
         reasons = missing_requirements(info.requires)
         if reasons:

@@ -7,10 +7,10 @@ from shutil import get_terminal_size
 import click
 
 from strands_cli.cli.options import file_argument, load_workflow, var_option
-from strands_cli.cli.plan import note_problems, resolved_model
-from strands_cli.cli.plugin.commands import accesses
-from strands_cli.cli.terminal import wrapped
-from strands_cli.cli.tool import first_sentence, plugin_access, remarks
+from strands_cli.cli.plan import resolved_model, warn_of_problems
+from strands_cli.cli.plugin.commands import access_lines
+from strands_cli.cli.terminal import wrapped_text
+from strands_cli.cli.tool import first_sentence, plugin_access, tool_remarks
 from strands_cli.drawing.overview import budget_texts, listed, outline_of, story
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.outline import Outline, first_line, printable, tool_name
@@ -54,12 +54,12 @@ def explain(file: Path, pairs: tuple[str, ...]) -> None:
         used[reference] = found.info if found else tools.resolve(reference)
     sections = {
         "What it does": story(spec, outline),
-        "What it needs": _needs(spec),
-        "Agents": _agents(spec, outline),
-        "What the tools may touch": _tools(spec, used),
-        "What leaves this machine": _sent_out(spec, outline, used),
-        "What it writes": _writes(spec),
-        "Limits": _limits(spec, outline),
+        "What it needs": _requirement_sentences(spec),
+        "Agents": _agent_sentences(spec, outline),
+        "What the tools may touch": _tool_sentences(spec, used),
+        "What leaves this machine": _outgoing_data_sentences(spec, outline, used),
+        "What it writes": _written_file_sentences(spec),
+        "Limits": _limit_sentences(spec, outline),
     }
     click.secho(spec.name, bold=True)
     _print_paragraph(spec.description)
@@ -69,16 +69,16 @@ def explain(file: Path, pairs: tuple[str, ...]) -> None:
                 click.echo()
                 click.secho(heading, bold=True)
             _print_paragraph(sentence)
-    note_problems(spec, tools)
+    warn_of_problems(spec, tools)
 
 
 def _print_paragraph(text: str) -> None:
     width = max(min(get_terminal_size().columns, _WIDEST), 30)
-    for line in wrapped(printable(" ".join(text.split())), width - 2):
+    for line in wrapped_text(printable(" ".join(text.split())), width - 2):
         click.echo(f"  {line}")
 
 
-def _agents(spec: Spec, outline: Outline) -> Iterator[str]:
+def _agent_sentences(spec: Spec, outline: Outline) -> Iterator[str]:
     used = {box.agent: box.tools for box in outline.work if box.agent}
     for agent, references in used.items():
         model = resolved_model(spec, agent)
@@ -93,7 +93,7 @@ def _agents(spec: Spec, outline: Outline) -> Iterator[str]:
         yield f"Declared but never used: {listed(unused)}."
 
 
-def _tools(spec: Spec, used: UsedTools) -> Iterator[str]:
+def _tool_sentences(spec: Spec, used: UsedTools) -> Iterator[str]:
     """None of them is loaded."""
     executors = {executor.id: executor for executor in spec.tools.http_executors}
     for reference, info in used.items():
@@ -105,7 +105,7 @@ def _tools(spec: Spec, used: UsedTools) -> Iterator[str]:
             where = f"to {executor.base_url} and to no other origin"
             yield f"{reference}:{what} It sends requests {where}{more}."
         elif info:
-            yield _tool(spec, reference, info)
+            yield _described_tool(spec, reference, info)
         else:
             yield f"{first_line(reference)} is not known here; 'strands list-tools' shows what is."
     categories = {info.category for info in used.values() if info}
@@ -124,9 +124,9 @@ def _tools(spec: Spec, used: UsedTools) -> Iterator[str]:
         yield f"Besides public addresses these may be reached: {allowed}."
 
 
-def _tool(spec: Spec, reference: str, info: ToolInfo) -> str:
+def _described_tool(spec: Spec, reference: str, info: ToolInfo) -> str:
     if access := plugin_access(info):
-        touches = f"Its plugin asks for: {'; '.join(accesses(*access))}."
+        touches = f"Its plugin asks for: {'; '.join(access_lines(*access))}."
     else:
         touches = _TOUCHES[info.category] if info.category else "It does not say what it touches."
     rules = spec.security.consent
@@ -136,10 +136,10 @@ def _tool(spec: Spec, reference: str, info: ToolInfo) -> str:
     else:
         consent = "Consent is asked before each call." if info.requires_consent else "It asks for no consent."
     what = f"{info.id} {info.version} from {info.origin}: {first_sentence(info.description)}."
-    return " ".join([what, touches, consent, *remarks(info)])
+    return " ".join([what, touches, consent, *tool_remarks(info)])
 
 
-def _sent_out(spec: Spec, outline: Outline, used: UsedTools) -> Iterator[str]:
+def _outgoing_data_sentences(spec: Spec, outline: Outline, used: UsedTools) -> Iterator[str]:
     models = (resolved_model(spec, box.agent) for box in outline.work)
     for model in {str(model): model for model in models if model}.values():
         local = ", which is on this machine" if model.is_local else ""
@@ -169,7 +169,7 @@ def _sent_out(spec: Spec, outline: Outline, used: UsedTools) -> Iterator[str]:
         yield f"Spans go to {telemetry.otlp_endpoint}, {parts}."
 
 
-def _writes(spec: Spec) -> Iterator[str]:
+def _written_file_sentences(spec: Spec) -> Iterator[str]:
     for artifact in spec.outputs.artifacts:
         yield f"{first_line(artifact.path)}, inside the output directory, from {first_line(artifact.content)}"
     if spec.context_policy.notes:
@@ -178,7 +178,7 @@ def _writes(spec: Spec) -> Iterator[str]:
         yield "No file of its own."
 
 
-def _needs(spec: Spec) -> Iterator[str]:
+def _requirement_sentences(spec: Spec) -> Iterator[str]:
     for name, declared in spec.inputs.declared.items():
         need = "must be given" if name in spec.inputs.required else "may be given"
         need = "is given" if name in {**spec.inputs.values, **spec.variables} else need
@@ -189,7 +189,7 @@ def _needs(spec: Spec) -> Iterator[str]:
         yield f"The secret {secret.name} is read from {place} and shown nowhere."
 
 
-def _limits(spec: Spec, outline: Outline) -> Iterator[str]:
+def _limit_sentences(spec: Spec, outline: Outline) -> Iterator[str]:
     least, most = outline.calls.least, outline.calls.most
     often = times(least) if least == most else f"{least} to {most} times"
     more = ", and once more for each round of tool calls" if any(box.tools for box in outline.work) else ""

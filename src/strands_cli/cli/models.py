@@ -24,18 +24,18 @@ def models() -> None:
 def list_models(as_json: bool) -> None:
     """List the models that can be had by name, and which of them are here."""
     if as_json:
-        print_json({"models": [_document(model) for model in CATALOGUE.values()], "default": DEFAULT})
+        print_json({"models": [_model_document(model) for model in CATALOGUE.values()], "default": DEFAULT})
         return
-    print_columns([_row(model) for model in CATALOGUE.values()])
+    print_columns([_model_row(model) for model in CATALOGUE.values()])
 
 
-def _row(model: CatalogueModel) -> tuple[str, ...]:
+def _model_row(model: CatalogueModel) -> tuple[str, ...]:
     state = "here" if weights.is_here(model) else "-"
     title = f"{model.title} (default)" if model.name == DEFAULT else model.title
     return (model.name, f"{model.size // 1_000_000} MB", model.licence, state, title)
 
 
-def _document(model: CatalogueModel) -> dict[str, Any]:
+def _model_document(model: CatalogueModel) -> dict[str, Any]:
     return {
         "name": model.name,
         "title": model.title,
@@ -60,16 +60,16 @@ def pull(name: str, source: Path | None) -> None:
     """Fetch a model (by default the one that chat and the demo use), verify it and print where it is."""
     model = model_named(name)
     try:
-        file = _pull(model, source)
+        file = _pull_with_progress(model, source)
     except ProviderError as error:
         if model.name != DEFAULT or source is not None:
             raise
         print_note(f"{error.message}\n{SMALLEST} takes its place: smaller, and worse at choosing tools.")
-        file = _pull(CATALOGUE[SMALLEST], None)
+        file = _pull_with_progress(CATALOGUE[SMALLEST], None)
     click.echo(str(file))
 
 
-def _pull(model: CatalogueModel, source: Path | None) -> Path:
+def _pull_with_progress(model: CatalogueModel, source: Path | None) -> Path:
     if not sys.stderr.isatty():
         return weights.pull(model, given=source)
     with click.progressbar(length=model.size, label=model.name, file=sys.stderr) as bar:

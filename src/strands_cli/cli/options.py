@@ -112,11 +112,11 @@ def load_workflow(file: Path, pairs: Iterable[str] = ()) -> "Spec":
     """The workflow with the inputs of the command line, in its own project."""
     from strands_cli.loader import load_spec
 
-    use_project_of(file)
+    use_project_of_workflow(file)
     return load_spec(file, read_variables(pairs))
 
 
-def use_project_of(file: Path) -> None:
+def use_project_of_workflow(file: Path) -> None:
     """A workflow's tools are those of its own project, even if it is named from outside of it."""
     from strands_cli.settings import marked_project
 

@@ -69,11 +69,11 @@ def tool_output_aside() -> Iterator[None]:
         os.close(kept)
 
 
-def _printable(text: str) -> str:
+def _clean_text(text: str) -> str:
     """Text of models, tools and files, for a terminal."""
-    from strands_cli.cli.terminal import clean
+    from strands_cli.cli.terminal import clean_text
 
-    return clean(text)
+    return clean_text(text)
 
 
 def configure_logging(setting: str) -> None:
@@ -108,7 +108,7 @@ def redact_logs(redactor: "Redactor") -> None:
 
 def print_text(text: str) -> None:
     """A result on standard output: harmless on a terminal, as it is for everybody else."""
-    sys.stdout.write(f"{_printable(text) if sys.stdout.isatty() else text}\n")
+    sys.stdout.write(f"{_clean_text(text) if sys.stdout.isatty() else text}\n")
     sys.stdout.flush()
 
 
@@ -139,9 +139,9 @@ def print_error(error: StrandsError, *, as_json: bool) -> None:
 
 
 def print_failure(message: str, hint: str) -> None:
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {_printable(message)}", err=True)
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {_clean_text(message)}", err=True)
     if hint:
-        click.echo(f"  {_printable(hint)}", err=True)
+        click.echo(f"  {_clean_text(hint)}", err=True)
 
 
 def exit_code_of(error: StrandsError) -> int:
@@ -191,11 +191,11 @@ def print_bug(error: Exception, *, as_json: bool) -> None:
 
 
 def print_note(text: str) -> None:
-    click.echo(_printable(text), err=True)
+    click.echo(_clean_text(text), err=True)
 
 
 def print_warning(text: str) -> None:
-    click.echo(f"{click.style('warning:', fg='yellow', bold=True)} {_printable(text)}", err=True)
+    click.echo(f"{click.style('warning:', fg='yellow', bold=True)} {_clean_text(text)}", err=True)
 
 
 def issue_document(issue: Issue) -> dict[str, Any]:
@@ -207,10 +207,10 @@ def print_issues(issues: Iterable[Issue], *, err: bool) -> None:
     for issue in issues:
         colour = "red" if issue.severity == "error" else "yellow"
         label = click.style(issue.severity, fg=colour)
-        click.echo(f"{_printable(issue.place)}  {label}" if issue.place else label, err=err)
-        click.echo(f"  {_printable(issue.reason)}", err=err)
+        click.echo(f"{_clean_text(issue.place)}  {label}" if issue.place else label, err=err)
+        click.echo(f"  {_clean_text(issue.reason)}", err=err)
         if issue.remediation:
-            click.echo(f"  {_printable(issue.remediation)}", err=err)
+            click.echo(f"  {_clean_text(issue.remediation)}", err=err)
 
 
 def print_findings(issues: Sequence[Issue], *, document: dict[str, Any], summary: str, as_json: bool) -> int:
@@ -230,11 +230,13 @@ def print_columns(rows: Sequence[Sequence[str]], *, indent: str = "  ") -> None:
         from shutil import get_terminal_size
 
         width = get_terminal_size().columns
-    for line in aligned(rows, indent=indent, width=width):
+    for line in aligned_columns(rows, indent=indent, width=width):
         click.echo(line)
 
 
-def aligned(rows: Sequence[Sequence[str]], *, indent: str = "  ", width: int | None = None) -> Iterator[str]:
+def aligned_columns(
+    rows: Sequence[Sequence[str]], *, indent: str = "  ", width: int | None = None
+) -> Iterator[str]:
     """Rows as lines; a column with nothing in it is left out, and the last one is cut to the width."""
     columns = [column for column in zip(*rows, strict=True) if any(column)]
     widths = [max(len(cell) for cell in column) for column in columns[:-1]]
@@ -245,5 +247,5 @@ def aligned(rows: Sequence[Sequence[str]], *, indent: str = "  ", width: int | N
         yield (indent + "  ".join([*padded, shown])).rstrip()
 
 
-def count(number: int, noun: str) -> str:
+def count_text(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

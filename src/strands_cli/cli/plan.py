@@ -9,7 +9,14 @@ import msgspec
 
 from strands_cli.capability import check_capability
 from strands_cli.cli.options import file_argument, json_option, load_workflow, var_option
-from strands_cli.cli.output import count, issue_document, print_columns, print_json, print_note, print_warning
+from strands_cli.cli.output import (
+    count_text,
+    issue_document,
+    print_columns,
+    print_json,
+    print_note,
+    print_warning,
+)
 from strands_cli.drawing.overview import budget_texts, outline_of
 from strands_cli.errors import UsageError
 from strands_cli.loader.spec import Spec
@@ -24,11 +31,11 @@ def resolved_model(spec: Spec, agent: str) -> ModelChoice | None:
     return with_default(choice) if choice is not None and choice.provider in PROVIDERS else choice
 
 
-def note_problems(spec: Spec, tools: ToolSet) -> None:
+def warn_of_problems(spec: Spec, tools: ToolSet) -> None:
     """Warns that a workflow could not run: what is shown may not be what is meant."""
     if found := check_capability(spec, tools=tools).errors:
         print_warning(
-            f"{count(len(found), 'problem')} in this workflow: 'strands validate {spec.file}' says more."
+            f"{count_text(len(found), 'problem')} in this workflow: 'strands validate {spec.file}' says more."
         )
 
 
@@ -49,40 +56,40 @@ def plan(file: Path, pairs: tuple[str, ...], as_json: bool) -> None:
     tools = ToolSet(spec)
     show_plan(spec, tools, as_json=as_json)
     if not as_json:
-        note_problems(spec, tools)
+        warn_of_problems(spec, tools)
 
 
 def show_plan(spec: Spec, tools: ToolSet, *, as_json: bool) -> None:
     outline = outline_of(spec, tools)
     if as_json:
         problems = [issue_document(issue) for issue in check_capability(spec, tools=tools).errors]
-        print_json(_document(spec, outline, problems))
+        print_json(_plan_document(spec, outline, problems))
         return
     stages = [box.stage for box in outline.work if not box.when]
     is_concurrent = len(set(stages)) < len(stages) or any(box.kind == "worker" for box in outline.work)
     together = f", {spec.runtime.max_parallel} at a time at most" if is_concurrent else ""
-    steps = count(len(outline.work), "step")
+    steps = count_text(len(outline.work), "step")
     click.echo(f"{click.style(spec.name, bold=True)}  {spec.pattern.title} of {steps}{together}")
     if spec.description:
         click.echo(first_line(spec.description))
     click.echo()
     for box in outline.work:
-        _print_box(box, spec, len(str(outline.stages)))
+        _print_step(box, spec, len(str(outline.stages)))
     click.echo()
-    print_columns([*_facts(spec, outline)], indent="")
+    print_columns([*_plan_facts(spec, outline)], indent="")
 
 
-def _print_box(box: Box, spec: Spec, digits: int) -> None:
+def _print_step(box: Box, spec: Spec, digits: int) -> None:
     number, condition = f"{box.stage:>{digits}}.", f"if {first_line(box.when)}" if box.when else ""
     if box.stage == 0:
         number, condition = f"{'–':>{digits}} ", "never reached"
     remarks = "; ".join(filter(None, [condition, box.note]))
     click.echo(f"{number} {click.style(box.title, bold=True)}{f'  ({remarks})' if remarks else ''}")
-    for name, text in _details(box, spec):
+    for name, text in _step_details(box, spec):
         click.echo(f"{'':{digits + 2}}{name:<6} {printable(text)}")
 
 
-def _details(box: Box, spec: Spec) -> Iterator[tuple[str, str]]:
+def _step_details(box: Box, spec: Spec) -> Iterator[tuple[str, str]]:
     if box.kind == "human":
         yield "asks", f"a human: {first_line(box.input)}"
         return
@@ -95,19 +102,19 @@ def _details(box: Box, spec: Spec) -> Iterator[tuple[str, str]]:
     yield "calls", f"{box.calls}{', plus one per round of tool calls' if box.tools else ''}"
 
 
-def _facts(spec: Spec, outline: Outline) -> Iterator[tuple[str, str]]:
+def _plan_facts(spec: Spec, outline: Outline) -> Iterator[tuple[str, str]]:
     calls = f"{outline.calls.least} at least, {outline.calls.most} at most"
     if any(box.tools for box in outline.work):
         calls += "; plus one for each round of tool calls"
     yield "model calls", calls + ("; the budget of steps may end the run before" if outline.capped else "")
-    for name, state in _inputs(spec).items():
+    for name, state in _input_states(spec).items():
         yield f"input {name}", state
     yield "budgets", ", ".join(budget_texts(spec)) or "none"
     for artifact in spec.outputs.artifacts:
         yield "artifact", first_line(artifact.path)
 
 
-def _inputs(spec: Spec) -> dict[str, str]:
+def _input_states(spec: Spec) -> dict[str, str]:
     values = {**spec.inputs.values, **spec.variables}
     states = {name: first_line(str(value)) for name, value in values.items()}
     for name, declared in spec.inputs.declared.items():
@@ -120,7 +127,7 @@ def _inputs(spec: Spec) -> dict[str, str]:
     return states
 
 
-def _document(spec: Spec, outline: Outline, problems: list[dict[str, Any]]) -> dict[str, Any]:
+def _plan_document(spec: Spec, outline: Outline, problems: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "name": spec.name,
         "description": spec.description,
@@ -134,7 +141,7 @@ def _document(spec: Spec, outline: Outline, problems: list[dict[str, Any]]) -> d
             "plus_one_per_tool_round": any(box.tools for box in outline.work),
             "capped_by_max_steps": outline.capped,
         },
-        "inputs": _inputs(spec),
+        "inputs": _input_states(spec),
         "budgets": msgspec.to_builtins(spec.runtime.budgets),
         "problems": problems,
         "artifacts": [artifact.path for artifact in spec.outputs.artifacts],
@@ -183,7 +190,7 @@ def graph(file: Path, chosen: str | None, out: Path | None) -> None:
         )
     spec = load_workflow(file)
     tools = ToolSet(spec)
-    text = drawn(spec, chosen or (_SUFFIXES[out.suffix.lower()] if out else "mermaid"), tools)
+    text = drawn_workflow(spec, chosen or (_SUFFIXES[out.suffix.lower()] if out else "mermaid"), tools)
     if out is None:
         click.echo(text, nl=False)
     else:
@@ -193,10 +200,10 @@ def graph(file: Path, chosen: str | None, out: Path | None) -> None:
             reason = f"{out} cannot be written: {error.strerror}"
             raise UsageError(reason, hint="Give another --out.") from None
         print_note(f"Wrote {out}")
-    note_problems(spec, tools)
+    warn_of_problems(spec, tools)
 
 
-def drawn(spec: Spec, form: str, tools: ToolSet | None = None) -> str:
+def drawn_workflow(spec: Spec, form: str, tools: ToolSet | None = None) -> str:
     from strands_cli.drawing.svg import as_svg
     from strands_cli.drawing.text_formats import as_dot, as_mermaid
 

@@ -14,25 +14,25 @@ from typing import Any, Literal, TextIO
 
 import msgspec
 
-from strands_cli.cli.output import count, may_colour
+from strands_cli.cli.output import count_text, may_colour
 from strands_cli.cli.terminal import (
     LiveBlock,
     StreamStyle,
+    bytes_text,
     call_text,
-    cells,
-    clock,
-    cut,
-    duration,
+    cell_width,
+    clock_text,
+    cut_text,
+    duration_text,
     failure_text,
-    fit,
+    fit_text,
     is_live,
     one_line,
-    size,
-    size_of,
-    tail,
-    tokens,
+    terminal_size,
+    text_tail,
+    tokens_text,
     value_text,
-    wrapped,
+    wrapped_text,
 )
 from strands_cli.events import (
     ArtifactWritten,
@@ -80,7 +80,7 @@ class ProgressLine(msgspec.Struct, frozen=True, kw_only=True):
         """The line for files and pipes: `title: words, words`."""
         words: list[str] = [self.kind] if self.kind in ("started", "done", "failed", "stopped") else []
         if self.seconds is not None:
-            words += [duration(self.seconds), tokens(self.tokens) if self.tokens else ""]
+            words += [duration_text(self.seconds), tokens_text(self.tokens) if self.tokens else ""]
         text = ", ".join(filter(None, [*words, self.rest]))
         return f"{self.title}: {text}" if self.title else text
 
@@ -124,8 +124,8 @@ class RunningStep(msgspec.Struct):
             case ModelRetried():
                 self._forget_answer()
                 self.again_at, wait = now + event.wait_seconds, event.wait_seconds
-                again = f"again in {f'{round(wait, 1):g} s' if wait < 10 else clock(wait)}"
-                return self._line("again", f"{_reason(event.reason).rstrip('.')}, {again}")
+                again = f"again in {f'{round(wait, 1):g} s' if wait < 10 else clock_text(wait)}"
+                return self._line("again", f"{_short_reason(event.reason).rstrip('.')}, {again}")
             case ModelFinished():
                 self.usage += event.usage
                 self.streamed = 0
@@ -137,10 +137,10 @@ class RunningStep(msgspec.Struct):
             case ToolFinished():
                 return self._call_ended(event, verbose=verbose)
             case ContextCompacted():
-                messages = f"{count(event.before, 'message')} to {event.after}"
+                messages = f"{count_text(event.before, 'message')} to {event.after}"
                 return self._line("note", f"context compacted from {messages}")
             case RunNoticed():
-                return self._line("note", _reason(event.text))
+                return self._line("note", _short_reason(event.text))
         return None
 
     def _forget_answer(self) -> None:
@@ -159,7 +159,7 @@ class RunningStep(msgspec.Struct):
         if event.code:  # search failed: No such file [not_found]
             why = failure_text(event.tool_id, event.content, _LONGEST_FAILURE)
             name += f" failed{': ' if why else ''}{why} [{one_line(event.code)}]"
-        return self._line("trouble" if event.code else "call", f"{name}, {duration(event.seconds)}")
+        return self._line("trouble" if event.code else "call", f"{name}, {duration_text(event.seconds)}")
 
     def _line(self, kind: Kind, rest: str) -> ProgressLine:
         return ProgressLine(kind=kind, title=self.title, rest=rest)
@@ -212,7 +212,9 @@ class Board:
             case StepFinished():
                 return [self._step_ended(event, now)]
             case ArtifactWritten():
-                return [ProgressLine(kind="note", rest=f"wrote {one_line(event.path)}, {size(event.size)}")]
+                return [
+                    ProgressLine(kind="note", rest=f"wrote {one_line(event.path)}, {bytes_text(event.size)}")
+                ]
         self.calls_made += isinstance(event, ToolFinished) and is_call(event)
         step = self.steps.get(getattr(event, "step", ""), self._outside)
         line = step.take(event, now, verbose=self._verbose)
@@ -227,16 +229,18 @@ class Board:
         self._usage += step.usage
         self.done += not event.error
         self.failed += bool(event.error)
-        calls = count(step.calls_made, "tool call") if step.calls_made else ""
-        return step.ended("failed" if event.error else "done", event.seconds, _reason(event.error) or calls)
+        calls = count_text(step.calls_made, "tool call") if step.calls_made else ""
+        return step.ended(
+            "failed" if event.error else "done", event.seconds, _short_reason(event.error) or calls
+        )
 
     def _run_ended(self, event: RunFinished) -> ProgressLine:
         self.is_running = False
         parts = [
             _STOPPED.get(event.outcome, ""),
-            count(self.done + self.failed, "step"),
+            count_text(self.done + self.failed, "step"),
             f"{self.failed} failed" if self.failed else "",
-            count(self.calls_made, "tool call") if self.calls_made else "",
+            count_text(self.calls_made, "tool call") if self.calls_made else "",
         ]
         return ProgressLine(
             kind=event.outcome if event.outcome in ("done", "failed") else "stopped",
@@ -265,7 +269,7 @@ def is_call(event: ToolFinished) -> bool:
     return event.code != "interrupted"
 
 
-def _reason(text: str) -> str:
+def _short_reason(text: str) -> str:
     shown = one_line(text[: 4 * _LONGEST_REASON])
     return shown if len(shown) <= _LONGEST_REASON else shown[:_LONGEST_REASON] + "…"
 
@@ -407,7 +411,7 @@ class LiveProgress:
                     self._paint(framed=True)
 
     def _paint(self, *, framed: bool) -> None:
-        width, height = size_of(self._stream)
+        width, height = terminal_size(self._stream)
         painter = Painter(self._style, width)
         with self._notes:
             lines, self._lines = self._lines, []
@@ -439,14 +443,14 @@ class Painter:
         which, colour = _KINDS[line.kind]
         sign = self._style.paint(getattr(self._style.signs, which), colour)
         if line.seconds is not None:
-            columns = self._columns(line.title, line.agent, duration(line.seconds), (line.tokens, False))
+            columns = self._columns(line.title, line.agent, duration_text(line.seconds), (line.tokens, False))
             colour = "red" if line.kind == "failed" else "dim"
         else:
             columns = self._cell(line.title, self._title) if line.title else ""
             colour = "dim" if colour == "dim" else ""
-        if 2 + cells(columns) + cells(line.rest) < self._width:
+        if 2 + cell_width(columns) + cell_width(line.rest) < self._width:
             return f"{sign} {columns}{self._style.paint(line.rest, colour)}".rstrip()
-        below = wrapped(line.rest, max(self._width - 5, 10))
+        below = wrapped_text(line.rest, max(self._width - 5, 10))
         painted = [f"    {self._style.paint(part, colour)}" for part in below]
         return "\r\n".join([f"{sign} {columns}".rstrip(), *painted])
 
@@ -458,15 +462,15 @@ class Painter:
         steps = list(board.steps.values())
         lines = []
         for step in steps[:room]:
-            columns = self._columns(step.title, step.agent, clock(now - step.started), step.tokens)
+            columns = self._columns(step.title, step.agent, clock_text(now - step.started), step.tokens)
             lines.append(f"{sign} {columns}{self._style.paint(self._activity(step, now), 'dim')}")
         if len(steps) > room:
-            more = cut(f"  {dots} and {len(steps) - room} more", self._title + self._rest)
+            more = cut_text(f"  {dots} and {len(steps) - room} more", self._title + self._rest)
             lines.append(self._style.paint(more, "dim"))
-        columns = self._columns(board.workflow, "", clock(now - board.started), board.tokens)
+        columns = self._columns(board.workflow, "", clock_text(now - board.started), board.tokens)
         counts = {"running": len(steps), "done": board.done, "failed": board.failed}
         text = ", ".join(f"{amount} {word}" for word, amount in counts.items() if amount)
-        footer = self._style.paint(f"  {columns}{cut(text, self._rest, dots)}", "dim")
+        footer = self._style.paint(f"  {columns}{cut_text(text, self._rest, dots)}", "dim")
         return ["", *lines, footer][: max(height - 1, 1)]
 
     def _activity(self, step: RunningStep, now: float) -> str:
@@ -475,20 +479,20 @@ class Painter:
         if step.calls:
             call, others = next(iter(step.calls.values())), len(step.calls) - 1
             more = f" (+{others})" if others else ""
-            text = f"{one_line(call.tool_id)} {clock(now - call.started)}{more} {call.progress}"
+            text = f"{one_line(call.tool_id)} {clock_text(now - call.started)}{more} {call.progress}"
         elif step.text:
             if now - step.preview_at >= _PREVIEW_SECONDS:
                 step.preview, step.preview_at = one_line(step.text), now
-            return tail(step.preview, room)
+            return text_tail(step.preview, room)
         elif step.again_at:
-            text = f"again in {clock(step.again_at - now + 0.999)}"
+            text = f"again in {clock_text(step.again_at - now + 0.999)}"
         else:
             text = f"waiting for {step.model or 'an answer'}"
-        return cut(text.rstrip(), room, self._style.signs.dots)
+        return cut_text(text.rstrip(), room, self._style.signs.dots)
 
     def _columns(self, title: str, agent: str, elapsed: str, counted: tuple[int, bool]) -> str:
         number, about = counted
-        amount = tokens(number, about=about).replace("tokens", self._unit) if number else ""
+        amount = tokens_text(number, about=about).replace("tokens", self._unit) if number else ""
         return (
             self._cell(title, self._title)
             + self._cell(agent, self._agent)
@@ -499,4 +503,4 @@ class Painter:
     def _cell(self, text: str, room: int, *, right: bool = False) -> str:
         if not room:
             return ""
-        return fit(self._style.encodable(text), room, self._style.signs.dots, right=right) + "  "
+        return fit_text(self._style.encodable(text), room, self._style.signs.dots, right=right) + "  "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from strands_cli.cli.terminal import clean, discard_typed_input
+from strands_cli.cli.terminal import clean_text, discard_typed_input
 from strands_cli.errors import Interrupted, ToolFailed
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.contract import Tool
@@ -26,7 +26,7 @@ _SHOWN_CHARACTERS = 2000
 def _show_call(tool_id: str, arguments: Any) -> None:
     shown = json.dumps(arguments, indent=2, ensure_ascii=False)
     cut = shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + "\n…"
-    click.echo(f"{tool_id} asks for your consent to run with\n{clean(cut)}", err=True)
+    click.echo(f"{tool_id} asks for your consent to run with\n{clean_text(cut)}", err=True)
     discard_typed_input()
 
 
@@ -88,7 +88,7 @@ class Questions:
         return answer in YES
 
     async def _line(self, question: str) -> str:
-        click.echo(f"{clean(question)} ", nl=False, err=True)
+        click.echo(f"{clean_text(question)} ", nl=False, err=True)
         loop, cancel, number = asyncio.get_running_loop(), self._cancel(), sys.stdin.fileno()
         answered: asyncio.Future[bytes] = loop.create_future()
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from strands_cli.cli.loops import run_async
+from strands_cli.cli.event_loop import run_async
 from strands_cli.cli.options import (
     ProviderName,
     file_argument,
@@ -87,7 +87,9 @@ def run(
     redact_logs(prepared.resources.redactor)
     cancel = Cancellation()
     with tool_output_aside():
-        result = run_async(_run(prepared, cancel, verbose=verbose, yes=yes), on_interrupt=cancel.set)
+        result = run_async(
+            _run_with_progress(prepared, cancel, verbose=verbose, yes=yes), on_interrupt=cancel.set
+        )
     if as_json:
         print_json(result_document(result))
     else:
@@ -96,7 +98,7 @@ def run(
 
 def _ask_inputs(spec: Spec) -> dict[str, str]:
     """The inputs that are missing, typed at the terminal; the loader judges them like those of --var."""
-    from strands_cli.cli.terminal import clean
+    from strands_cli.cli.terminal import clean_text
 
     known, answers = {**spec.inputs.values, **spec.variables}, dict[str, str]()
     for name, declared in spec.inputs.required.items():
@@ -105,11 +107,13 @@ def _ask_inputs(spec: Spec) -> dict[str, str]:
         if not can_ask():
             raise UsageError("--ask needs a terminal.", hint=f"Give --var {name}=…")
         about = "; ".join(filter(None, [declared.description, " or ".join(map(str, declared.enum))]))
-        answers[name] = click.prompt(clean(f"{name} ({about})" if about else name), err=True)
+        answers[name] = click.prompt(clean_text(f"{name} ({about})" if about else name), err=True)
     return answers
 
 
-async def _run(prepared: "Prepared", cancel: "Cancellation", *, verbose: bool, yes: bool) -> RunResult:
+async def _run_with_progress(
+    prepared: "Prepared", cancel: "Cancellation", *, verbose: bool, yes: bool
+) -> RunResult:
     from strands_cli.cli.progress import open_progress
     from strands_cli.exec.run import run_prepared
 

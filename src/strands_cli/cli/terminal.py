@@ -1,6 +1,6 @@
 """What a terminal can show: text made harmless and measured in cells, signs, colours, a block of live lines.
 
-What models and tools say may contain anything. Nothing of it reaches a terminal but through `clean`.
+What models and tools say may contain anything. Nothing of it reaches a terminal but through `clean_text`.
 """
 
 import os
@@ -32,7 +32,7 @@ _HIDDEN = re.compile(
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def clean(text: str) -> str:
+def clean_text(text: str) -> str:
     """The text without anything that would act on a terminal; only newlines and tabs are left of controls."""
     if text.isascii() and text.isprintable():
         return text
@@ -42,13 +42,13 @@ def clean(text: str) -> str:
 
 def one_line(text: str) -> str:
     """The text made harmless, on one line, with single spaces."""
-    return " ".join(clean(text).split())
+    return " ".join(clean_text(text).split())
 
 
 # --- Measured in cells -------------------------------------------------------------------------------------
 
 
-def cells(text: str) -> int:
+def cell_width(text: str) -> int:
     """How many columns of a terminal the text takes."""
     if text.isascii():
         return len(text)
@@ -57,9 +57,9 @@ def cells(text: str) -> int:
     return width(text)
 
 
-def cut(text: str, room: int, dots: str = "…") -> str:
+def cut_text(text: str, room: int, dots: str = "…") -> str:
     """The text if it fits; else its beginning and the dots."""
-    if cells(text) <= room:
+    if cell_width(text) <= room:
         return text
     from wcwidth import clip
 
@@ -68,17 +68,17 @@ def cut(text: str, room: int, dots: str = "…") -> str:
     return clip(text, 0, room - len(dots)).rstrip() + dots
 
 
-def fit(text: str, room: int, dots: str = "…", *, right: bool = False) -> str:
+def fit_text(text: str, room: int, dots: str = "…", *, right: bool = False) -> str:
     """The text in exactly so many cells: cut, or filled up with spaces."""
-    shown = cut(text, room, dots)
-    gap = " " * (room - cells(shown))
+    shown = cut_text(text, room, dots)
+    gap = " " * (room - cell_width(shown))
     return gap + shown if right else shown + gap
 
 
-def tail(text: str, room: int) -> str:
+def text_tail(text: str, room: int) -> str:
     """The end of the text, as much as fits, from the beginning of a word if one is near."""
     text = text[-4 * room :] if room > 0 else ""  # room for zero-width characters, and no more work than that
-    taken = cells(text)
+    taken = cell_width(text)
     if taken <= room:
         return text.lstrip()
     from wcwidth import clip
@@ -89,7 +89,7 @@ def tail(text: str, room: int) -> str:
     return shown[shown.find(" ", 0, room // 3) + 1 :].lstrip()
 
 
-def wrapped(text: str, room: int) -> list[str]:
+def wrapped_text(text: str, room: int) -> list[str]:
     """The words of the text in lines of at most so many cells; a longer word gets its own line."""
     from wcwidth import wrap
 
@@ -99,7 +99,7 @@ def wrapped(text: str, room: int) -> list[str]:
 # --- Formatted ---------------------------------------------------------------------------------------------
 
 
-def duration(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """For something that is over: '340 ms', '3.2 s', '2 m 05 s', '1 h 02 m'."""
     if seconds < 0.9995:
         return f"{max(seconds, 0) * 1000:.0f} ms"
@@ -111,7 +111,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02} m"
 
 
-def clock(seconds: float) -> str:
+def clock_text(seconds: float) -> str:
     """For something that goes on, and should change once a second: '3 s', '1:05', '1:02:05'."""
     whole = max(int(seconds), 0)
     if whole < 60:
@@ -120,13 +120,13 @@ def clock(seconds: float) -> str:
     return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
-def tokens(number: int, *, about: bool = False) -> str:
+def tokens_text(number: int, *, about: bool = False) -> str:
     """'1,234 tokens', '12.35 M tokens'; with a tilde if it is an estimate."""
     amount = f"{number:,}" if number < 1_000_000 else f"{number / 1_000_000:.2f} M"
     return f"{'~' if about else ''}{amount} {'token' if number == 1 else 'tokens'}"
 
 
-def size(number: int) -> str:
+def bytes_text(number: int) -> str:
     """Bytes for people: '12 B', '1.2 kB', '3.4 MB'."""
     amount = float(number)
     for unit in ("B", "kB", "MB"):
@@ -145,7 +145,7 @@ _SHOWN_DEPTH = 3
 def call_text(tool_id: str, arguments: Any, room: int) -> str:
     """A call as it is written: `search(query="owls", limit=3)`."""
     name = one_line(tool_id)
-    room = max(room - cells(name) - 2, 8)
+    room = max(room - cell_width(name) - 2, 8)
     if not isinstance(arguments, dict):
         return f"{name}({value_text(arguments, room)})"
     each = room if len(arguments) == 1 else room // 2
@@ -154,15 +154,15 @@ def call_text(tool_id: str, arguments: Any, room: int) -> str:
         for key, value in islice(arguments.items(), _SHOWN_ITEMS)
     ]
     inside = ", ".join(pairs + ["…"] * (len(arguments) > _SHOWN_ITEMS))
-    return f"{name}({cut(inside, room)})"
+    return f"{name}({cut_text(inside, room)})"
 
 
 def failure_text(tool_id: str, content: Any, room: int) -> str:
     """Why a call failed, as the first line of its result has it; nothing if it has no text."""
     for block in content if isinstance(content, list | tuple) else ():
         if isinstance(block, dict) and isinstance(block.get("text"), str):
-            line = clean(block["text"][: 4 * room]).strip().partition("\n")[0]
-            return cut(one_line(line).removeprefix(f"{one_line(tool_id)} ").rstrip("."), room)
+            line = clean_text(block["text"][: 4 * room]).strip().partition("\n")[0]
+            return cut_text(one_line(line).removeprefix(f"{one_line(tool_id)} ").rstrip("."), room)
     return ""
 
 
@@ -170,13 +170,13 @@ def value_text(value: Any, room: int, depth: int = _SHOWN_DEPTH) -> str:
     """A glance at a value: at most so many cells of it, and no more work than that, however large it is."""
     if isinstance(value, str):
         shown = one_line(value[: 4 * room]).replace('"', '\\"')
-        return f'"{cut(shown, room - 2)}"'
+        return f'"{cut_text(shown, room - 2)}"'
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, float):
-        return cut(f"{value:.6g}", room)
+        return cut_text(f"{value:.6g}", room)
     if isinstance(value, int):
-        return cut(str(value) if value.bit_length() < 300 else f"{value.bit_length()}-bit integer", room)
+        return cut_text(str(value) if value.bit_length() < 300 else f"{value.bit_length()}-bit integer", room)
     if not isinstance(value, dict | list | tuple):
         return type(value).__name__
     left, right = "{}" if isinstance(value, dict) else "[]"
@@ -190,7 +190,7 @@ def value_text(value: Any, room: int, depth: int = _SHOWN_DEPTH) -> str:
     else:
         parts = [value_text(item, room, depth - 1) for item in islice(value, _SHOWN_ITEMS)]
     more = ["…"] if depth > 0 and len(value) > _SHOWN_ITEMS else []
-    return cut(left + ", ".join(parts + more) + right, room)
+    return cut_text(left + ", ".join(parts + more) + right, room)
 
 
 # --- The terminal itself ------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def is_live(stream: TextIO) -> bool:
     return not stream.closed and stream.isatty()
 
 
-def size_of(stream: TextIO, default: tuple[int, int] = (80, 24)) -> tuple[int, int]:
+def terminal_size(stream: TextIO, default: tuple[int, int] = (80, 24)) -> tuple[int, int]:
     """Columns and lines."""
     try:
         columns, lines = os.get_terminal_size(stream.fileno())

@@ -19,7 +19,7 @@ from strands_cli.cli.app import LazyGroup
 from strands_cli.cli.options import complete_tools, file_text, json_option, permit_all, yes_option
 from strands_cli.cli.output import (
     can_ask,
-    count,
+    count_text,
     issue_document,
     print_columns,
     print_failure,
@@ -58,37 +58,37 @@ def tool() -> None:
 def list_tools(category: str | None, verbose: bool, as_json: bool) -> None:
     """List every tool, its origin and whether it is available. No tool's code is run."""
     registry = get_registry()
-    infos = [info for info in registry.list_all() if category in (None, _group_of(info))]
+    infos = [info for info in registry.list_all() if category in (None, _tool_group(info))]
     if as_json:
         problems = [issue_document(issue) for issue in registry.problems]
         print_json({"tools": [_info_document(info) for info in infos], "problems": problems})
         return
     for group in _GROUPS:
-        members = [info for info in infos if _group_of(info) == group]
+        members = [info for info in infos if _tool_group(info) == group]
         if members:
             click.secho(group, bold=True)
-            print_columns([_row(info, verbose) for info in sorted(members, key=lambda info: info.id)])
+            print_columns([_tool_row(info, verbose) for info in sorted(members, key=lambda info: info.id)])
     if verbose:
         print_issues(registry.problems, err=True)
     elif registry.problems:
-        hidden = count(len(registry.problems), "problem")
+        hidden = count_text(len(registry.problems), "problem")
         print_note(f"{hidden} not shown: 'strands list-tools --verbose' shows them.")
 
 
-def _group_of(info: ToolInfo) -> str:
+def _tool_group(info: ToolInfo) -> str:
     return info.category.value if info.category else _UNGROUPED
 
 
-def _row(info: ToolInfo, verbose: bool) -> tuple[str, ...]:
+def _tool_row(info: ToolInfo, verbose: bool) -> tuple[str, ...]:
     place = f"{info.file}:{info.line}" if verbose and info.file else info.origin
-    return (info.id, info.version, place, " ".join([*remarks(info), first_sentence(info.description)]))
+    return (info.id, info.version, place, " ".join([*tool_remarks(info), first_sentence(info.description)]))
 
 
 def first_sentence(text: str) -> str:
     return text.strip().split("\n")[0].partition(". ")[0].removesuffix(".")
 
 
-def remarks(info: ToolInfo) -> list[str]:
+def tool_remarks(info: ToolInfo) -> list[str]:
     """What a user should know before calling a tool."""
     notes = []
     if reasons := missing_requirements(info.requires):
@@ -139,17 +139,17 @@ def show(reference: str, load: bool, as_json: bool) -> None:
         return
     click.secho(f"{info.id} {info.version}", bold=True)
     click.echo(info.description.strip())
-    for remark in remarks(info):
+    for remark in tool_remarks(info):
         click.echo(remark)
     click.echo()
-    print_columns([*_facts(info)], indent="")
+    print_columns([*_tool_facts(info)], indent="")
     _print_arguments(info)
 
 
-def _facts(info: ToolInfo) -> Iterator[tuple[str, str]]:
+def _tool_facts(info: ToolInfo) -> Iterator[tuple[str, str]]:
     place = f" ({info.file}:{info.line})" if info.file else ""
     yield "origin", f"{info.origin}{place}"
-    yield "category", _group_of(info)
+    yield "category", _tool_group(info)
     yield "family", info.family
     yield "time limit", f"{info.timeout:g} s"
     yield "consent", "asked before each call" if info.requires_consent else "not needed"
@@ -158,11 +158,11 @@ def _facts(info: ToolInfo) -> Iterator[tuple[str, str]]:
         if FIELDS[name].label and value != default:
             yield FIELDS[name].label, value if isinstance(value, str) else json.dumps(value)
     if declared := plugin_access(info):
-        from strands_cli.cli.plugin.commands import accesses
+        from strands_cli.cli.plugin.commands import access_lines
 
-        yield from (("access", text) for text in accesses(*declared))
+        yield from (("access", text) for text in access_lines(*declared))
     if info.output_schema:
-        yield "returns", _kind(info.output_schema)
+        yield "returns", _type_text(info.output_schema)
 
 
 def plugin_access(info: ToolInfo) -> "tuple[Manifest, CliTool] | None":
@@ -188,13 +188,13 @@ def _print_arguments(info: ToolInfo) -> None:
         default = described.get("default")
         need = f"default {json.dumps(default)}" if default is not None else "optional"
         text = str(described.get("description", ""))
-        rows.append((name, _kind(part), "required" if name in required else need, text))
+        rows.append((name, _type_text(part), "required" if name in required else need, text))
     print_columns(rows)
-    example = {name: _example(part) for name, part in properties.items() if name in required}
+    example = {name: _example_value(part) for name, part in properties.items() if name in required}
     click.echo(f"\nstrands tool call {info.id} '{json.dumps(example, ensure_ascii=False)}'")
 
 
-def _kind(part: Any) -> str:
+def _type_text(part: Any) -> str:
     if not isinstance(part, dict):
         return "any"
     if "enum" in part:
@@ -203,7 +203,7 @@ def _kind(part: Any) -> str:
         return str(part["$ref"]).rpartition("/")[2]
     options = part.get("anyOf") or part.get("oneOf")
     if options:
-        return "|".join(_kind(option) for option in options)
+        return "|".join(_type_text(option) for option in options)
     kind = part.get("type", "any")
     return "|".join(kind) if isinstance(kind, list) else str(kind)
 
@@ -211,7 +211,7 @@ def _kind(part: Any) -> str:
 _EXAMPLES = {"string": "…", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
 
 
-def _example(part: Any) -> object:
+def _example_value(part: Any) -> object:
     if not isinstance(part, dict):
         return "…"
     if part.get("enum"):
@@ -238,7 +238,7 @@ def call(reference: str, arguments: tuple[str, ...], timeout: float | None, yes:
     KEY=VALUE pairs, typed by the tool's schema. KEY=@FILE takes a value from a file; KEY=@@… is a text that
     begins with '@'.
     """
-    from strands_cli.cli.loops import run_async
+    from strands_cli.cli.event_loop import run_async
     from strands_cli.toolkit.call import call_tool
     from strands_cli.toolkit.context import CallContext, Permit
     from strands_cli.toolkit.workspace import Workspace, current_directory
@@ -267,7 +267,7 @@ def call(reference: str, arguments: tuple[str, ...], timeout: float | None, yes:
         workspace=Workspace(settings.workspace, current_directory()),
         resolve=registry.load,
     )
-    sent = _input(arguments, loaded.input_schema)
+    sent = _tool_input(arguments, loaded.input_schema)
     with tool_output_aside():
         result = run_async(
             call_tool(loaded, {"toolUseId": "call-1", "name": loaded.id, "input": sent}, context)
@@ -275,13 +275,13 @@ def call(reference: str, arguments: tuple[str, ...], timeout: float | None, yes:
     return _print_result(result, as_json)
 
 
-def _input(arguments: tuple[str, ...], schema: dict[str, Any]) -> object:
+def _tool_input(arguments: tuple[str, ...], schema: dict[str, Any]) -> object:
     """The input on the command line: pairs become an object, all else the contract judges."""
     if not arguments:
         return {}
     first = arguments[0]
     if len(arguments) > 1 or (first[:1] not in ("{", "[", "@") and "=" in first):
-        return dict(_pair(item, schema) for item in arguments)
+        return dict(_parse_pair(item, schema) for item in arguments)
     if first == "-":
         if sys.stdin is None:
             raise UsageError("Standard input is closed.", hint="Pass the JSON as an argument, or @FILE.")
@@ -289,7 +289,7 @@ def _input(arguments: tuple[str, ...], schema: dict[str, Any]) -> object:
     return file_text(first[1:], hint="Give '@' and a JSON file.") if first.startswith("@") else first
 
 
-def _pair(item: str, schema: dict[str, Any]) -> tuple[str, object]:
+def _parse_pair(item: str, schema: dict[str, Any]) -> tuple[str, object]:
     """A value as its property asks for it; what does not parse stays text, for validation to refuse."""
     key, separator, text = item.partition("=")
     if not separator or not key:
@@ -365,7 +365,7 @@ def check(path: Path | None, load: bool, as_json: bool) -> int:
             reason, remedy = error.message, error.hint
             unloaded = Issue(reason=reason, remediation=remedy, file=info.file, line=info.line)
             issues.append(error.issue or unloaded)
-    summary = f"{count(len(infos), 'tool')} checked, {count(len(issues), 'issue')}."
+    summary = f"{count_text(len(infos), 'tool')} checked, {count_text(len(issues), 'issue')}."
     document = {"tools": [info.reference for info in infos]}
     return print_findings(issues, document=document, summary=summary, as_json=as_json)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from strands_cli.cli.options import json_option, read_variables, use_project_of, var_option
-from strands_cli.cli.output import count, issue_document, print_issues, print_json, print_note
+from strands_cli.cli.options import json_option, read_variables, use_project_of_workflow, var_option
+from strands_cli.cli.output import count_text, issue_document, print_issues, print_json, print_note
 from strands_cli.errors import Issue, SpecError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -58,14 +58,14 @@ def validate(paths: tuple[Path, ...], strict: bool, pairs: tuple[str, ...], as_j
     """
     variables = read_variables(pairs)
     listings = [workflow_files(path) for path in paths]
-    checked = [_check(file, variables) for files, _ in listings for file in files]
+    checked = [_check_workflow(file, variables) for files, _ in listings for file in files]
     skipped = sum(number for _, number in listings)
     codes = [item.exit_code(strict) for item in checked]
     if as_json:
-        print_json(_document(checked, strict, skipped))
+        print_json(_validation_document(checked, strict, skipped))
     else:
         print_issues([issue for item in checked for issue in item.issues], err=False)
-        print_note(_summary(checked, sum(code == 0 for code in codes), skipped))
+        print_note(_validation_summary(checked, sum(code == 0 for code in codes), skipped))
     return SpecError.exit_code if SpecError.exit_code in codes else max(codes)
 
 
@@ -75,14 +75,14 @@ def workflow_files(path: Path) -> tuple[list[Path], int]:
         raise UsageError(f"There is nothing at {path}.", hint="Give workflow files, or directories of them.")
     if not path.is_dir():
         return [path], 0
-    candidates = sorted(_walk(path))
+    candidates = sorted(_walk_workflow_files(path))
     files = [file for file in candidates if _looks_like_a_workflow(file)]
     if not files:
         raise UsageError(f"There is no workflow in {path}.", hint="A workflow has the key 'pattern'.")
     return files, len(candidates) - len(files)
 
 
-def _walk(directory: Path) -> Iterator[Path]:
+def _walk_workflow_files(directory: Path) -> Iterator[Path]:
     for place, directories, names in os.walk(directory):
         directories[:] = [name for name in directories if name[0] != "." and name not in _SKIPPED]
         yield from (Path(place, name) for name in names if name.endswith(_SUFFIXES))
@@ -96,7 +96,7 @@ def _looks_like_a_workflow(file: Path) -> bool:
         return False
     if content.lstrip()[:1] != b"{":
         has_keys = _are_workflow_keys({match[1].decode() for match in _YAML_KEY.finditer(content)})
-        return has_keys or (_BROKEN_KEY.search(content) is not None and _is_broken(content))
+        return has_keys or (_BROKEN_KEY.search(content) is not None and _is_broken_yaml(content))
     try:
         return _are_workflow_keys(msgspec.json.decode(content, type=dict[str, msgspec.Raw]))
     except msgspec.DecodeError:
@@ -108,7 +108,7 @@ def _are_workflow_keys(keys: Container[str]) -> bool:
     return "pattern" in keys or ("agents" in keys and "runtime" in keys)
 
 
-def _is_broken(content: bytes) -> bool:
+def _is_broken_yaml(content: bytes) -> bool:
     """Whether a text that should be YAML is not."""
     from strands_cli.documents.reader import read_document
 
@@ -116,12 +116,12 @@ def _is_broken(content: bytes) -> bool:
     return document.value is None and bool(document.issues)
 
 
-def _check(file: Path, variables: dict[str, Any]) -> Checked:
+def _check_workflow(file: Path, variables: dict[str, Any]) -> Checked:
     from strands_cli.capability import check_capability
     from strands_cli.capability.agent_checks import missing_for_models
     from strands_cli.loader import examine
 
-    use_project_of(file)
+    use_project_of_workflow(file)
     spec, issues = examine(file, variables)
     if spec is None:
         return Checked(file, tuple(issues), ())
@@ -137,7 +137,7 @@ def _check(file: Path, variables: dict[str, Any]) -> Checked:
     return Checked(file, tuple(issues), tuple(found))
 
 
-def _document(checked: list[Checked], strict: bool, skipped: int) -> dict[str, Any]:
+def _validation_document(checked: list[Checked], strict: bool, skipped: int) -> dict[str, Any]:
     return {
         "valid": all(item.exit_code(strict) == 0 for item in checked),
         "skipped": skipped,
@@ -153,9 +153,9 @@ def _document(checked: list[Checked], strict: bool, skipped: int) -> dict[str, A
     }
 
 
-def _summary(checked: list[Checked], good: int, skipped: int) -> str:
+def _validation_summary(checked: list[Checked], good: int, skipped: int) -> str:
     issues = [issue for item in checked for issue in item.issues]
     errors = sum(issue.severity == "error" for issue in issues)
-    counts = [count(errors, "error"), count(len(issues) - errors, "warning")]
-    others = f" {count(skipped, 'other file')} skipped: no workflow." if skipped else ""
-    return f"{count(len(checked), 'file')} checked, {good} good: {', '.join(counts)}.{others}"
+    counts = [count_text(errors, "error"), count_text(len(issues) - errors, "warning")]
+    others = f" {count_text(skipped, 'other file')} skipped: no workflow." if skipped else ""
+    return f"{count_text(len(checked), 'file')} checked, {good} good: {', '.join(counts)}.{others}"

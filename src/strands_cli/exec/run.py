@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from strands_cli.artifacts import check_targets, write_artifacts
+from strands_cli.artifacts import check_artifact_files, write_artifacts
 from strands_cli.capability import check_capability
 from strands_cli.errors import (
     ArtifactError,
@@ -68,7 +68,7 @@ def prepare(
         spec = msgspec.structs.replace(spec, outputs=outputs)
     inputs = resolve_inputs(spec, variables)
     if with_artifacts:
-        check_targets(spec, options.directory, force=options.force, scope={**inputs, "inputs": inputs})
+        check_artifact_files(spec, options.directory, force=options.force, scope={**inputs, "inputs": inputs})
     resources = RunResources(spec, inputs=inputs, directory=options.directory, secrets=secrets, tools=tools)
     return Prepared(spec, resources, options)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from strands_cli.cli.loops import run_async
+from strands_cli.cli.event_loop import run_async
 from strands_cli.cli.options import (
     ProviderName,
     complete_tools,
@@ -18,8 +18,8 @@ from strands_cli.cli.options import (
     var_option,
     yes_option,
 )
-from strands_cli.cli.output import can_ask, count, print_warning, redact_logs
-from strands_cli.cli.terminal import is_live, wrapped
+from strands_cli.cli.output import can_ask, count_text, print_warning, redact_logs
+from strands_cli.cli.terminal import is_live, wrapped_text
 from strands_cli.errors import Interrupted, UsageError, did_you_mean
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.chain import Chain
@@ -80,7 +80,7 @@ def chat(
     """
     from strands_cli.exec.run import prepare
 
-    added = _references(tools)
+    added = _tool_references(tools)
     if file is None:
         for option, value in (("--agent", agent), ("--var", pairs)):
             if value:
@@ -89,18 +89,18 @@ def chat(
                     hint="Name the file: strands chat FILE",
                 )
         runtime = Runtime(provider=provider or DEFAULT_PROVIDER, model_id=model, host=host)
-        name, spec = _AGENT, _described(runtime, DEFAULT_PROMPT if system is None else system, added)
+        name, spec = _AGENT, _chat_workflow(runtime, DEFAULT_PROMPT if system is None else system, added)
     else:
         spec = with_choice(load_workflow(file, pairs), provider=provider, model=model, host=host)
-        name = _agent_of(spec, agent)
+        name = _chosen_agent(spec, agent)
         spec = _with_tools(spec, name, added)
     resources = prepare(spec, with_artifacts=False).resources
     require_models(spec, [name])
-    prompt = _rendered(spec, name, resources.inputs) if system is None else system
-    return run_async(_chat(resources, name, prompt, yes=yes), reads_in_loop=True)
+    prompt = _rendered_prompt(spec, name, resources.inputs) if system is None else system
+    return run_async(_run_chat(resources, name, prompt, yes=yes), reads_in_loop=True)
 
 
-def _references(tools: Iterable[str]) -> tuple[str, ...]:
+def _tool_references(tools: Iterable[str]) -> tuple[str, ...]:
     """The tools of `--tools a,b --tools c`, each of which there is; files are those of this directory."""
     from strands_cli.tools import get_registry
     from strands_cli.tools.sources.modules import is_file_reference
@@ -114,7 +114,7 @@ def _references(tools: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def _described(runtime: Runtime, prompt: str, tools: Sequence[str]) -> Spec:
+def _chat_workflow(runtime: Runtime, prompt: str, tools: Sequence[str]) -> Spec:
     """A workflow of one agent that no file declares; there is no `validate` for it, so it warns here."""
     from strands_cli.capability import check_capability
 
@@ -132,7 +132,7 @@ def _described(runtime: Runtime, prompt: str, tools: Sequence[str]) -> Spec:
     return spec
 
 
-def _agent_of(spec: Spec, name: str | None) -> str:
+def _chosen_agent(spec: Spec, name: str | None) -> str:
     names = ", ".join(spec.agents)
     if name is None:
         if len(spec.agents) > 1:
@@ -159,7 +159,7 @@ def _with_tools(spec: Spec, agent: str, added: Sequence[str]) -> Spec:
     return msgspec.structs.replace(spec, agents={**spec.agents, agent: own}, tools=tools)
 
 
-def _rendered(spec: Spec, agent: str, inputs: dict[str, Any]) -> str:
+def _rendered_prompt(spec: Spec, agent: str, inputs: dict[str, Any]) -> str:
     prompt, scope = spec.agents[agent].prompt, {**inputs, "inputs": inputs}
     try:
         return render(prompt, scope, spec=spec, pointer=f"/agents/{agent}/prompt")
@@ -168,7 +168,7 @@ def _rendered(spec: Spec, agent: str, inputs: dict[str, Any]) -> str:
         raise UsageError(error.message, hint=f"{error.hint} {hint}".strip()) from None
 
 
-async def _chat(resources: "RunResources", agent: str, prompt: str, *, yes: bool) -> int:
+async def _run_chat(resources: "RunResources", agent: str, prompt: str, *, yes: bool) -> int:
     from strands_cli.cli.chat.screen import Screen
     from strands_cli.cli.chat.session import ChatQuestions, ChatSession
     from strands_cli.exec.steps import Emitter
@@ -193,9 +193,9 @@ async def _chat(resources: "RunResources", agent: str, prompt: str, *, yes: bool
     if live:
         from strands_cli.cli.chat.prompt import Prompt
 
-        tools = count(len(conversation.tools), "tool")
+        tools = count_text(len(conversation.tools), "tool")
         banner = f"{conversation.model}, {tools}. /help lists the commands, Ctrl-D leaves."
-        screen.note("\n".join(wrapped(banner, screen.width - 1)))
+        screen.note("\n".join(wrapped_text(banner, screen.width - 1)))
         read = Prompt(cache_directory() / HISTORY).next
     else:
         read = InputLines("> " if can_ask() else "").next

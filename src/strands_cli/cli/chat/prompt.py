@@ -26,8 +26,8 @@ class Prompt:
             [("bold", _PROMPT)],
             multiline=True,
             prompt_continuation=_CONTINUED,
-            key_bindings=_keys(),
-            history=_history(history),
+            key_bindings=_key_bindings(),
+            history=_prompt_history(history),
             completer=_CommandCompleter(),
             complete_style=CompleteStyle.READLINE_LIKE,  # a menu would keep lines below the prompt empty
         )
@@ -42,7 +42,7 @@ class Prompt:
             return None
 
 
-def _keys() -> KeyBindings:
+def _key_bindings() -> KeyBindings:
     keys = KeyBindings()
 
     @keys.add("enter")
@@ -57,7 +57,7 @@ def _keys() -> KeyBindings:
     return keys
 
 
-class _History(FileHistory):
+class _PromptHistory(FileHistory):
     """A history that cannot be written is one of this conversation alone."""
 
     def store_string(self, string: str) -> None:
@@ -65,7 +65,7 @@ class _History(FileHistory):
             super().store_string(string)
 
 
-def _history(file: Path) -> History:
+def _prompt_history(file: Path) -> History:
     """The history of typed lines; only its owner may read the file."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def _history(file: Path) -> History:
         file.chmod(0o600)
     except OSError:
         return InMemoryHistory()
-    return _History(str(file))
+    return _PromptHistory(str(file))
 
 
 class _CommandCompleter(Completer):

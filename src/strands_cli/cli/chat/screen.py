@@ -4,16 +4,16 @@ import re
 from threading import Lock
 from typing import TextIO
 
-from strands_cli.cli.output import count, may_colour
+from strands_cli.cli.output import count_text, may_colour
 from strands_cli.cli.terminal import (
     StreamStyle,
     call_text,
-    clean,
-    duration,
+    clean_text,
+    duration_text,
     failure_text,
     one_line,
-    size_of,
-    tokens,
+    terminal_size,
+    tokens_text,
 )
 from strands_cli.errors import StrandsError
 from strands_cli.events import (
@@ -54,11 +54,11 @@ class CleanStream:
         unfinished = _UNFINISHED.search(text, max(0, len(text) - _MAX_HELD))
         cut = unfinished.start() if unfinished else len(text)
         self._held = text[cut:]
-        return clean(text[:cut])
+        return clean_text(text[:cut])
 
     def end(self) -> str:
         held, self._held = self._held, ""
-        return clean(held)
+        return clean_text(held)
 
 
 class Screen:
@@ -85,7 +85,7 @@ class Screen:
     @property
     def width(self) -> int:
         """The columns of the terminal; a usual number if there is none."""
-        return size_of(self._err, (_USUAL_WIDTH, 24))[0]
+        return terminal_size(self._err, (_USUAL_WIDTH, 24))[0]
 
     # --- what an agent says and does ----------------------------------------------------------------------
 
@@ -99,12 +99,12 @@ class Screen:
                 case ModelFinished():
                     self._write_answer(self._stream.end())
                 case ModelRetried():
-                    again = f"again in {duration(event.wait_seconds)}"
+                    again = f"again in {duration_text(event.wait_seconds)}"
                     self._line(
                         self._style.signs.again, f"{one_line(event.reason).rstrip('.')} ({again})", "yellow"
                     )
                 case ContextCompacted():
-                    shorter = f"{count(event.before, 'message')} became {event.after}"
+                    shorter = f"{count_text(event.before, 'message')} became {event.after}"
                     self._line(self._style.signs.note, f"the conversation was summarised: {shorter}", "dim")
                 case RunNoticed():
                     self._line(self._style.signs.trouble, one_line(event.text), "yellow")
@@ -147,7 +147,7 @@ class Screen:
         sign = (
             self._style.paint(signs.failed, "red") if event.code else self._style.paint(signs.done, "green")
         )
-        rest = " ".join(filter(None, [one_line(event.code or ""), duration(event.seconds)]))
+        rest = " ".join(filter(None, [one_line(event.code or ""), duration_text(event.seconds)]))
         self._write(f"  {sign} {self._style.paint(rest, 'dim')}\n")
         room = self.width - 4 - len(signs.dots)
         why = failure_text(event.tool_id, event.content, room) if event.code else ""
@@ -162,25 +162,25 @@ class Screen:
         with self._lock:
             self._fresh_line()
             if not self.is_live and text:
-                self._out.write(self._out_style.encodable(clean(text)) + "\n")
+                self._out.write(self._out_style.encodable(clean_text(text)) + "\n")
                 self._out.flush()
             stopped = f"{self._style.signs.stopped} stopped" if is_stopped else ""
-            spent = tokens(usage.total_tokens) if usage.total_tokens else ""
-            shown = ", ".join(filter(None, [stopped, spent, duration(seconds)]))
+            spent = tokens_text(usage.total_tokens) if usage.total_tokens else ""
+            shown = ", ".join(filter(None, [stopped, spent, duration_text(seconds)]))
             self._write(self._style.paint(f"  {shown}", "dim") + "\n")
 
     def note(self, text: str) -> None:
         with self._lock:
             self._fresh_line()
-            self._write(f"{clean(text)}\n")
+            self._write(f"{clean_text(text)}\n")
 
     def error(self, error: StrandsError) -> None:
         """What went wrong and what to do; the conversation goes on."""
         with self._lock:
             self._fresh_line()
-            self._write(f"{self._style.paint('error:', 'red')} {clean(error.message)}\n")
+            self._write(f"{self._style.paint('error:', 'red')} {clean_text(error.message)}\n")
             if error.hint:
-                self._write(f"  {clean(error.hint)}\n")
+                self._write(f"  {clean_text(error.hint)}\n")
 
     def begin_line(self) -> None:
         """Lets other code write to the terminal."""

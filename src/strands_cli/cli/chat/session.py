@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from strands_cli.cli.chat.screen import Screen
-from strands_cli.cli.output import aligned, can_ask, count, json_default, tool_output_aside
+from strands_cli.cli.output import aligned_columns, can_ask, count_text, json_default, tool_output_aside
 from strands_cli.cli.questions import YES, Questions
-from strands_cli.cli.terminal import clean
+from strands_cli.cli.terminal import clean_text
 from strands_cli.cli.tool import first_sentence
 from strands_cli.documents.files import Draft
 from strands_cli.errors import ArtifactError, Interrupted, StrandsError, UsageError, did_you_mean
@@ -92,7 +92,7 @@ class ChatSession:
         match name:
             case "/help":
                 rows = [(f"{name} {usage}".strip(), text) for name, (usage, text) in COMMANDS.items()]
-                self._screen.note("\n".join([*aligned(rows), _KEYS]))
+                self._screen.note("\n".join([*aligned_columns(rows), _KEYS]))
             case "/tools":
                 self._screen.note(self._tools())
             case "/model":
@@ -110,20 +110,20 @@ class ChatSession:
             asks = "asks for your consent" if tool.requires_consent else ""
             rows.append((tool.id, asks, first_sentence(tool.description)))
         none = "The model has no tools: 'strands chat --tools echo,calculator' gives it some."
-        return "\n".join(aligned(rows)) or none
+        return "\n".join(aligned_columns(rows)) or none
 
     async def _save(self, argument: str, *, replace: bool) -> None:
-        file = _file_of(argument)
+        file = _path_to_save(argument)
         messages = self._redactor.value(self._conversation.messages)
-        text = _as_text(file, messages, self._conversation.model)
+        text = _conversation_text(file, messages, self._conversation.model)
         try:
-            _write(file, text, replace=replace)
+            _write_conversation(file, text, replace=replace)
         except FileExistsError:
             question = f"{file} exists already. Replace it? [y/N]"
             if not can_ask() or not await self._confirm(question):
                 raise ArtifactError(f"{file} exists already.", hint=f"/save! {file} replaces it.") from None
-            _write(file, text, replace=True)
-        self._screen.note(f"Wrote {count(len(messages), 'message')} to {file}.")
+            _write_conversation(file, text, replace=True)
+        self._screen.note(f"Wrote {count_text(len(messages), 'message')} to {file}.")
 
     async def _confirm(self, question: str) -> bool:
         """Asks while no answer is on its way; Ctrl-C means no."""
@@ -177,14 +177,14 @@ def _on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
 # --- A conversation as a file -----------------------------------------------------------------------------
 
 
-def _file_of(argument: str) -> Path:
+def _path_to_save(argument: str) -> Path:
     try:
         return Path(argument).expanduser()
     except RuntimeError as error:  # no such home
         raise UsageError(f"{argument}: {error}", hint="Name a file: /save FILE") from None
 
 
-def _write(file: Path, text: str, *, replace: bool) -> None:
+def _write_conversation(file: Path, text: str, *, replace: bool) -> None:
     """Writes the file whole or not at all. FileExistsError if there is one, and `replace` is false."""
     hint = "Choose another place: /save FILE"
     if file.exists() and not file.is_file():
@@ -200,15 +200,15 @@ def _write(file: Path, text: str, *, replace: bool) -> None:
         raise ArtifactError(f"{file} cannot be written: {error.strerror}.", hint=hint) from None
 
 
-def _as_text(file: Path, messages: Sequence[Mapping[str, Any]], model: str) -> str:
+def _conversation_text(file: Path, messages: Sequence[Mapping[str, Any]], model: str) -> str:
     """What the file is to hold, by its name: JSON for `.json`, else Markdown."""
     if file.suffix.lower() == ".json":
         document = {"model": model, "messages": messages}
         return json.dumps(document, indent=2, ensure_ascii=False, default=json_default) + "\n"
-    return clean("\n".join(_markdown(messages, model)))
+    return clean_text("\n".join(_conversation_markdown(messages, model)))
 
 
-def _markdown(messages: Sequence[Mapping[str, Any]], model: str) -> Iterator[str]:
+def _conversation_markdown(messages: Sequence[Mapping[str, Any]], model: str) -> Iterator[str]:
     yield f"# Conversation with {model}\n"
     speaker = ""
     for message in messages:
@@ -218,25 +218,25 @@ def _markdown(messages: Sequence[Mapping[str, Any]], model: str) -> Iterator[str
             yield f"## {now}\n"
         speaker = now
         for block in message["content"]:
-            yield from _block(block)
+            yield from _block_markdown(block)
 
 
-def _block(block: Mapping[str, Any]) -> Iterator[str]:
+def _block_markdown(block: Mapping[str, Any]) -> Iterator[str]:
     if "text" in block:
         yield f"{block['text'].strip()}\n"
     elif "toolUse" in block:
         use = block["toolUse"]
-        yield _fenced(f"Calls `{use['name']}` with", use["input"])
+        yield _fenced_value(f"Calls `{use['name']}` with", use["input"])
     elif "toolResult" in block:
         result = block["toolResult"]
         parts = [part.get("text", part.get("json", list(part))) for part in result["content"]]
         if result["status"] == "success":
-            yield _fenced("The tool answers", parts[0] if len(parts) == 1 else parts)
+            yield _fenced_value("The tool answers", parts[0] if len(parts) == 1 else parts)
         else:  # the message, which is there for programs a second time
-            yield _fenced("The tool fails", parts[0] if parts else "")
+            yield _fenced_value("The tool fails", parts[0] if parts else "")
 
 
-def _fenced(title: str, value: Any) -> str:
+def _fenced_value(title: str, value: Any) -> str:
     """A value in a fence that nothing in it ends."""
     is_text = isinstance(value, str)
     text = str(value) if is_text else json.dumps(value, indent=2, ensure_ascii=False, default=json_default)

@@ -8,7 +8,7 @@ from click.shell_completion import CompletionItem
 
 from strands_cli.cli.options import json_option
 from strands_cli.cli.output import (
-    count,
+    count_text,
     issue_document,
     print_columns,
     print_findings,
@@ -16,7 +16,7 @@ from strands_cli.cli.output import (
     print_json,
     print_note,
 )
-from strands_cli.cli.plugin.fetch import plugin_directory, unportable
+from strands_cli.cli.plugin.fetch import plugin_directory, unportable_files
 from strands_cli.cli.terminal import one_line
 from strands_cli.errors import StrandsError
 from strands_cli.plugins.directories import State, plugin_roots, read_plugin_state, write_plugin_state
@@ -49,7 +49,7 @@ def complete_plugins(ctx: click.Context, param: click.Parameter, incomplete: str
 # --- What a plugin asks for ---------------------------------------------------------------------------------
 
 
-def accesses(manifest: Manifest, tool: CliTool) -> list[str]:
+def access_lines(manifest: Manifest, tool: CliTool) -> list[str]:
     """What a tool may touch besides the workspace, which it may read, and its own directory."""
     lines = ["network: opens connections"] if tool.network else []
     lines += [f"files: reads {path}" for path in tool.files.read]
@@ -98,9 +98,9 @@ def list_plugins(verbose: bool, as_json: bool) -> None:
         print_note(f"There are no plugins in {places}. 'strands plugin new NAME' makes one.")
     if verbose:
         for one in found:
-            _print_whole(one)
+            _print_plugin(one)
     else:
-        print_columns([_row(one) for one in found], indent="")
+        print_columns([_plugin_row(one) for one in found], indent="")
     for one in found:
         print_issues(one.reading.issues, err=True)
 
@@ -112,18 +112,18 @@ def _approval_state(found: FoundPlugin) -> str:
     return "changed" if found.approval.changes else "approved"
 
 
-def _row(found: FoundPlugin) -> tuple[str, ...]:
+def _plugin_row(found: FoundPlugin) -> tuple[str, ...]:
     plugin = found.reading.plugin
-    last = count(len(found.reading.issues), "problem")
+    last = count_text(len(found.reading.issues), "problem")
     if plugin:
         tools = ", ".join(tool.name for tool in plugin.manifest.cli_tools)
-        last = f"{count(len(plugin.manifest.cli_tools), 'tool')}: {tools}" if tools else "no tools"
+        last = f"{count_text(len(plugin.manifest.cli_tools), 'tool')}: {tools}" if tools else "no tools"
     version = plugin.manifest.version if plugin else "-"
     switch = "enabled" if found.is_enabled else "disabled"
     return (one_line(found.name), version, found.owner, switch, _approval_state(found), last)
 
 
-def _print_whole(found: FoundPlugin) -> None:
+def _print_plugin(found: FoundPlugin) -> None:
     plugin, approval = found.reading.plugin, found.approval
     version = f" {plugin.manifest.version}" if plugin else ""
     switch = "enabled" if found.is_enabled else "disabled"
@@ -138,19 +138,19 @@ def _print_whole(found: FoundPlugin) -> None:
         click.echo(f"  changed since it was approved, so it does not run: {one_line(str(approval.changes))}")
         click.echo(f"  'strands plugin update {one_line(found.name)}' shows and approves it.")
     if not plugin:
-        click.echo(f"  {count(len(found.reading.issues), 'problem')}")
+        click.echo(f"  {count_text(len(found.reading.issues), 'problem')}")
         return
     for tool in plugin.manifest.cli_tools:
         missing = missing_requirements(tool.needs)
         remark = f"  [unavailable: {'; '.join(missing)}]" if missing else ""
-        click.echo(f"  {plugin.manifest.tool_id(tool)}  {one_line(tool.path)}  {_limits(tool)}{remark}")
-        for access in accesses(plugin.manifest, tool):
+        click.echo(f"  {plugin.manifest.tool_id(tool)}  {one_line(tool.path)}  {_tool_limits(tool)}{remark}")
+        for access in access_lines(plugin.manifest, tool):
             click.echo(f"    {one_line(access)}")
     for path in undeclared_executables(plugin):
         click.echo(f"  undeclared executable, no tool: {one_line(path)}")
 
 
-def _limits(tool: CliTool) -> str:
+def _tool_limits(tool: CliTool) -> str:
     idle = f", silent for {tool.idle_timeout:g} s at most" if tool.idle_timeout else ""
     retries = f", {tool.retries} retries" if tool.retries else ""
     mode = "" if tool.mode == "call" else f", {tool.mode}"
@@ -206,12 +206,12 @@ def validate(path: Path, as_json: bool) -> int:
     """
     place = plugin_directory(path)
     reading = read_plugin(place)
-    issues = [*reading.issues, *unportable(place, severity="warning")]
+    issues = [*reading.issues, *unportable_files(place, severity="warning")]
     plugin = reading.plugin
     tools = [plugin.manifest.tool_id(tool) for tool in plugin.manifest.cli_tools] if plugin else []
     document = {"plugin": plugin.name if plugin else None, "tools": tools}
-    about = f"{plugin.name}: {count(len(tools), 'tool')}" if plugin else str(place)
-    summary = f"{about}, {count(len(issues), 'issue')}."
+    about = f"{plugin.name}: {count_text(len(tools), 'tool')}" if plugin else str(place)
+    summary = f"{about}, {count_text(len(issues), 'issue')}."
     return print_findings(issues, document=document, summary=summary, as_json=as_json)
 
 
@@ -226,7 +226,7 @@ def enable(name: str) -> None:
     if found.is_enabled:
         click.echo(f"{found.name} is enabled already.")
         return
-    forget_switch(str(found.place.resolve()))
+    forget_disabled(str(found.place.resolve()))
     click.echo(f"{found.name} is enabled.")
 
 
@@ -242,6 +242,6 @@ def disable(name: str) -> None:
     click.echo(f"{found.name} is disabled; 'strands plugin enable {found.name}' switches it on again.")
 
 
-def forget_switch(directory: str) -> None:
+def forget_disabled(directory: str) -> None:
     """Takes the resolved directory of a plugin out of those that are switched off."""
     write_plugin_state(State(disabled=tuple(one for one in read_plugin_state().disabled if one != directory)))

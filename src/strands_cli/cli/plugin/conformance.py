@@ -14,11 +14,11 @@ from typing import Any, Literal
 import click
 import msgspec
 
-from strands_cli.cli.loops import run_async
+from strands_cli.cli.event_loop import run_async
 from strands_cli.cli.options import json_option, permit_all
-from strands_cli.cli.output import count, print_columns, print_json, print_note, tool_output_aside
+from strands_cli.cli.output import count_text, print_columns, print_json, print_note, tool_output_aside
 from strands_cli.cli.plugin.fetch import plugin_directory
-from strands_cli.cli.terminal import cut, duration, one_line
+from strands_cli.cli.terminal import cut_text, duration_text, one_line
 from strands_cli.documents.problems import local_target
 from strands_cli.errors import SpecError, ToolError, ToolFailed
 from strands_cli.plugins.executable_output import OWN_CODES, parse_printed_json
@@ -88,9 +88,8 @@ def test(path: Path, as_json: bool) -> int:
         print_json({"plugin": plugin.name, **totals, "tools": tools})
     else:
         parts = ", ".join(f"{number} {outcome}" for outcome, number in totals.items() if number)
-        print_note(
-            f"{count(len(checked), 'tool')}, {count(len(outcomes), 'check')}: {parts or 'nothing to do'}."
-        )
+        counts = f"{count_text(len(checked), 'tool')}, {count_text(len(outcomes), 'check')}"
+        print_note(f"{counts}: {parts or 'nothing to do'}.")
     return ToolError.exit_code if totals["failed"] else 0
 
 
@@ -106,7 +105,7 @@ def _check_tool(plugin: Plugin, declared: CliTool) -> dict[str, Check]:
             shutil.copytree(fixtures, workspace, symlinks=True)
         else:
             workspace.mkdir()
-        trial = _Trial(plugin, declared, load_settings(), workspace)
+        trial = _ToolTrial(plugin, declared, load_settings(), workspace)
 
         async def all_checks() -> dict[str, Check]:
             return {name: await check(trial) for name, check in _CHECKS.items()}
@@ -116,7 +115,7 @@ def _check_tool(plugin: Plugin, declared: CliTool) -> dict[str, Check]:
         return {**checks, "survivors": _left_processes(trial)}
 
 
-class _Attempt(msgspec.Struct, frozen=True):
+class _CheckedCall(msgspec.Struct, frozen=True):
     """One call and its answer."""
 
     result: ToolResult
@@ -134,13 +133,13 @@ class _Attempt(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """What became of it, for people."""
         if self.error is None:
-            return f"answered in {duration(self.seconds)}"
+            return f"answered in {duration_text(self.seconds)}"
         hint = f" {self.error['hint']}" if self.error.get("hint") else ""
         line = _HUGE.sub("x…x", f"{self.error['code']}: {self.error['message']}{hint}")
-        return cut(one_line(line), _LONGEST_REASON)
+        return cut_text(one_line(line), _LONGEST_REASON)
 
 
-class _Trial:
+class _ToolTrial:
     """One tool, its good input, and its answer to that."""
 
     def __init__(self, plugin: Plugin, declared: CliTool, settings: Settings, workspace: Path) -> None:
@@ -155,15 +154,15 @@ class _Trial:
         )
         self.schema = self.tool.input_schema
         self.good: dict[str, Any] = {}
-        self.first: _Attempt | None = None
+        self.first: _CheckedCall | None = None
 
-    async def call(self, input: object, *, timeout: float | None = None, ahead: bool = True) -> _Attempt:
+    async def call(self, input: object, *, timeout: float | None = None, ahead: bool = True) -> _CheckedCall:
         """`ahead`: a process may be used that was started before."""
         tool = self.tool if ahead else self._fresh
         context = msgspec.structs.replace(self._context, timeout=timeout)
         started = time.monotonic()
         result = await call_tool(tool, {"toolUseId": "test", "name": tool.id, "input": input}, context)
-        return _Attempt(result, time.monotonic() - started)
+        return _CheckedCall(result, time.monotonic() - started)
 
     def is_refused(self, input: object) -> bool:
         """Whether the contract refuses an input before anything runs."""
@@ -179,8 +178,8 @@ class _Trial:
 _NO_ANSWER = Check("skipped", "there was no good answer to begin with")
 
 
-async def _good_input(trial: _Trial) -> Check:
-    example = good_input(trial.schema)
+async def _good_input(trial: _ToolTrial) -> Check:
+    example = example_input(trial.schema)
     if not isinstance(example.value, dict) or trial.is_refused(example.value):
         return Check("skipped", "no input could be made from 'parameters': give them 'examples'")
     trial.good = example.value
@@ -194,14 +193,14 @@ async def _good_input(trial: _Trial) -> Check:
     return Check("failed", attempt.text)
 
 
-async def _second_call(trial: _Trial) -> Check:
+async def _second_call(trial: _ToolTrial) -> Check:
     if trial.first is None:
         return _NO_ANSWER
     await asyncio.sleep(_PARKING_SECONDS)  # the next process, if one is started ahead
     return _like_the_first(trial.first, await trial.call(trial.good))
 
 
-async def _missing_arguments(trial: _Trial) -> Check:
+async def _missing_arguments(trial: _ToolTrial) -> Check:
     inputs = [
         (name, {key: value for key, value in trial.good.items() if key != name})
         for name in trial.schema.get("required", ())
@@ -211,7 +210,7 @@ async def _missing_arguments(trial: _Trial) -> Check:
     return await _all_refused(trial, inputs)
 
 
-async def _wrong_arguments(trial: _Trial) -> Check:
+async def _wrong_arguments(trial: _ToolTrial) -> Check:
     inputs: list[tuple[str, Any]] = [("text that is not JSON", "no JSON")]
     anything: list[str] = []
     for name in trial.schema.get("properties", {}):
@@ -225,7 +224,7 @@ async def _wrong_arguments(trial: _Trial) -> Check:
     return check
 
 
-async def _all_refused(trial: _Trial, inputs: list[tuple[str, Any]]) -> Check:
+async def _all_refused(trial: _ToolTrial, inputs: list[tuple[str, Any]]) -> Check:
     for name, input in inputs:
         attempt = await trial.call(input)
         if attempt.code not in ("input_invalid", "input_malformed"):
@@ -233,23 +232,23 @@ async def _all_refused(trial: _Trial, inputs: list[tuple[str, Any]]) -> Check:
     return Check("passed", f"refused before it ran: {', '.join(name for name, _ in inputs)}")
 
 
-async def _empty_input(trial: _Trial) -> Check:
+async def _empty_input(trial: _ToolTrial) -> Check:
     attempt = await trial.call({})
     if attempt.code == "input_invalid":
         return Check("passed", "refused before it ran")
-    return _answered(attempt)
+    return _answer_check(attempt)
 
 
-async def _huge_input(trial: _Trial) -> Check:
+async def _huge_input(trial: _ToolTrial) -> Check:
     for name in trial.schema.get("properties", {}) or ("text",):
         input = {**trial.good, name: "x" * _HUGE_CHARACTERS}
         if not trial.is_refused(input):
-            check = _answered(await trial.call(input))
+            check = _answer_check(await trial.call(input))
             return Check(check.outcome, f"{_HUGE_CHARACTERS:,} characters in {name}: {check.reason}")
     return Check("skipped", "no argument takes a long text")
 
 
-async def _slow_drain(trial: _Trial) -> Check:
+async def _slow_drain(trial: _ToolTrial) -> Check:
     """Its output is read with pauses, so that it waits for its reader."""
     if trial.first is None:
         return _NO_ANSWER
@@ -260,14 +259,14 @@ async def _slow_drain(trial: _Trial) -> Check:
     return _like_the_first(trial.first, await calling)
 
 
-async def _timeout(trial: _Trial) -> Check:
+async def _short_timeout(trial: _ToolTrial) -> Check:
     """With half of the time that it needs, or hardly any, it is answered for and ended."""
     if trial.first is None:
         return _NO_ANSWER
     half = min(trial.first.seconds / 2, trial.declared.timeout)
     for limit in (max(half, _SHORTEST_LIMIT_SECONDS), _SHORTEST_LIMIT_SECONDS):
         attempt = await trial.call(trial.good, timeout=limit, ahead=False)
-        times = f"limit {duration(limit)}, answered after {duration(attempt.seconds)}"
+        times = f"limit {duration_text(limit)}, answered after {duration_text(attempt.seconds)}"
         if attempt.seconds > limit + _NEAR_SECONDS:
             return Check("failed", times)
         if attempt.code == "timeout":
@@ -277,7 +276,7 @@ async def _timeout(trial: _Trial) -> Check:
     return Check("skipped", "it answers too fast to be timed")
 
 
-async def _extra_output(trial: _Trial) -> Check:
+async def _extra_output(trial: _ToolTrial) -> Check:
     if trial.first is None or trial.first.error:
         return _NO_ANSWER
     remarks = [block["text"] for block in trial.first.result["content"][1:] if "text" in block]
@@ -306,21 +305,21 @@ def _has_json_inside(text: str) -> bool:
     return False
 
 
-def _like_the_first(first: _Attempt, attempt: _Attempt) -> Check:
+def _like_the_first(first: _CheckedCall, attempt: _CheckedCall) -> Check:
     if attempt.code != first.code:
         return Check("failed", attempt.text)
     same = f"the same error as before ({attempt.code})"
     return Check("passed", same if attempt.error else attempt.text)
 
 
-def _answered(attempt: _Attempt) -> Check:
+def _answer_check(attempt: _CheckedCall) -> Check:
     """An error of the tool's own is an answer too."""
     if attempt.error and attempt.code in OWN_CODES:
         return Check("passed", f"the tool refused it ({attempt.code})")
     return Check("failed" if attempt.error else "passed", attempt.text)
 
 
-def _left_processes(trial: _Trial) -> Check:
+def _left_processes(trial: _ToolTrial) -> Check:
     from strands_cli.sandbox import tree
 
     deadline = time.monotonic() + _SURVIVAL_SECONDS
@@ -335,7 +334,7 @@ def _left_processes(trial: _Trial) -> Check:
     return Check("passed", "nothing is left")
 
 
-_CHECKS: dict[str, Callable[[_Trial], Awaitable[Check]]] = {
+_CHECKS: dict[str, Callable[[_ToolTrial], Awaitable[Check]]] = {
     "good input": _good_input,
     "second call": _second_call,
     "missing arguments": _missing_arguments,
@@ -343,7 +342,7 @@ _CHECKS: dict[str, Callable[[_Trial], Awaitable[Check]]] = {
     "empty input": _empty_input,
     "huge input": _huge_input,
     "slow drain": _slow_drain,
-    "timeout": _timeout,
+    "timeout": _short_timeout,
     "noise on stdout": _extra_output,
 }
 
@@ -369,10 +368,10 @@ class Example(msgspec.Struct, frozen=True):
     """Whether some of it is made from a type alone, and so may mean nothing to the tool."""
 
 
-def good_input(schema: Any, root: dict[str, Any] | None = None, depth: int = 0) -> Example:
+def example_input(schema: Any, root: dict[str, Any] | None = None, depth: int = 0) -> Example:
     """An input from `examples`, defaults and enums, and only then from types."""
     root = schema if root is None else root
-    schema = _resolved(schema, root)
+    schema = _resolved_schema(schema, root)
     for key in ("examples", "enum"):
         if isinstance(schema.get(key), list) and schema[key]:
             return Example(schema[key][0], False)
@@ -383,28 +382,28 @@ def good_input(schema: Any, root: dict[str, Any] | None = None, depth: int = 0) 
         if schema.get(key) and depth < _DEEPEST:
             whole = {name: value for name, value in schema.items() if name != key}
             for part in schema[key] if key == "allOf" else schema[key][:1]:
-                whole = _merged(whole, _resolved(part, root))
-            return good_input(whole, root, depth + 1)
-    return _invented(schema, root, depth)
+                whole = _merged_schema(whole, _resolved_schema(part, root))
+            return example_input(whole, root, depth + 1)
+    return _invented_example(schema, root, depth)
 
 
-def _invented(schema: dict[str, Any], root: dict[str, Any], depth: int) -> Example:
+def _invented_example(schema: dict[str, Any], root: dict[str, Any], depth: int) -> Example:
     kinds = schema.get("type", "object" if "properties" in schema else "string")
     kind = kinds[0] if isinstance(kinds, list) and kinds else kinds
     if kind == "object":
-        return _object(schema, root, depth)
+        return _object_example(schema, root, depth)
     if kind == "array":
         count = schema.get("minItems", 1) if depth < _DEEPEST else 0
-        item = good_input(schema.get("items", {}), root, depth + 1) if count else Example(None, False)
+        item = example_input(schema.get("items", {}), root, depth + 1) if count else Example(None, False)
         return Example([item.value] * count, item.is_invented)
     if kind in ("integer", "number"):
-        return Example(_number(schema), True)
+        return Example(_number_example(schema), True)
     if kind == "boolean":
         return Example(False, False)
-    return Example(None, False) if kind == "null" else Example(_text(schema), True)
+    return Example(None, False) if kind == "null" else Example(_text_example(schema), True)
 
 
-def _object(schema: dict[str, Any], root: dict[str, Any], depth: int) -> Example:
+def _object_example(schema: dict[str, Any], root: dict[str, Any], depth: int) -> Example:
     """What is required, and what has its own examples."""
     value: dict[str, Any] = {}
     is_invented = False
@@ -416,13 +415,13 @@ def _object(schema: dict[str, Any], root: dict[str, Any], depth: int) -> Example
         if name not in names and isinstance(part, dict) and part.get("examples")
     ]
     for name in names if depth < _DEEPEST else ():
-        part = good_input(properties[name], root, depth + 1)
+        part = example_input(properties[name], root, depth + 1)
         value[name] = part.value
         is_invented |= part.is_invented
     return Example(value, is_invented)
 
 
-def _number(schema: dict[str, Any]) -> Any:
+def _number_example(schema: dict[str, Any]) -> Any:
     step = schema.get("multipleOf", 1)
     if "exclusiveMinimum" in schema:
         return schema["exclusiveMinimum"] + step
@@ -432,13 +431,13 @@ def _number(schema: dict[str, Any]) -> Any:
     return schema["exclusiveMaximum"] - step if "exclusiveMaximum" in schema else step
 
 
-def _text(schema: dict[str, Any]) -> str:
+def _text_example(schema: dict[str, Any]) -> str:
     text = _FORMATS.get(schema.get("format", ""), "text")
     text = text.ljust(schema.get("minLength", 0), "x")
     return text[: schema["maxLength"]] if "maxLength" in schema else text
 
 
-def _resolved(schema: Any, root: dict[str, Any]) -> dict[str, Any]:
+def _resolved_schema(schema: Any, root: dict[str, Any]) -> dict[str, Any]:
     """The schema that a local `$ref` means; of any other, what stands beside it."""
     for _ in range(_DEEPEST):
         if not isinstance(schema, dict):
@@ -446,11 +445,11 @@ def _resolved(schema: Any, root: dict[str, Any]) -> dict[str, Any]:
         target = local_target(schema.get("$ref"), root)
         if not isinstance(target, dict):
             return schema
-        schema = _merged({name: value for name, value in schema.items() if name != "$ref"}, target)
+        schema = _merged_schema({name: value for name, value in schema.items() if name != "$ref"}, target)
     return {}
 
 
-def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def _merged_schema(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     merged = {**one, **other}
     if "properties" in merged:
         merged["properties"] = {**one.get("properties", {}), **other.get("properties", {})}

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from strands_cli.cli.terminal import clean, one_line
+from strands_cli.cli.terminal import clean_text, one_line
 from strands_cli.errors import Issue, Severity, SpecError, ToolError, UnsupportedError, UsageError
 from strands_cli.plugins.directories import MANIFEST_NAME, Approved, plugin_digests
 from strands_cli.plugins.plugin import Plugin, read_plugin
@@ -57,20 +57,20 @@ class PluginSource(msgspec.Struct, frozen=True, kw_only=True):
         return Approved(files=files, source=source, ref=self.ref, commit=commit)
 
 
-def source_from(text: str) -> PluginSource:
+def parse_source(text: str) -> PluginSource:
     """What a person wrote: a directory, or a URL."""
     if not _URL.match(text) and (not _SHORT_SSH.match(text) or Path(text).exists()):
         return PluginSource(place=str(Path(text).expanduser().resolve()))
     address, _, directory = text.partition("#")
-    return _repository(*_split_ref(address), directory)
+    return _repository_source(*_split_ref(address), directory)
 
 
-def source_in(approved: Approved, lock: Path) -> PluginSource:
+def source_in_lock(approved: Approved, lock: Path) -> PluginSource:
     """What a lock says."""
     text = approved.source
     if _URL.match(text) or _SHORT_SSH.match(text):
         place, _, directory = text.partition("#")
-        return _repository(place, approved.ref, directory)
+        return _repository_source(place, approved.ref, directory)
     return PluginSource(place=str((lock.parent / text).resolve()))
 
 
@@ -88,7 +88,7 @@ def _split_ref(address: str) -> tuple[str, str]:
     return address[:start] + place, ref
 
 
-def _repository(place: str, ref: str, directory: str) -> PluginSource:
+def _repository_source(place: str, ref: str, directory: str) -> PluginSource:
     url = _URL.match(place)
     scheme = url["scheme"] if url else "ssh"
     if scheme not in _PROTOCOLS:
@@ -130,21 +130,25 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def fetched(source: PluginSource) -> Iterator[Candidate]:
+def fetched_plugin(source: PluginSource) -> Iterator[Candidate]:
     """The plugin of a source, gone afterwards; SpecError with all its problems if it is not in order."""
     with TemporaryDirectory(prefix="strands-plugin-") as name:
         root = Path(name).resolve() / "fetched"
         if source.is_repository:
-            commit, place, shown = _check_out(source, root), root / source.directory, Path(source.directory)
+            commit = _check_out_repository(source, root)
+            place, shown = root / source.directory, Path(source.directory)
             is_inside = place.resolve().is_relative_to(root)  # it may be a link of the repository's
             if not is_inside or not (place / MANIFEST_NAME).exists():
                 raise _no_plugin(source, root)
         else:
             commit, place, shown = "", root, plugin_directory(Path(source.place))
-            _refuse(unportable(shown), source)  # before a pipe is read
+            _refuse_issues(unportable_files(shown), source)  # before a pipe is read
             copy_plugin(shown, root)
         reading = read_plugin(place)
-        _refuse([_moved(issue, place, shown) for issue in (*unportable(place), *reading.issues)], source)
+        _refuse_issues(
+            [_issue_in_source(issue, place, shown) for issue in (*unportable_files(place), *reading.issues)],
+            source,
+        )
         assert reading.plugin is not None
         yield Candidate(source=source, plugin=reading.plugin, files=plugin_digests(place), commit=commit)
 
@@ -159,12 +163,12 @@ def plugin_directory(path: Path) -> Path:
     return path
 
 
-def _refuse(issues: list[Issue], source: PluginSource) -> None:
+def _refuse_issues(issues: list[Issue], source: PluginSource) -> None:
     if issues:
         raise SpecError(f"The plugin of {source} is not in order.", issues=issues)
 
 
-def _moved(issue: Issue, place: Path, shown: Path) -> Issue:
+def _issue_in_source(issue: Issue, place: Path, shown: Path) -> Issue:
     """The same issue, about the source and not about our copy."""
     file = Path(issue.file)
     inside = file.relative_to(place) if file.is_relative_to(place) else file
@@ -201,7 +205,7 @@ def copy_plugin(origin: Path, target: Path) -> None:
             copied.chmod(0o755 if is_executable else 0o644)
 
 
-def unportable(directory: Path, *, severity: Severity = "error") -> list[Issue]:
+def unportable_files(directory: Path, *, severity: Severity = "error") -> list[Issue]:
     """What in a plugin would be something else in another place."""
     root = directory.resolve()
     remedy = "Take it out, or put a copy of the file in its place: it is refused where it is added."
@@ -246,16 +250,16 @@ _OF_ANOTHER_REPOSITORY = frozenset(
 """What Git's own hooks find in their environment, and what would lead us to their repository."""
 
 
-def _check_out(source: PluginSource, directory: Path) -> str:
+def _check_out_repository(source: PluginSource, directory: Path) -> str:
     """The files of a source in a new directory; the answer is the commit."""
-    _git(source, "init", "--quiet", "--template=", str(directory))
+    _run_git(source, "init", "--quiet", "--template=", str(directory))
     depth = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules")
-    _git(source, "-C", str(directory), "fetch", *depth, "--", source.place, source.ref or "HEAD")
-    _git(source, "-C", str(directory), "checkout", "--quiet", "--detach", "FETCH_HEAD")
-    return _git(source, "-C", str(directory), "rev-parse", "HEAD").strip()
+    _run_git(source, "-C", str(directory), "fetch", *depth, "--", source.place, source.ref or "HEAD")
+    _run_git(source, "-C", str(directory), "checkout", "--quiet", "--detach", "FETCH_HEAD")
+    return _run_git(source, "-C", str(directory), "rev-parse", "HEAD").strip()
 
 
-def _git(source: PluginSource, *arguments: str) -> str:
+def _run_git(source: PluginSource, *arguments: str) -> str:
     argv = ["git", *(part for setting in _SAFE for part in ("-c", setting)), *arguments]
     _log.debug("runs %s", argv)
     kept = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY}
@@ -275,7 +279,7 @@ def _git(source: PluginSource, *arguments: str) -> str:
             "There is no 'git' on the PATH.", hint="Install Git, or add the plugin from a directory."
         ) from None
     with process, ExitStack() as undo:
-        undo.callback(_end_group, process.pid)
+        undo.callback(_kill_git, process.pid)
         try:
             out, err = process.communicate(timeout=_FETCH_SECONDS)
         except subprocess.TimeoutExpired:
@@ -283,7 +287,7 @@ def _git(source: PluginSource, *arguments: str) -> str:
             raise ToolError(reason, code="network", hint="Try it again later.") from None
         undo.pop_all()
     if process.returncode != 0:
-        reason = clean(err.decode("utf-8", "replace")).strip() or f"exit code {process.returncode}"
+        reason = clean_text(err.decode("utf-8", "replace")).strip() or f"exit code {process.returncode}"
         hint = "Look at the URL, and whether 'git ls-remote' reaches it."
         if source.ref and ("find remote ref" in reason or "not our ref" in reason):
             hint = f"The repository has no branch, tag or whole commit {source.ref!r}."
@@ -291,6 +295,6 @@ def _git(source: PluginSource, *arguments: str) -> str:
     return out.decode("utf-8", "replace")
 
 
-def _end_group(leader: int) -> None:
+def _kill_git(leader: int) -> None:
     with suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)

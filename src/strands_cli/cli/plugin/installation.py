@@ -20,10 +20,10 @@ from tempfile import mkdtemp
 import click
 import msgspec
 
-from strands_cli.cli.output import can_ask, count, exit_code_of, print_error, print_note, print_warning
-from strands_cli.cli.plugin.commands import accesses, complete_plugins, forget_switch
-from strands_cli.cli.plugin.fetch import Candidate, copy_plugin, fetched, source_from, source_in
-from strands_cli.cli.terminal import clean, discard_typed_input, one_line
+from strands_cli.cli.output import can_ask, count_text, exit_code_of, print_error, print_note, print_warning
+from strands_cli.cli.plugin.commands import access_lines, complete_plugins, forget_disabled
+from strands_cli.cli.plugin.fetch import Candidate, copy_plugin, fetched_plugin, parse_source, source_in_lock
+from strands_cli.cli.terminal import clean_text, discard_typed_input, one_line
 from strands_cli.errors import SpecError, StrandsError, ToolError, UsageError
 from strands_cli.plugins.directories import (
     MANIFEST_NAME,
@@ -59,19 +59,19 @@ def add(source: str, user: bool, yes: bool) -> None:
     owner = "user" if user else "project"
     if owner not in plugin_roots(settings):
         raise UsageError("There is no home directory for a user's plugins.", hint="Set XDG_CONFIG_HOME.")
-    with fetched(source_from(source)) as candidate:
+    with fetched_plugin(parse_source(source)) as candidate:
         name = candidate.plugin.name
         place = plugin_roots(settings)[owner] / name
-        _refuse_known(name, place, owner, settings)
+        _refuse_known_plugin(name, place, owner, settings)
         _show_plugin(candidate.plugin, candidate.files, str(candidate.source))
-        _ask(f"Add {name}, and let its tools run with this access?", yes=yes)
-        lock = _lock_of(owner, settings)
+        _ask_approval(f"Add {name}, and let its tools run with this access?", yes=yes)
+        lock = _lock_file(owner, settings)
         approved = candidate.source.approved(candidate.files, candidate.commit, lock, owner)
         _put_plugin(candidate.directory, place, lock, approved)
     click.echo(f"Added {name} {candidate.plugin.manifest.version}: {place}")
 
 
-def _refuse_known(name: str, place: Path, owner: str, settings: Settings) -> None:
+def _refuse_known_plugin(name: str, place: Path, owner: str, settings: Settings) -> None:
     for found in find_plugins(settings):
         if name not in (found.name, found.place.name):
             continue
@@ -98,7 +98,7 @@ def update(name: str | None, restore: bool, yes: bool) -> int:
     """
     settings = load_settings()
     if name is not None:
-        _update(find_plugin(name, settings), settings, restore=restore, yes=yes)
+        _update_plugin(find_plugin(name, settings), settings, restore=restore, yes=yes)
         return 0
     locked = [found for found in find_plugins(settings) if found.approval]
     if not locked:
@@ -106,20 +106,20 @@ def update(name: str | None, restore: bool, yes: bool) -> int:
     status = 0
     for found in locked:
         try:
-            _update(found, settings, restore=restore, yes=yes)
+            _update_plugin(found, settings, restore=restore, yes=yes)
         except StrandsError as error:  # the others are not its fault
             print_error(error, as_json=False)
             status = exit_code_of(error)
     return status
 
 
-def _update(found: FoundPlugin, settings: Settings, *, restore: bool, yes: bool) -> None:
+def _update_plugin(found: FoundPlugin, settings: Settings, *, restore: bool, yes: bool) -> None:
     approval = found.approval
     if approval is None or (approval.changes and not restore):
-        _approve(found, settings, yes=yes)
+        _approve_plugin(found, settings, yes=yes)
     elif approval.approved.source:
-        with fetched(source_in(approval.approved, approval.lock)) as candidate:
-            _replace(found, approval, candidate, yes=yes)
+        with fetched_plugin(source_in_lock(approval.approved, approval.lock)) as candidate:
+            _replace_plugin(found, approval, candidate, yes=yes)
     elif approval.changes:
         raise UsageError(
             f"Nobody knows where {found.name} came from.", hint="Leave --restore out to approve it as it is."
@@ -128,22 +128,22 @@ def _update(found: FoundPlugin, settings: Settings, *, restore: bool, yes: bool)
         click.echo(f"{found.name} is as it was approved.")
 
 
-def _approve(found: FoundPlugin, settings: Settings, *, yes: bool) -> None:
+def _approve_plugin(found: FoundPlugin, settings: Settings, *, yes: bool) -> None:
     """Approves a plugin as it lies there."""
     plugin, approval = found.reading.plugin, found.approval
     if plugin is None:
         raise SpecError(f"The plugin {found.name} is not in order.", issues=found.reading.issues)
     files = plugin_digests(plugin.directory)
-    lock, approved = _lock_of(found.owner, settings), Approved(files=files)
+    lock, approved = _lock_file(found.owner, settings), Approved(files=files)
     if approval:
         print_note(f"{found.name} was changed here since it was approved:")
-        _show_files(approval.changes)
+        _show_changed_files(approval.changes)
         _show_changes(found, approval)
         # It is no longer what a commit has.
         lock, approved = approval.lock, msgspec.structs.replace(approval.approved, files=files, commit="")
     _show_plugin(plugin, files, "")
-    _ask(f"Approve {found.name} as it is now?", yes=yes)
-    with _entry(found.place, lock, approved):
+    _ask_approval(f"Approve {found.name} as it is now?", yes=yes)
+    with _lock_entry(found.place, lock, approved):
         pass  # the files stay where they are
     click.echo(f"Approved {found.name} {plugin.manifest.version}.")
 
@@ -155,17 +155,17 @@ def _show_changes(found: FoundPlugin, approval: Approval) -> None:
         print_note("  The lines are not shown: nobody knows where it came from.")
         return
     try:
-        with fetched(source_in(approved, approval.lock)) as candidate:
+        with fetched_plugin(source_in_lock(approved, approval.lock)) as candidate:
             same = tuple(
                 name for name in changes.changed if candidate.files.get(name) == approved.files[name]
             )
             comparable = Changes(added=changes.added, changed=same, removed=())
-            _show_texts(comparable, candidate.directory, found.place, ("approved", "now"))
+            _show_text_changes(comparable, candidate.directory, found.place, ("approved", "now"))
     except StrandsError as error:  # it can be approved without its source
         print_note(f"  The lines are not shown, since the source is not there: {one_line(error.message)}")
 
 
-def _replace(found: FoundPlugin, approval: Approval, candidate: Candidate, *, yes: bool) -> None:
+def _replace_plugin(found: FoundPlugin, approval: Approval, candidate: Candidate, *, yes: bool) -> None:
     """Puts what the source has now in the place of a plugin."""
     old, new = found.reading.plugin, candidate.plugin
     if new.name != found.name:
@@ -184,10 +184,10 @@ def _replace(found: FoundPlugin, approval: Approval, candidate: Candidate, *, ye
         commits = f" ({approval.approved.commit[:12] or '?'} → {candidate.commit[:12]})"
     versions = f"{old.manifest.version if old else '?'} → {new.manifest.version}"
     print_note(f"{found.name} {versions}, from {one_line(str(candidate.source))}{commits}")
-    _show_files(changes)
-    _show_access(old, new)
-    _show_texts(changes, found.place, candidate.directory)
-    _ask(f"Replace {found.name}, and let its tools run with this access?", yes=yes)
+    _show_changed_files(changes)
+    _show_access_changes(old, new)
+    _show_text_changes(changes, found.place, candidate.directory)
+    _ask_approval(f"Replace {found.name}, and let its tools run with this access?", yes=yes)
     approved = msgspec.structs.replace(approval.approved, files=candidate.files, commit=candidate.commit)
     _put_plugin(candidate.directory, found.place, approval.lock, approved)
     click.echo(f"Updated {found.name} to {new.manifest.version}.")
@@ -201,16 +201,16 @@ def remove(name: str, yes: bool) -> None:
     settings = load_settings()
     found = find_plugin(name, settings)
     print_note(f"{found.place}  ({found.owner}'s)")
-    _ask(f"Remove {found.name}?", yes=yes)
+    _ask_approval(f"Remove {found.name}?", yes=yes)
     directory = str(found.place.resolve())
-    lock = found.approval.lock if found.approval else _lock_of(found.owner, settings)
-    with staging(found.place.parent) as stage, ExitStack() as undo:
+    lock = found.approval.lock if found.approval else _lock_file(found.owner, settings)
+    with staging_directory(found.place.parent) as stage, ExitStack() as undo:
         gone = found.place.rename(stage / found.place.name)
         undo.callback(gone.rename, found.place)
-        with _entry(found.place, lock, None):
+        with _lock_entry(found.place, lock, None):
             undo.pop_all()
     if not found.is_enabled:
-        forget_switch(directory)
+        forget_disabled(directory)
     click.echo(f"Removed {found.name}.")
 
 
@@ -220,7 +220,7 @@ _MAX_LINES = 100
 _MAX_BYTES = 200_000
 
 
-def _ask(question: str, *, yes: bool) -> None:
+def _ask_approval(question: str, *, yes: bool) -> None:
     """Returns when it is approved; ToolError (`consent_required`, `denied`) when it is not."""
     if yes:
         return
@@ -239,29 +239,29 @@ def _show_plugin(plugin: Plugin, files: dict[str, str], source: str) -> None:
     """All that an approval would allow."""
     manifest = plugin.manifest
     origin = f" from {one_line(source)}" if source else ""
-    print_note(f"{manifest.name} {manifest.version}{origin}, {count(len(files), 'file')}")
+    print_note(f"{manifest.name} {manifest.version}{origin}, {count_text(len(files), 'file')}")
     if manifest.description:
         print_note(f"  {one_line(manifest.description)}")
     for tool in manifest.cli_tools:
         about = f": {one_line(tool.description)}" if tool.description else ""
         print_note(f"  {manifest.tool_id(tool)}  {one_line(tool.path)}{about}")
-        for access in accesses(manifest, tool):
+        for access in access_lines(manifest, tool):
             print_note(f"    {one_line(access)}")
 
 
-def _show_files(changes: Changes) -> None:
+def _show_changed_files(changes: Changes) -> None:
     for what, names in (("new", changes.added), ("changed", changes.changed), ("gone", changes.removed)):
         for name in names:
             print_note(f"  {what:<7}  {one_line(name)}")
 
 
-def _show_access(old: Plugin | None, new: Plugin) -> None:
+def _show_access_changes(old: Plugin | None, new: Plugin) -> None:
     """The access that is asked for and was not before, and the other way round."""
     before, after = (
         [
             f"{plugin.manifest.tool_id(tool)}  {access}"
             for tool in plugin.manifest.cli_tools
-            for access in accesses(plugin.manifest, tool)
+            for access in access_lines(plugin.manifest, tool)
         ]
         if plugin
         else []
@@ -274,22 +274,24 @@ def _show_access(old: Plugin | None, new: Plugin) -> None:
         print_note(f"    {one_line(line)}")
 
 
-def _show_texts(changes: Changes, old: Path, new: Path, labels: tuple[str, str] = ("now", "new")) -> None:
+def _show_text_changes(
+    changes: Changes, old: Path, new: Path, labels: tuple[str, str] = ("now", "new")
+) -> None:
     """What changed inside the files, definitions first; the labels are what the two versions are called."""
     for name in sorted((*changes.changed, *changes.added), key=lambda name: (name != MANIFEST_NAME, name)):
-        before = [] if name in changes.added else _lines(old / name)
-        after = _lines(new / name)
+        before = [] if name in changes.added else _text_lines(old / name)
+        after = _text_lines(new / name)
         if before is None or after is None:
             continue
         one, other = (f"{label}/{name}" for label in labels)
         lines = [*difflib.unified_diff(before, after, one, other, lineterm="")]
         for line in lines[:_MAX_LINES]:
-            print_note(clean(line).replace("\n", " "))
+            print_note(clean_text(line).replace("\n", " "))
         if len(lines) > _MAX_LINES:
-            print_note(f"… {count(len(lines) - _MAX_LINES, 'line')} more")
+            print_note(f"… {count_text(len(lines) - _MAX_LINES, 'line')} more")
 
 
-def _lines(file: Path) -> list[str] | None:
+def _text_lines(file: Path) -> list[str] | None:
     """The lines of a text; None if it is not text, or too long to be read here."""
     if file.is_symlink() or not file.exists():
         return []
@@ -310,31 +312,31 @@ _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
 
-def _lock_of(owner: str, settings: Settings) -> Path:
+def _lock_file(owner: str, settings: Settings) -> Path:
     """The lock for the plugins of the project, or of the user."""
     return dict(zip(("project", "user"), lock_files(settings.project), strict=False))[owner]
 
 
 def _put_plugin(directory: Path, place: Path, lock: Path, approved: Approved) -> None:
     """A copy of a plugin at its place, approved; what was there before is replaced."""
-    with staging(place.parent) as stage:
+    with staging_directory(place.parent) as stage:
         copy = stage / place.name
         copy_plugin(directory, copy)
         if plugin_digests(copy) != approved.files:
             raise StrandsError(f"{directory} was changed while it was copied.", hint="Try it again.")
-        with _entry(place, lock, approved):
+        with _lock_entry(place, lock, approved):
             if os.path.lexists(place):
-                _exchange(copy, place)
+                _exchange_directories(copy, place)
             else:
                 copy.rename(place)
 
 
 @contextmanager
-def staging(root: Path) -> Iterator[Path]:
+def staging_directory(root: Path) -> Iterator[Path]:
     """A directory beside the plugins of a root for what is not yet, or no longer, one; gone afterwards."""
     is_new = not root.exists()
     root.mkdir(parents=True, exist_ok=True)
-    _sweep(root)
+    _remove_stale_stages(root)
     stage = Path(mkdtemp(prefix=_STAGE, dir=root))
     try:
         yield stage
@@ -344,7 +346,7 @@ def staging(root: Path) -> Iterator[Path]:
             root.rmdir()
 
 
-def _sweep(root: Path) -> None:
+def _remove_stale_stages(root: Path) -> None:
     """What commands left behind that were killed."""
     for stage in root.glob(f"{_STAGE}*"):
         try:
@@ -356,7 +358,7 @@ def _sweep(root: Path) -> None:
 
 
 @contextmanager
-def _entry(place: Path, file: Path, approved: Approved | None) -> Iterator[None]:
+def _lock_entry(place: Path, file: Path, approved: Approved | None) -> Iterator[None]:
     """Writes what the lock says of a plugin, and takes it back if the rest fails."""
     key = lock_key(place, file)
     if key is None:
@@ -364,7 +366,7 @@ def _entry(place: Path, file: Path, approved: Approved | None) -> Iterator[None]
             f"{place} lies outside {file.parent}, so {file.name} cannot name it.",
             hint="'plugins' must be a directory there, not a link.",
         )
-    with _alone(file.parent), ExitStack() as undo:
+    with _exclusive_lock(file.parent), ExitStack() as undo:
         before = read_lock(file)
         if file.exists():
             undo.callback(write_lock, file, before)
@@ -378,7 +380,7 @@ def _entry(place: Path, file: Path, approved: Approved | None) -> Iterator[None]
 
 
 @contextmanager
-def _alone(directory: Path) -> Iterator[None]:
+def _exclusive_lock(directory: Path) -> Iterator[None]:
     """One command at a time changes a lock; the directory itself is what they wait for."""
     directory.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -389,7 +391,7 @@ def _alone(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _exchange(one: Path, other: Path) -> None:
+def _exchange_directories(one: Path, other: Path) -> None:
     """Each gets the other's name, in one step where the system has one for it."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2

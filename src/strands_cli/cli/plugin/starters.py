@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from strands_cli.cli.output import print_note, print_warning
-from strands_cli.cli.plugin.installation import staging
+from strands_cli.cli.plugin.installation import staging_directory
 from strands_cli.errors import SpecError, UnsupportedError, UsageError
 from strands_cli.plugins.directories import MANIFEST_NAME, plugin_digests, plugin_roots
 from strands_cli.plugins.plugin import read_plugin
@@ -137,7 +137,7 @@ _STARTERS = {
 }
 
 
-def _manifest_of(name: str, starter: Starter) -> dict[str, object]:
+def _starter_manifest(name: str, starter: Starter) -> dict[str, object]:
     """The `plugin.json` of a new plugin."""
     requires = {"requires": {"binaries": list(starter.binaries)}} if starter.binaries else {}
     return {
@@ -168,7 +168,7 @@ def _manifest_of(name: str, starter: Starter) -> dict[str, object]:
     }
 
 
-def _readme_of(name: str, starter: Starter) -> str:
+def _starter_readme(name: str, starter: Starter) -> str:
     build = "\n`make` builds it again after a change of its source.\n" if starter.build else ""
     return f"""# {name}
 
@@ -205,9 +205,9 @@ def new(name: str, language: str) -> None:
     place = plugin_roots(settings)["project"] / name
     if os.path.lexists(place):
         raise UsageError(f"{place} is there already; nothing was written.", hint="Choose another name.")
-    with staging(place.parent) as stage:
+    with staging_directory(place.parent) as stage:
         directory = stage / name
-        _write(directory, name, starter)
+        _write_starter(directory, name, starter)
         reading = read_plugin(directory)
         if reading.plugin is None:
             raise SpecError("The new plugin is not in order.", issues=reading.issues)
@@ -219,9 +219,9 @@ def new(name: str, language: str) -> None:
     print_note(f"Try it: strands tool call {name}__{_TOOL} name=Ada")
 
 
-def _write(place: Path, name: str, starter: Starter) -> None:
-    manifest = json.dumps(_manifest_of(name, starter), indent=2) + "\n"
-    files = {MANIFEST_NAME: manifest, "README.md": _readme_of(name, starter), **starter.files}
+def _write_starter(place: Path, name: str, starter: Starter) -> None:
+    manifest = json.dumps(_starter_manifest(name, starter), indent=2) + "\n"
+    files = {MANIFEST_NAME: manifest, "README.md": _starter_readme(name, starter), **starter.files}
     for path, text in files.items():
         file = place / path
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ def run_async(
     """
     loop = asyncio.new_event_loop()
     loop.set_default_executor(_DaemonExecutor())
-    task = loop.create_task(_with_cleanup(main))
+    task = loop.create_task(_run_and_clean_up(main))
     interrupts = 0
 
     def interrupt(_signal: int, _frame: object) -> None:
@@ -68,11 +68,11 @@ class _DaemonExecutor(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
         future: Future[T] = Future()
-        Thread(target=_settle, args=(future, lambda: fn(*args, **kwargs)), daemon=True).start()
+        Thread(target=_run_future, args=(future, lambda: fn(*args, **kwargs)), daemon=True).start()
         return future
 
 
-def _settle(future: "Future[T]", work: Callable[[], T]) -> None:
+def _run_future(future: "Future[T]", work: Callable[[], T]) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:
@@ -81,7 +81,7 @@ def _settle(future: "Future[T]", work: Callable[[], T]) -> None:
         future.set_exception(error)
 
 
-async def _with_cleanup(main: Coroutine[Any, Any, T]) -> T:
+async def _run_and_clean_up(main: Coroutine[Any, Any, T]) -> T:
     try:
         return await main
     finally:
