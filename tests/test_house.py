@@ -36,7 +36,7 @@ BROAD_EXCEPTS: dict[str, str] = {
     "toolkit/isolation.py:IsolatedBody.outcome": "a worker thread waits, and must come back with something",
     "toolkit/execution.py:run_coroutine_in_thread.run": "it is raised again where it was waited for",
     "toolkit/values.py:_exception_text": "an exception whose own text fails is still a crash to report",
-    "toolkit/values.py:run_inline": "whatever a body raises is its outcome",
+    "toolkit/values.py:run_body_inline": "whatever a body raises is its outcome",
     "toolkit/execution.py:_start_in_task.run": "whatever a body raises is its outcome",
     "toolkit/values.py:normalise_result": "a value's own methods run here, and are the tool's code too",
     "tools/sources/modules.py:Source.load": "importing a module runs whatever its author wrote",

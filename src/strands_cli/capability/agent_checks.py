@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from strands_cli.documents.problems import pointer
+from strands_cli.documents.problems import json_pointer
 from strands_cli.errors import Issue, did_you_mean
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.pattern import AgentPlace
@@ -31,7 +31,7 @@ def check_agents_are_used(spec: Spec, places: Places) -> Iterator[Issue]:
     for name in spec.agents:
         if name not in used:
             yield spec.issue(
-                pointer(("agents", name)),
+                json_pointer(("agents", name)),
                 f"The agent {name!r} is never used.",
                 "Name it in the pattern, or take it out.",
                 "warning",
@@ -48,7 +48,7 @@ def check_output_schemas(spec: Spec) -> Iterator[Issue]:
             Validator(agent.output_schema)
         except SchemaInvalid as error:
             yield spec.issue(
-                pointer(("agents", name, "output_schema", *error.path)),
+                json_pointer(("agents", name, "output_schema", *error.path)),
                 f"This is not a JSON Schema: {error.reason.rstrip('.')}.",
                 "Correct it: answers are checked against it.",
             )
@@ -60,7 +60,7 @@ def check_skills_exist(spec: Spec) -> Iterator[Issue]:
         for index, skill in enumerate(agent.skills or ()):
             if skill not in known:
                 yield spec.issue(
-                    pointer(("agents", name, "skills", index)),
+                    json_pointer(("agents", name, "skills", index)),
                     f"There is no skill {skill!r}.",
                     f"{did_you_mean(skill, known)} Skills are declared under skills.".strip(),
                 )
@@ -89,7 +89,7 @@ def check_models(spec: Spec) -> Iterator[Issue]:
     hosts |= {("agents", name): agent.host for name, agent in spec.agents.items()}
     for path, host in hosts.items():
         if host is not None and (problem := problem_of_host(host)):
-            yield spec.issue(pointer((*path, "host")), f"The host {problem}", HOST_HINT)
+            yield spec.issue(json_pointer((*path, "host")), f"The host {problem}", HOST_HINT)
     reported: set[tuple[str, str]] = set()
     for agent, choice, provider in models_of(spec):
         for at, what in _without_effect(spec, agent, choice, provider):
@@ -121,13 +121,13 @@ def _without_effect(
         if getattr(choice.inference, key) in (None, ()):
             continue
         at = ("agents", agent) if own[key] not in (None, ()) else ("runtime",)
-        yield pointer((*at, "inference", key)), key
+        yield json_pointer((*at, "inference", key)), key
 
 
 def _place(spec: Spec, agent: str, key: str) -> str:
     """Where a setting of an agent's model stands: at the agent, or at the runtime."""
     own = getattr(spec.agents[agent], key) is not None
-    return pointer(("agents", agent, key)) if own else f"/runtime/{key}"
+    return json_pointer(("agents", agent, key)) if own else f"/runtime/{key}"
 
 
 # --- The names in templates --------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def check_prompt_names(spec: Spec, places: Places) -> Iterator[Issue]:
     for name, agent in spec.agents.items():
         if "{" in agent.prompt:
             used = [(f" (for {place.pointer})", place.scope()) for place in places if place.agent == name]
-            yield from _template_issues(spec, pointer(("agents", name, "prompt")), agent.prompt, *used)
+            yield from _template_issues(spec, json_pointer(("agents", name, "prompt")), agent.prompt, *used)
 
 
 def check_artifact_names(spec: Spec) -> Iterator[Issue]:
@@ -158,7 +158,7 @@ def check_artifact_names(spec: Spec) -> Iterator[Issue]:
 def check_header_names(spec: Spec) -> Iterator[Issue]:
     for index, executor in enumerate(spec.tools.http_executors):
         for name, text in executor.headers.items():
-            at = pointer(("tools", "http_executors", index, "headers", name))
+            at = json_pointer(("tools", "http_executors", index, "headers", name))
             yield from _template_issues(spec, at, text, ("", header_scope(spec)))
 
 

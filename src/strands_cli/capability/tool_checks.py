@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from strands_cli.documents.problems import pointer
+from strands_cli.documents.problems import json_pointer
 from strands_cli.errors import Issue, ToolError, did_you_mean
 from strands_cli.loader.spec import Spec
 from strands_cli.toolkit.info import ToolInfo, missing_requirements
@@ -114,7 +114,7 @@ def check_agent_tools(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
         for index, reference in enumerate(agent.tools or ()):
             if reference in tools.executor_ids or tools.find(reference) is not None:
                 continue
-            at = pointer(("agents", name, "tools", index))
+            at = json_pointer(("agents", name, "tools", index))
             if tools.resolve(reference):
                 reason = f"The tool {reference!r} is not declared in this workflow."
                 yield spec.issue(at, reason, "Add it to tools.python.")
@@ -131,7 +131,7 @@ def check_tool_counts(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
         number = everything if agent.tools is None else len(agent.tools)
         if number > MANY_TOOLS:
             yield spec.issue(
-                pointer(("agents", name)) + ("/tools" if agent.tools else ""),
+                json_pointer(("agents", name)) + ("/tools" if agent.tools else ""),
                 f"The agent {name!r} gets {number} tools; models do well with {MANY_TOOLS} at most.",
                 "Name the tools that it needs under its 'tools'.",
                 "warning",
@@ -144,7 +144,7 @@ def check_consent(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
         if reference not in tools.executor_ids and tools.find(reference) is None:
             known = [tool.info.id for tool in tools.declared if tool.info]
             yield spec.issue(
-                pointer(("security", "consent", reference)),
+                json_pointer(("security", "consent", reference)),
                 f"There is no tool {reference!r} in this workflow.",
                 did_you_mean(reference, known) or "Take the rule out.",
                 "warning",

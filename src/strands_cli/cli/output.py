@@ -148,9 +148,9 @@ def exit_code_of(error: StrandsError) -> int:
     """A tool's failure exits as the table of codes says, whether the tool or something before it failed."""
     if not isinstance(error, ToolError):
         return error.exit_code
-    from strands_cli.toolkit.results import code_row
+    from strands_cli.toolkit.results import error_code_row
 
-    return code_row(error.code).exit_code
+    return error_code_row(error.code).exit_code
 
 
 def error_document(error: StrandsError) -> dict[str, Any]:

@@ -312,7 +312,7 @@ def _parse_pair(item: str, schema: dict[str, Any]) -> tuple[str, object]:
 
 
 def _print_result(result: "ToolResult", as_json: bool) -> int:
-    from strands_cli.toolkit.results import code_row, error_of
+    from strands_cli.toolkit.results import error_code_row, error_of
 
     error = error_of(result)
     if as_json:
@@ -322,7 +322,7 @@ def _print_result(result: "ToolResult", as_json: bool) -> int:
     else:
         for block in result["content"]:
             print_text(_block_text(block))
-    return code_row(error["code"]).exit_code if error else 0
+    return error_code_row(error["code"]).exit_code if error else 0
 
 
 def _block_text(block: dict[str, Any]) -> str:

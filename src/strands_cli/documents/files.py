@@ -55,15 +55,15 @@ class TooLarge(OSError):
         self.size = size
 
 
-def read_regular(path: Path, most: int) -> bytes:
-    """The content of a regular file, which may be a link. TooLarge where it has more than `most` bytes.
+def read_regular_file(path: Path, max_bytes: int) -> bytes:
+    """The content of a regular file, which may be a link. TooLarge where it has more than `max_bytes`.
 
     A device, which has no end, and a pipe, which may never begin, are NotRegular.
     """
     with os.fdopen(_open_regular(path, os.O_RDONLY | _NOW, path), "rb") as stream:
         size = os.fstat(stream.fileno()).st_size
-        data = stream.read(most + 1) if size <= most else b""
-    if max(size, len(data)) > most:
+        data = stream.read(max_bytes + 1) if size <= max_bytes else b""
+    if max(size, len(data)) > max_bytes:
         raise TooLarge(path, max(size, len(data)))
     return data
 
@@ -302,7 +302,7 @@ class _PathWalk:
                 return None
             raise
         self._followed += 1
-        if self._followed > MAX_LINKS or (not links and _is_inside(self._real(), self._roots)):
+        if self._followed > MAX_LINKS or (not links and _is_below_roots(self._real(), self._roots)):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
         if target.startswith("/"):
             self._restart()
@@ -312,7 +312,7 @@ class _PathWalk:
         self._at = name
         if len(self._names) >= MAX_LEVELS:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), name)
-        if make and _is_inside(self._real(), self._roots):
+        if make and _is_below_roots(self._real(), self._roots):
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=self._here)
         inner = os.open(name, _PASS, dir_fd=self._here)
@@ -332,7 +332,7 @@ class _PathWalk:
 
     def place(self, name: str) -> Place:
         self._at = name
-        if not _is_inside(self._real(), self._roots):
+        if not _is_below_roots(self._real(), self._roots):
             raise Outside(self._real())
         return Place(self._real(), name, os.dup(self._here))
 
@@ -350,7 +350,7 @@ class _PathWalk:
         return any(real.is_relative_to(root) or root.is_relative_to(real) for root in self._roots)
 
 
-def _is_inside(real: Path, roots: tuple[Path, ...]) -> bool:
+def _is_below_roots(real: Path, roots: tuple[Path, ...]) -> bool:
     return any(real.is_relative_to(root) for root in roots)
 
 
@@ -359,7 +359,7 @@ def _locate_by_path(whole: Path, roots: tuple[Path, ...], make: bool) -> Place:
         real = whole.resolve()
     except RuntimeError:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(whole)) from None
-    if not _is_inside(real, roots):
+    if not _is_below_roots(real, roots):
         raise Outside(real)
     if make:
         real.parent.mkdir(parents=True, exist_ok=True)

@@ -43,7 +43,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pointer(self) -> str:
-        return pointer(self.path)
+        return json_pointer(self.path)
 
     @property
     def sentence(self) -> str:
@@ -60,7 +60,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         return {"pointer": self.pointer, "expected": self.expected, "got": self.got, "hint": self.hint}
 
 
-def pointer(path: Iterable[str | int]) -> str:
+def json_pointer(path: Iterable[str | int]) -> str:
     """A JSON pointer (RFC 6901)."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
@@ -214,7 +214,7 @@ def _counted_noun(value: Sequence[Any] | dict[str, Any], noun: str) -> str:
 # --- Ways through a schema --------------------------------------------------------------------------------
 
 
-def local_target(reference: object, root: dict[str, Any]) -> Any:
+def local_reference_target(reference: object, root: dict[str, Any]) -> Any:
     """What a `$ref` into the schema itself points at; None where it points elsewhere, or at nothing."""
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         return None
@@ -228,7 +228,7 @@ def local_target(reference: object, root: dict[str, Any]) -> Any:
     return target
 
 
-def composed_of(schema: Any, root: dict[str, Any]) -> list[dict[str, Any]]:
+def schema_branches(schema: Any, root: dict[str, Any]) -> list[dict[str, Any]]:
     """A schema and those it is composed of, behind a local `$ref` and in allOf, anyOf, oneOf, then, else."""
     found: list[dict[str, Any]] = []
     waiting = [schema]
@@ -237,7 +237,7 @@ def composed_of(schema: Any, root: dict[str, Any]) -> list[dict[str, Any]]:
         if not isinstance(part, dict) or any(part is seen for seen in found):
             continue
         found.append(part)
-        waiting += [local_target(part.get("$ref"), root), part.get("then"), part.get("else")]
+        waiting += [local_reference_target(part.get("$ref"), root), part.get("then"), part.get("else")]
         for keyword in ("allOf", "anyOf", "oneOf"):
             waiting += part.get(keyword, [])
     return found
@@ -245,7 +245,7 @@ def composed_of(schema: Any, root: dict[str, Any]) -> list[dict[str, Any]]:
 
 def schemas_at(schema: dict[str, Any], *path: str | int) -> list[dict[str, Any]]:
     """What a schema says of a place in its instances, as far as it says so plainly; alternatives included."""
-    parts = composed_of(schema, schema)
+    parts = schema_branches(schema, schema)
     for step in path:
         parts = member_schemas(parts, step, schema)
     return parts
@@ -262,7 +262,7 @@ def member_schemas(
             inner.append(part.get("items"))
         else:
             inner.append(named[step] if step in named else part.get("additionalProperties"))
-    return [found for schema in inner for found in composed_of(schema, root)]
+    return [found for schema in inner for found in schema_branches(schema, root)]
 
 
 def relocated_schema(schema: Any, place: str) -> Any:
@@ -305,7 +305,7 @@ def repaired_document(
         for step in parents:
             holder = _member_value(holder, step)
         if isinstance(holder, dict) and (
-            "name" in problem.facts or _may_be_absent(schema, tuple(parents), last)
+            "name" in problem.facts or _is_optional_key(schema, tuple(parents), last)
         ):
             holder.pop(last, None)
         elif isinstance(holder, dict | list):
@@ -319,7 +319,7 @@ def _member_value(holder: Any, step: str | int) -> Any:
     return holder[step] if isinstance(holder, list) and isinstance(step, int) and step < len(holder) else None
 
 
-def _may_be_absent(schema: dict[str, Any], holder: JsonPath, key: str | int) -> bool:
+def _is_optional_key(schema: dict[str, Any], holder: JsonPath, key: str | int) -> bool:
     """Whether a key is one that the schema names and does not require."""
     parts = schemas_at(schema, *holder)
     is_named = any(key in part.get("properties", {}) for part in parts)

@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple, NoReturn
 
 import msgspec
 
-from strands_cli.documents.files import NotRegular, TooLarge, read_regular
-from strands_cli.documents.problems import JsonPath, Problem, Refusal, pointer
+from strands_cli.documents.files import NotRegular, TooLarge, read_regular_file
+from strands_cli.documents.problems import JsonPath, Problem, Refusal, json_pointer
 from strands_cli.errors import Issue
 
 MAX_BYTES = 2_000_000
@@ -62,11 +62,11 @@ class Document(msgspec.Struct):
     def issue(self, path: JsonPath, reason: str, remedy: str) -> Issue:
         """Something wrong at a place; with the position of the nearest one around it that is there."""
         place = path
-        while place and pointer(place) not in self.positions:
+        while place and json_pointer(place) not in self.positions:
             place = place[:-1]
-        file, line, column = self.positions.get(pointer(place), (self.file, 1, 1))
+        file, line, column = self.positions.get(json_pointer(place), (self.file, 1, 1))
         return Issue(
-            pointer=pointer(path), reason=reason, remediation=remedy, file=file, line=line, column=column
+            pointer=json_pointer(path), reason=reason, remediation=remedy, file=file, line=line, column=column
         )
 
     def schema_issue(self, problem: Problem, whole: str, remedy: str) -> Issue:
@@ -82,15 +82,15 @@ class Document(msgspec.Struct):
 
 
 def read_document_file(
-    path: Path, remedy: str, *, is_json: bool = False, most_bytes: int = MAX_BYTES
+    path: Path, remedy: str, *, is_json: bool = False, max_bytes: int = MAX_BYTES
 ) -> Document:
     """The document in a regular file; `remedy` is for one that cannot be read."""
     try:
-        text = read_regular(path, most_bytes).decode("utf-8-sig")
+        text = read_regular_file(path, max_bytes).decode("utf-8-sig")
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         return read_document(text, str(path), is_json=is_json)
     except TooLarge as error:
-        reason = f"The file has {error.size} bytes; {most_bytes} are taken at most."
+        reason = f"The file has {error.size} bytes; {max_bytes} are taken at most."
     except (NotRegular, IsADirectoryError):
         reason = "This is not a file."
     except FileNotFoundError:
@@ -109,7 +109,7 @@ def read_document(text: str, file: str, *, is_json: bool = False) -> Document:
     document = Document(file)
     try:
         events = _parser_events(text, is_json=is_json)
-        builder = _DocumentBuilder(document, events, most_values=len(text) if is_json else MAX_VALUES)
+        builder = _DocumentBuilder(document, events, max_values=len(text) if is_json else MAX_VALUES)
         document.value = builder.build()
     except _UnreadableText as error:
         document.issues.append(
@@ -124,7 +124,7 @@ def read_document(text: str, file: str, *, is_json: bool = False) -> Document:
     return document
 
 
-def strict_json(text: str | bytes) -> Any:
+def parse_strict_json(text: str | bytes) -> Any:
     """The value of a JSON text, which has no NaN and no Infinity; ValueError or RecursionError otherwise."""
     return json.loads(text, parse_constant=_refuse_json_constant)
 
@@ -133,7 +133,7 @@ def _refuse_json_constant(name: str) -> NoReturn:
     raise ValueError(f"JSON has no {name}")
 
 
-def is_deeper(value: Any, levels: int) -> bool:
+def is_nested_deeper(value: Any, levels: int) -> bool:
     """Whether a JSON value is nested more than so many levels deep; asked without recursion."""
     level = [value]
     for _ in range(levels + 1):
@@ -181,7 +181,7 @@ def _parser_events(text: str, *, is_json: bool) -> Iterator[_ParserEvent]:
         return _yaml_events(text)
     remedy = "Correct the file."
     try:
-        strict_json(text)
+        parse_strict_json(text)
         return _json_events(text)
     except json.JSONDecodeError as error:
         problem = _UnreadableText(f"This is not JSON: {error.msg}.", remedy, error.lineno, error.colno)
@@ -266,11 +266,11 @@ def _yaml_syntax_error(error: Any) -> _UnreadableText:
 class _DocumentBuilder:
     """Makes the value of a document from its events, and notes where each part of it stands."""
 
-    def __init__(self, document: Document, events: Iterator[_ParserEvent], most_values: int) -> None:
+    def __init__(self, document: Document, events: Iterator[_ParserEvent], max_values: int) -> None:
         self._document = document
         self._positions = document.positions
         self._events = events
-        self._most_values = most_values
+        self._max_values = max_values
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._total = 0
 
@@ -310,8 +310,8 @@ class _DocumentBuilder:
 
     def _count(self, event: _ParserEvent, number: int) -> None:
         self._total += number
-        if self._total > self._most_values:
-            reason = f"The file holds more than {self._most_values} values."
+        if self._total > self._max_values:
+            reason = f"The file holds more than {self._max_values} values."
             raise _unreadable_at(event, reason, "Split it, or use fewer aliases.")
 
     def _mapping(self, place: str, depth: int) -> dict[str, Any]:
@@ -324,7 +324,7 @@ class _DocumentBuilder:
                 raise _unreadable_at(event, "A key must be a single word.", "Write the key as text.")
             self._count(event, 1)
             key = event.text
-            at = place + pointer((key,))
+            at = place + json_pointer((key,))
             if key == "<<" and not event.is_quoted:
                 merged |= _merged_mapping(event, self._value(next(self._events), at, depth + 1))
                 continue

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from strands_cli.documents.problems import JsonPath, Refusal, pointer
+from strands_cli.documents.problems import JsonPath, Refusal, json_pointer
 from strands_cli.errors import Issue, SpecError, ToolFailed
 from strands_cli.http_tools.exchange import (
     DEFAULT_HEADERS,
@@ -106,7 +106,7 @@ def http_tools(spec: BaseSpec, scope: Mapping[str, Any], redactor: Redactor = NO
         try:
             target = parse_target(declared.base_url)
         except Refusal as error:
-            place = pointer((*at, "base_url"))
+            place = json_pointer((*at, "base_url"))
             issues.append(spec.issue(place, f"The base_url {error.reason}.", error.remedy))
         headers = _render_headers(spec, (*at, "headers"), declared.headers, scope, issues)
         if len(issues) == found:
@@ -122,7 +122,7 @@ def _render_headers(
 ) -> dict[str, str]:
     rendered: dict[str, str] = {}
     for name, template in headers.items():
-        place = pointer((*at, name))
+        place = json_pointer((*at, name))
         try:
             value = render(template, scope, spec=spec, pointer=place).strip()
         except SpecError as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.documents.problems import JsonPath, Problem, pointer, repaired_document
+from strands_cli.documents.problems import JsonPath, Problem, json_pointer, repaired_document
 from strands_cli.documents.reader import Document, read_document_file, with_whole_numbers
 from strands_cli.errors import Issue, SpecError
 from strands_cli.loader.run_values import check_variables, typed_variables
@@ -176,6 +176,6 @@ def _follow_references(value: dict[str, Any], document: Document, path: Path) ->
         inner = _expanded(other.value, (), other)
         document.issues += other.issues
         document.positions |= {
-            pointer(place) + inside: position for inside, position in other.positions.items() if inside
+            json_pointer(place) + inside: position for inside, position in other.positions.items() if inside
         }
         value["agents"][name] = {**inner, **{key: part for key, part in agent.items() if key != "$ref"}}

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.documents.files import NotRegular, TooLarge, read_regular
+from strands_cli.documents.files import NotRegular, TooLarge, read_regular_file
 from strands_cli.documents.problems import Refusal, describe_value
 from strands_cli.errors import Issue, SpecError, did_you_mean
 from strands_cli.loader.spec import Spec
@@ -140,7 +140,7 @@ def _from_file(spec: Spec, secret: Secret) -> str:
     """The text of a file. An absolute path is fine: that is where many systems put secrets."""
     name = secret.path or ""
     try:
-        data = read_regular(spec.file.parent / name, MAX_SECRET_BYTES)
+        data = read_regular_file(spec.file.parent / name, MAX_SECRET_BYTES)
         text = data.decode("utf-8").rstrip("\r\n")
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotRegular):
         remedy = "Create it; a relative path is relative to the workflow's directory."

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.documents.problems import pointer
+from strands_cli.documents.problems import json_pointer
 from strands_cli.errors import Issue
 from strands_cli.patterns.outline import END, START, Arrow, Calls, first_line
 from strands_cli.patterns.pattern import (
@@ -41,7 +41,7 @@ def check_evaluator_schema(pattern: "EvaluatorOptimizer", spec: BaseSpec) -> Ite
     at = ("agents", pattern.evaluator.agent, "output_schema")
     if own.get("type", "object") != "object":
         reason = "An evaluation is an object, with a score and feedback: this type has no effect."
-        yield spec.issue(pointer((*at, "type")), reason, "Write object, and name properties.", "warning")
+        yield spec.issue(json_pointer((*at, "type")), reason, "Write object, and name properties.", "warning")
     properties: Any = own.get("properties")
     for part, verdict in _VERDICT.items():
         declared = properties.get(part) if isinstance(properties, dict) else None
@@ -53,7 +53,10 @@ def check_evaluator_schema(pattern: "EvaluatorOptimizer", spec: BaseSpec) -> Ite
                 f"Every evaluation has a {part} of its own form: what the schema says of it has no effect."
             )
             yield spec.issue(
-                pointer((*at, "properties", part)), reason, "Take it out, or give it another name.", "warning"
+                json_pointer((*at, "properties", part)),
+                reason,
+                "Take it out, or give it another name.",
+                "warning",
             )
 
 

@@ -20,7 +20,7 @@ from strands_cli.conditions import (
     parse_condition,
     paths,
 )
-from strands_cli.documents.problems import pointer
+from strands_cli.documents.problems import json_pointer
 from strands_cli.errors import Issue, did_you_mean
 from strands_cli.patterns.outline import END, NEVER, START, Arrow, Box, Calls, first_line
 from strands_cli.patterns.pattern import (
@@ -80,7 +80,7 @@ def check_reachability(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
     for name in graph.nodes:
         if name not in found:
             yield spec.issue(
-                f"{CONFIG}/nodes{pointer((name,))}",
+                f"{CONFIG}/nodes{json_pointer((name,))}",
                 f"The node {name!r} can never be reached from {', '.join(graph.entries)}.",
                 "Add an edge that leads to it, or take it out.",
             )
@@ -210,7 +210,7 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
     def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
         leading, entries = self.edges_to(), frozenset(self.entries)
         for name, node in self.nodes.items():
-            at = f"{CONFIG}/nodes{pointer((name,))}"
+            at = f"{CONFIG}/nodes{json_pointer((name,))}"
             before = Reach(leading, leading.get(name, ()))
             yield place(at, node, partial(_scope, self, spec, name, before, entries))
 

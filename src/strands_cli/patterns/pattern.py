@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 
-from strands_cli.documents.problems import pointer
+from strands_cli.documents.problems import json_pointer
 from strands_cli.errors import Issue
 from strands_cli.patterns.outline import NEVER, Arrow, Box, Calls, Frame, Kind
 from strands_cli.patterns.scope import Names, Results, scope
@@ -245,7 +245,7 @@ def replaced_schema(spec: BaseSpec, agent: str, role: str, answer: str) -> Itera
     own = spec.agents.get(agent)
     if own is not None and own.output_schema is not None:
         yield spec.issue(
-            pointer(("agents", agent, "output_schema")),
+            json_pointer(("agents", agent, "output_schema")),
             f"The output_schema of {agent!r} has no effect for the {role}, which answers with {answer}.",
             f"Take it out, or give the {role} an agent of its own.",
             "warning",

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.documents.problems import pointer
+from strands_cli.documents.problems import json_pointer
 from strands_cli.errors import AnswerError, Issue, did_you_mean
 from strands_cli.patterns.outline import END, START, Arrow, Box, Calls, Frame, first_line
 from strands_cli.patterns.pattern import (
@@ -135,4 +135,4 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
 
 
 def _steps_at(route: str) -> str:
-    return f"{CONFIG}/routes{pointer((route, 'steps'))}"
+    return f"{CONFIG}/routes{json_pointer((route, 'steps'))}"

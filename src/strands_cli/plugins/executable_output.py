@@ -5,7 +5,7 @@ import signal
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from strands_cli.documents.reader import is_deeper, strict_json
+from strands_cli.documents.reader import is_nested_deeper, parse_strict_json
 from strands_cli.errors import ToolFailed
 from strands_cli.sandbox.confined_executable import Exit, Why
 from strands_cli.sandbox.executables import Finished
@@ -118,8 +118,8 @@ def refuse_error_answer(value: dict[str, Any]) -> None:
 def parse_printed_json(text: str) -> Any:
     """Strict JSON; ValueError otherwise."""
     try:
-        value = strict_json(text)
-        is_too_deep = is_deeper(value, MAX_LEVELS)
+        value = parse_strict_json(text)
+        is_too_deep = is_nested_deeper(value, MAX_LEVELS)
     except RecursionError:
         is_too_deep = True
     if is_too_deep:

@@ -111,7 +111,7 @@ def read_plugin(place: Path) -> PluginReading:
     """The plugin of a directory. Nothing of it is executed."""
     place = plugin_place(place)
     remedy = "A plugin is a directory with a plugin.json."
-    document = read_document_file(place / MANIFEST_NAME, remedy, is_json=True, most_bytes=MAX_BYTES)
+    document = read_document_file(place / MANIFEST_NAME, remedy, is_json=True, max_bytes=MAX_BYTES)
     issues = list(document.issues)
     if document.value is None:
         return PluginReading(place, None, tuple(issues))

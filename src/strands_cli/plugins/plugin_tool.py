@@ -21,7 +21,7 @@ from strands_cli.sandbox.spawner_handle import SpawnerLost
 from strands_cli.secrets import Redactor
 from strands_cli.settings import Settings
 from strands_cli.toolkit.call import call_tool
-from strands_cli.toolkit.context import ToolContext, time_limit
+from strands_cli.toolkit.context import ToolContext, call_time_limit
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.decorator import FunctionTool
 from strands_cli.toolkit.info import ToolInfo
@@ -84,7 +84,7 @@ class _PluginExecutable:
         """What it does before it has its input, or when its host dies, must be without consequence."""
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        deadline = time.monotonic() + time_limit(context)
+        deadline = time.monotonic() + call_time_limit(context)
         refuse_unapproved(self._plugin.name, self._plugin.place, self._settings.project)
         configuration = await configure_plugin_tool(self._plugin.manifest, self._tool)
         redactor, accept = configuration.redactor, self._settings.sandbox.accept

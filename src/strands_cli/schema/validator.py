@@ -13,7 +13,7 @@ from strands_cli.documents.problems import (
     Problem,
     describe_value,
     explain_validation_error,
-    pointer,
+    json_pointer,
 )
 
 Published = Literal["workflow", "plugin"]
@@ -34,7 +34,7 @@ class SchemaInvalid(ValueError):
     """The schema itself is wrong: said when it is compiled, with the place."""
 
     def __init__(self, reason: str, path: JsonPath = ()) -> None:
-        super().__init__(f"{pointer(path)}: {reason}" if path else reason)
+        super().__init__(f"{json_pointer(path)}: {reason}" if path else reason)
         self.reason = reason
         self.path = path
 
@@ -55,10 +55,10 @@ class Validator:
         except ValueError:
             return False
 
-    def problems(self, value: object, most: int | None = None) -> list[Problem]:
-        """All problems at once, or the first `most`; an empty list where the value fits."""
+    def problems(self, value: object, limit: int | None = None) -> list[Problem]:
+        """All problems at once, or the first `limit`; an empty list where the value fits."""
         try:
-            errors = islice(self._compiled.iter_errors(value), most)
+            errors = islice(self._compiled.iter_errors(value), limit)
             return [problem for error in errors for problem in explain_validation_error(error, self.schema)]
         except ValueError as error:
             return [

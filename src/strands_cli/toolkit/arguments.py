@@ -9,8 +9,14 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.documents.problems import JsonPath, Problem, describe_value, local_target, shorten_text
-from strands_cli.documents.reader import strict_json
+from strands_cli.documents.problems import (
+    JsonPath,
+    Problem,
+    describe_value,
+    local_reference_target,
+    shorten_text,
+)
+from strands_cli.documents.reader import parse_strict_json
 from strands_cli.errors import ToolFailed
 from strands_cli.schema.validator import Validator
 from strands_cli.toolkit.results import sendable_text
@@ -32,7 +38,7 @@ def parse_object(sent: object) -> dict[str, Any]:
     reason = ""
     if isinstance(sent, str | bytes):
         try:
-            value = strict_json(sent)
+            value = parse_strict_json(sent)
         except (ValueError, RecursionError) as error:
             reason = _parse_problem(sent, error)
     if not reason and isinstance(value, dict):
@@ -96,12 +102,14 @@ def fit_arguments(sent: dict[str, Any], accepted: Validator) -> dict[str, Any]:
     if accepted.accepts(sent):
         return sent
     problems = accepted.problems(sent)
-    changes = [(problem.path, _coerce_string(problem, _value_at(sent, problem.path))) for problem in problems]
+    changes = [
+        (problem.path, _coerce_string(problem, _json_value_at(sent, problem.path))) for problem in problems
+    ]
     changes = [(path, value) for path, value in changes if value is not _UNCHANGED and path]
     if changes:
         sent = copied_json(sent)
         for path, value in changes:
-            _value_at(sent, path[:-1])[path[-1]] = value
+            _json_value_at(sent, path[:-1])[path[-1]] = value
         problems = accepted.problems(sent)
     if problems:
         raise _invalid_input(problems)
@@ -137,7 +145,7 @@ def _coerce_string(problem: Problem, value: object) -> object:
     return _UNCHANGED
 
 
-def _value_at(document: Any, path: JsonPath) -> Any:
+def _json_value_at(document: Any, path: JsonPath) -> Any:
     for part in path:
         try:
             document = document[part]
@@ -183,7 +191,7 @@ def _nested_shape(schema: Any, root: dict[str, Any], above: tuple[str, ...]) -> 
     if reference:
         if reference in above:  # a recursive schema has no finite shape
             return None
-        schema, above = local_target(reference, root), (*above, reference)
+        schema, above = local_reference_target(reference, root), (*above, reference)
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
         return None

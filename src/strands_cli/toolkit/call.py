@@ -25,13 +25,13 @@ from strands_cli.toolkit.context import (
 )
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import missing_requirements
-from strands_cli.toolkit.results import ToolResult, ToolUse, code_row, error_of, failure_result
+from strands_cli.toolkit.results import ToolResult, ToolUse, error_code_row, error_of, failure_result
 from strands_cli.toolkit.values import (
     capped_result,
     encoded_size,
     normalise_result,
     plain_answer,
-    run_inline,
+    run_body_inline,
     unusable_output,
     value_of_outcome,
     value_of_result,
@@ -84,7 +84,7 @@ async def _answer_call(tool: Tool, call: ToolUse, context: CallContext) -> ToolR
             raise ToolFailed(f"The call of {tool.id} was cancelled before it began", code="cancelled")
         if tool.runs_inline:
             value = value_of_outcome(
-                run_inline(tool, arguments, ToolContext(tool, call, context, _call_other_tool)), tool
+                run_body_inline(tool, arguments, ToolContext(tool, call, context, _call_other_tool)), tool
             )
         else:
             value = await _run_with_retries(tool, call, arguments, context)
@@ -150,7 +150,11 @@ async def _run_with_retries(
         try:
             return await run_body(arguments, ToolContext(tool, call, context, _call_other_tool))
         except ToolFailed as failed:
-            if attempt == tool.retries or not code_row(failed.code).retryable or failed.code == "cancelled":
+            if (
+                attempt == tool.retries
+                or not error_code_row(failed.code).retryable
+                or failed.code == "cancelled"
+            ):
                 raise
             pause = _FIRST_PAUSE_SECONDS * 2**attempt
             if context.cancel is None:

@@ -17,11 +17,11 @@ import msgspec
 from strands_cli.documents.problems import (
     OPENING_KEYWORDS,
     JsonPath,
-    composed_of,
     describe_value,
-    local_target,
-    pointer,
+    json_pointer,
+    local_reference_target,
     relocated_schema,
+    schema_branches,
 )
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.toolkit.call import call_tool, nested_context
@@ -65,7 +65,7 @@ def pipe(first: Tool, *others: Step, **identity: Unpack[Identity]) -> FunctionTo
         )
     for earlier, later in pairwise(steps):
         if isinstance(earlier, Tool) and isinstance(later, Tool):
-            _refuse_misfit(earlier, later)
+            _refuse_misfit_steps(earlier, later)
 
     async def body(arguments: dict[str, Any], context: ToolContext) -> Any:
         value: Any = arguments
@@ -306,7 +306,7 @@ def _value_or_error(result: ToolResult, tool: Tool) -> Any:
 
 def _raise_first_failure(results: Mapping[JsonPath, ToolResult]) -> None:
     """Raises the first failure among the results, each of which belongs to a place; its details name all."""
-    errors = {pointer(path): error for path, result in results.items() if (error := error_of(result))}
+    errors = {json_pointer(path): error for path, result in results.items() if (error := error_of(result))}
     for place, first in errors.items():
         more = f" ({len(errors) - 1} more failed)" if len(errors) > 1 else ""
         details = [_error_detail(error, pointer=at) for at, error in errors.items()]
@@ -349,7 +349,7 @@ def _composition_refusal(reason: str, hint: str = "") -> ToolError:
 def _property_schemas(schema: Schema) -> dict[str, list[Any]]:
     """All that a schema says of each property, wherever it says so."""
     found: dict[str, list[Any]] = {}
-    for branch in composed_of(schema, schema):
+    for branch in schema_branches(schema, schema):
         for name, part in branch.get("properties", {}).items():
             found.setdefault(name, []).append(part)
     return found
@@ -357,7 +357,7 @@ def _property_schemas(schema: Schema) -> dict[str, list[Any]]:
 
 def _argument_names(tool: Tool) -> frozenset[str] | None:
     """The names of a tool's arguments; None if it takes any."""
-    branches = composed_of(tool.input_schema, tool.input_schema)
+    branches = schema_branches(tool.input_schema, tool.input_schema)
     takes_others = any(branch.get(keyword) for branch in branches for keyword in OPENING_KEYWORDS)
     names_some = any("properties" in branch for branch in branches)
     return frozenset(_property_schemas(tool.input_schema)) if names_some and not takes_others else None
@@ -376,7 +376,7 @@ def _only_property(tool: Tool) -> str | None:
     return None
 
 
-def _refuse_misfit(first: Tool, second: Tool) -> None:
+def _refuse_misfit_steps(first: Tool, second: Tool) -> None:
     """Refuses two steps of which the second can never take what the first gives."""
     output, taken = first.output_schema or {}, _property_schemas(second.input_schema)
     types = _allowed_types(output, output) or {"object"}
@@ -409,7 +409,7 @@ def _allowed_types(schema: Any, root: Schema, depth: int = 8) -> set[str] | None
         types = {named} if isinstance(named, str) else set(named)
         return types | {"integer"} if "number" in types else types
     if "$ref" in schema:
-        return _allowed_types(local_target(schema["$ref"], root), root, depth - 1)
+        return _allowed_types(local_reference_target(schema["$ref"], root), root, depth - 1)
     options = [
         _allowed_types(option, root, depth - 1) for option in schema.get("anyOf") or schema.get("oneOf") or ()
     ]
@@ -448,6 +448,6 @@ def _merged_input_schema(schemas: Sequence[Schema]) -> Schema:
 def _output_schema_at(path: tuple[str | int, ...], tool: Tool, partial: bool = False) -> Schema:
     """What a tool gives, at a place of the composition's output schema."""
     schema: Schema = relocated_schema(
-        tool.output_schema or {}, pointer((*path, "anyOf", 0) if partial else path)
+        tool.output_schema or {}, json_pointer((*path, "anyOf", 0) if partial else path)
     )
     return {"anyOf": [schema, {"type": "object", "required": ["error"]}]} if partial else schema

@@ -167,7 +167,7 @@ def engine_state_of(context: ToolContext) -> dict[str, Any]:
     return {**context._outer.invocation_state, **context._outer.engine_state}
 
 
-def time_limit(context: ToolContext) -> float:
+def call_time_limit(context: ToolContext) -> float:
     """The seconds that a call may take: its caller's, else the tool's where the settings don't lower them."""
     tool, outer = context._tool, context._outer
     if outer.timeout is not None:

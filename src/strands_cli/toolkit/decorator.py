@@ -18,17 +18,17 @@ from strands_cli.toolkit.functions import (
     is_native_tool,
     is_sdk_tool,
     keyword_invoke,
-    refuse_mismatch,
+    refuse_signature_mismatch,
     runs_async,
-    spec_parts,
     takes_tool_use,
     tool_from_class,
     tool_from_sdk,
+    tool_spec_parts,
     tool_use_invoke,
 )
 from strands_cli.toolkit.info import OPTIONS, Requires, ToolCategory, ToolInfo, declared_fields
 from strands_cli.toolkit.results import ToolResult, ToolUse, failure_result
-from strands_cli.toolkit.values import run_inline, value_of_outcome
+from strands_cli.toolkit.values import run_body_inline, value_of_outcome
 
 
 class FunctionTool(Tool, kw_only=True, eq=False):
@@ -75,7 +75,9 @@ def call_directly(tool: Tool, call: ToolUse, state: Mapping[str, Any]) -> ToolRe
     call_id = call.get("toolUseId", "")
     try:
         arguments = prepare_arguments(tool, call)
-        outcome = run_inline(tool, arguments, ToolContext(tool, call, CallContext(invocation_state=state)))
+        outcome = run_body_inline(
+            tool, arguments, ToolContext(tool, call, CallContext(invocation_state=state))
+        )
         value = value_of_outcome(outcome, tool)
         if tool.is_async:
             from strands_cli.toolkit.execution import run_coroutine_in_thread
@@ -165,7 +167,7 @@ def _inferred_tool(function: Function, options: dict[str, Any]) -> FunctionTool:
     read = read_signature(function, context=options.pop("context", False))
     own_schema = options.pop("inputSchema", None)
     if own_schema is not None:
-        refuse_mismatch(function, own_schema, read.context_parameter)
+        refuse_signature_mismatch(function, own_schema, read.context_parameter)
     parts = {
         "id": options.pop("name", name),
         "description": options.pop("description", read.description or name),
@@ -183,11 +185,11 @@ def tool_from_function(function: Function, spec: dict[str, Any], **options: Any)
             f"{spec.get('name')} is {type(function).__name__}, not a function", code="unavailable"
         )
     context_option = options.pop("context", False)
-    parts = spec_parts(spec) | options
+    parts = tool_spec_parts(spec) | options
     if takes_tool_use(function, spec["inputSchema"]):
         return _make_function_tool(function, parts, tool_use_invoke)
     context = context_parameter_name(function, context_option)
-    refuse_mismatch(function, spec["inputSchema"], context)
+    refuse_signature_mismatch(function, spec["inputSchema"], context)
     return _make_function_tool(function, parts, lambda bound: keyword_invoke(bound, context))
 
 

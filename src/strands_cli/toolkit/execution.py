@@ -11,8 +11,8 @@ from typing import Any
 
 from strands_cli.errors import ToolFailed
 from strands_cli.settings import DEFAULT_THREADS
-from strands_cli.toolkit.context import ToolContext, abandon_body, call_context_of, time_limit, tool_of
-from strands_cli.toolkit.values import Raised, run_inline, value_of_outcome
+from strands_cli.toolkit.context import ToolContext, abandon_body, call_context_of, call_time_limit, tool_of
+from strands_cli.toolkit.values import Raised, run_body_inline, value_of_outcome
 
 MAX_ABANDONED = 100
 
@@ -31,7 +31,7 @@ async def run_body(arguments: dict[str, Any], context: ToolContext) -> Any:
     The answer comes at the deadline even if the body swallows its cancellation: it is left to itself then.
     """
     tool, cancel = tool_of(context), call_context_of(context).cancel
-    seconds = time_limit(context)
+    seconds = call_time_limit(context)
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Any] = loop.create_future()
 
@@ -65,7 +65,7 @@ def _start_in_task(arguments: dict[str, Any], context: ToolContext, settle: Sett
         """Settles from inside the task: a callback on its end would cost a round of the loop more."""
         try:
             outcome = await tool_of(context).invoke(arguments, context)
-        except BaseException as error:  # noqa: BLE001 - as in run_inline; a cancellation here is the deadline's
+        except BaseException as error:  # noqa: BLE001 - as in run_body_inline; a cancellation here is the deadline's
             outcome = Raised(error)
         settle(outcome)
 
@@ -75,7 +75,7 @@ def _start_in_task(arguments: dict[str, Any], context: ToolContext, settle: Sett
 def _start_in_thread(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
     variables = copy_context()
     return _submit_call(
-        context, lambda: variables.run(run_inline, tool_of(context), arguments, context), settle
+        context, lambda: variables.run(run_body_inline, tool_of(context), arguments, context), settle
     )
 
 

@@ -21,7 +21,7 @@ _CONTEXT = re.compile(r"\bToolContext\b")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def spec_parts(spec: object) -> dict[str, Any]:
+def tool_spec_parts(spec: object) -> dict[str, Any]:
     """The parts of a TOOL_SPEC as Tool takes them; ToolError names what is missing or unknown."""
     problem = tool_spec_problem(spec)
     if problem or not isinstance(spec, dict):
@@ -133,7 +133,7 @@ def context_parameter_name(function: Function, context: bool | str = False) -> s
     return names[0] if names else None
 
 
-def refuse_mismatch(function: Function, schema: dict[str, Any], context: str | None) -> None:
+def refuse_signature_mismatch(function: Function, schema: dict[str, Any], context: str | None) -> None:
     """ToolError if a function cannot take what its schema lets through."""
     mismatch = _signature_mismatch(
         [item for item in parameters_of(function) if item.name != context], bare_schema(schema)
@@ -230,7 +230,7 @@ def tool_from_sdk(sdk: Any, **options: Any) -> Tool:
         return await _sdk_stream_result(sdk.stream(use, engine_state_of(context)), context)
 
     return Tool(
-        **(spec_parts(parts) | {"origin": f"{type(sdk).__module__}.{type(sdk).__name__}"} | options),
+        **(tool_spec_parts(parts) | {"origin": f"{type(sdk).__module__}.{type(sdk).__name__}"} | options),
         invoke=invoke,
         is_async=True,
     )
@@ -275,5 +275,5 @@ def tool_from_class(value: Any, spec: dict[str, Any], **options: Any) -> Tool:
 
     is_async = inspect.iscoroutinefunction(instance.execute)
     return Tool(
-        **(spec_parts(spec) | options), invoke=invoke_async if is_async else invoke, is_async=is_async
+        **(tool_spec_parts(spec) | options), invoke=invoke_async if is_async else invoke, is_async=is_async
     )

@@ -23,7 +23,7 @@ from strands_cli.toolkit.values import (
     is_tool_result,
     normalise_result,
     plain_json,
-    run_inline,
+    run_body_inline,
     value_of_outcome,
 )
 from strands_cli.toolkit.workspace import Workspace
@@ -63,7 +63,7 @@ def _run_isolated_call(request: IsolatedCall, outer: CallContext) -> dict[str, A
     try:
         tool = _find_tool(request.place)
         call = json.loads(request.call)
-        value = value_of_outcome(run_inline(tool, call["input"], ToolContext(tool, call, outer)), tool)
+        value = value_of_outcome(run_body_inline(tool, call["input"], ToolContext(tool, call, outer)), tool)
         if tool.is_async:
             import asyncio
 

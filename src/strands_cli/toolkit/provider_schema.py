@@ -6,7 +6,7 @@ Only what is advertised changes, and it may say less than the tool's own schema,
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from strands_cli.documents.problems import local_target
+from strands_cli.documents.problems import local_reference_target
 
 Schema = dict[str, Any]
 
@@ -128,7 +128,7 @@ class _SchemaRewriter:
 
 def _resolved_reference(root: Schema, reference: str) -> Any:
     """What a local reference points at; where it points at nothing, a schema that takes anything."""
-    target = local_target(reference, root)
+    target = local_reference_target(reference, root)
     return target if isinstance(target, dict | bool) else {}
 
 

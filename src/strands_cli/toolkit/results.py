@@ -67,7 +67,7 @@ _ROWS = (
 CODES = {row.name: row for row in _ROWS}
 
 
-def code_row(code: str) -> Code:
+def error_code_row(code: str) -> Code:
     """The row of a code; a word of a tool's own counts as `failed`."""
     return CODES.get(code) or CODES["failed"]
 
@@ -86,7 +86,7 @@ def failure_result(call_id: str, failed: ToolFailed) -> ToolResult:
     error = {
         "code": failed.code,
         "message": message,
-        "retryable": code_row(failed.code).retryable,
+        "retryable": error_code_row(failed.code).retryable,
         "details": [_plain_detail(detail) for detail in list(failed.details)[:_MAX_DETAILS]],
     }
     if failed.hint:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.documents.problems import Problem, pointer
+from strands_cli.documents.problems import Problem, json_pointer
 from strands_cli.errors import ToolFailed
 from strands_cli.schema.validator import Validator
 from strands_cli.settings import answers_directory
@@ -31,7 +31,7 @@ class Raised(msgspec.Struct, frozen=True):
     error: BaseException
 
 
-def run_inline(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> Any:
+def run_body_inline(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> Any:
     """The body's outcome, in this thread."""
     try:
         return tool.invoke(arguments, context)
@@ -180,7 +180,7 @@ def _model_as_builtins(value: Any) -> Any:
 
 def _refuse_nan(value: object, path: tuple[str | int, ...]) -> None:
     if isinstance(value, float) and not math.isfinite(value):
-        raise unusable_output(f"{pointer(path) or 'the value'} is {value}, which JSON does not have")
+        raise unusable_output(f"{json_pointer(path) or 'the value'} is {value}, which JSON does not have")
     if isinstance(value, dict):
         for key, inner in value.items():
             _refuse_nan(inner, (*path, key))

@@ -19,7 +19,7 @@ from strands_cli.cli.options import json_option, permit_all
 from strands_cli.cli.output import count_text, print_columns, print_json, print_note, tool_output_aside
 from strands_cli.cli.plugin.fetch import plugin_directory
 from strands_cli.cli.terminal import cut_text, duration_text, one_line
-from strands_cli.documents.problems import local_target
+from strands_cli.documents.problems import local_reference_target
 from strands_cli.errors import SpecError, ToolError, ToolFailed
 from strands_cli.plugins.executable_output import OWN_CODES, parse_printed_json
 from strands_cli.plugins.manifest import CliTool
@@ -442,7 +442,7 @@ def _resolved_schema(schema: Any, root: dict[str, Any]) -> dict[str, Any]:
     for _ in range(_DEEPEST):
         if not isinstance(schema, dict):
             return {}
-        target = local_target(schema.get("$ref"), root)
+        target = local_reference_target(schema.get("$ref"), root)
         if not isinstance(target, dict):
             return schema
         schema = _merged_schema({name: value for name, value in schema.items() if name != "$ref"}, target)

@@ -13,7 +13,7 @@ from typing import Any
 from strands_cli.errors import Issue, ToolError
 from strands_cli.schema.validator import SchemaInvalid, Validator
 from strands_cli.toolkit.contract import Tool, closed_schema
-from strands_cli.toolkit.functions import context_parameter_name, refuse_mismatch, takes_tool_use
+from strands_cli.toolkit.functions import context_parameter_name, refuse_signature_mismatch, takes_tool_use
 from strands_cli.toolkit.info import ToolInfo, declared_fields
 from strands_cli.tools._discovery.static import Function, Scope, parse_source_file
 
@@ -44,7 +44,7 @@ def tool_schema_issues(info: ToolInfo) -> list[Issue]:
     stand_in = _stand_in_function(function)
     try:
         if not takes_tool_use(stand_in, info.input_schema):
-            refuse_mismatch(
+            refuse_signature_mismatch(
                 stand_in, info.input_schema, context_parameter_name(stand_in, _context_option(function))
             )
     except ToolError as error:

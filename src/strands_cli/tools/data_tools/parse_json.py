@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from strands_cli.documents.problems import describe_value, pointer, shorten_text
-from strands_cli.documents.reader import is_deeper
+from strands_cli.documents.problems import describe_value, json_pointer, shorten_text
+from strands_cli.documents.reader import is_nested_deeper
 from strands_cli.errors import ToolFailed, closest
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
@@ -62,7 +62,7 @@ def parse_json(
     source = "The text" if path is None else path
     document = _parse_json_text(text if text is not None else _file_text(context.workspace, source), source)
     value = _select_by_query(document, query)
-    if is_deeper(value, _MAX_LEVELS):
+    if is_nested_deeper(value, _MAX_LEVELS):
         raise _json_too_deep()
     if isinstance(value, dict) and value.keys() >= {"status", "content"}:
         # A document of this form would be taken for a tool's result, which it is to be the content of.
@@ -304,4 +304,4 @@ def _json_kind(value: Any) -> str:
 
 
 def _json_place(path: tuple[str | int, ...]) -> str:
-    return pointer(path) or "The document"
+    return json_pointer(path) or "The document"
