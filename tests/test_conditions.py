@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from strands_cli.conditions import (
     ConditionError,
-    evaluate,
-    holds,
+    condition_holds,
+    evaluate_expression,
     is_certain,
     is_impossible,
-    negation,
+    names_in_condition,
+    negated_condition,
     parse_condition,
-    paths,
 )
 from strands_cli.templates import Name
 
@@ -66,8 +66,8 @@ SCOPE: dict[str, Any] = {
     ],
 )
 def test_it_holds(text: str) -> None:
-    assert holds(parse_condition(text), SCOPE)
-    assert not holds(negation(parse_condition(text)), SCOPE)
+    assert condition_holds(parse_condition(text), SCOPE)
+    assert not condition_holds(negated_condition(parse_condition(text)), SCOPE)
 
 
 @pytest.mark.parametrize(
@@ -111,24 +111,24 @@ def test_what_is_no_condition_is_told_with_its_column(text: str, column: int, re
 
 def test_long_conditions_are_read_and_decided_as_short_ones() -> None:
     for text in ("a or " * 399 + "b", "a or b and " * 180 + "b", "(" * 40 + "b" + ")" * 40):
-        assert holds(parse_condition(text), {"b": 1})
+        assert condition_holds(parse_condition(text), {"b": 1})
     for text in ("a" + ".b" * 990, "a" + "[0]" * 660):
-        assert not holds(parse_condition(text), {"a": {"b": 1}})
+        assert not condition_holds(parse_condition(text), {"a": {"b": 1}})
 
 
 @pytest.mark.parametrize("text", ["inputs.strict > 1", "inputs.topic < 3", "1 in 2"])
 def test_what_cannot_be_compared_is_an_error(text: str) -> None:
     with pytest.raises(ConditionError):
-        holds(parse_condition(text), SCOPE)
+        condition_holds(parse_condition(text), SCOPE)
 
 
 def test_nothing_but_data_can_be_reached() -> None:
     for text in ("last_response.__class__", "nodes.real.__class__", "nodes.real.__str__", "nodes.keys"):
-        assert evaluate(parse_condition(text), SCOPE) is None
+        assert evaluate_expression(parse_condition(text), SCOPE) is None
 
 
 def test_the_paths_of_a_condition() -> None:
-    found = paths(parse_condition("a.b == c[0] and not (d in [e, 1]) or 'x' contains f"))
+    found = names_in_condition(parse_condition("a.b == c[0] and not (d in [e, 1]) or 'x' contains f"))
     assert [*found] == [Name("a", ("b",)), Name("c", (0,)), Name("d"), Name("e"), Name("f")]
 
 
@@ -176,7 +176,7 @@ def test_a_condition_that_may_be_true_or_not_is_neither(text: str) -> None:
 @given(st.text(alphabet="ab.[]()'\"=<>!0 1-,andorti\\", max_size=60))
 def test_any_text_is_a_condition_or_an_error(text: str) -> None:
     try:
-        holds(parse_condition(text), {"a": {"b": [1, "x"]}, "b": None})
+        condition_holds(parse_condition(text), {"a": {"b": [1, "x"]}, "b": None})
     except ConditionError as error:
         column = error.column
     else:

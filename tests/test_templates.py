@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strands_cli.templates import Flaw, Name, TemplateError, names, render
+from strands_cli.templates import Flaw, Name, TemplateError, names_in_template, render
 from strands_cli.types.sections import BaseSpec, Runtime
 
 SCOPE = {
@@ -123,7 +123,7 @@ def test_a_template_stays_in_its_sandbox_and_its_bounds(text: str) -> None:
     ],
 )
 def test_the_names_of_a_template(text: str, found: list[Name]) -> None:
-    assert names(text) == (found, [])
+    assert names_in_template(text) == (found, [])
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_the_names_of_a_template(text: str, found: list[Name]) -> None:
     ],
 )
 def test_what_is_no_template_is_told_with_its_line(text: str, line: int, reason: str) -> None:
-    _, flaws = names(text)
+    _, flaws = names_in_template(text)
     assert [flaw.line for flaw in flaws] == [line]
     assert isinstance(flaws[0], Flaw)
     assert flaws[0].reason.startswith(reason)
@@ -146,7 +146,7 @@ def test_what_is_no_template_is_told_with_its_line(text: str, line: int, reason:
 
 @given(st.text(alphabet="{}%#|.[]()'\"ab01 \n-~", max_size=60))
 def test_any_text_has_names_or_flaws(text: str) -> None:
-    found, flaws = names(text)
+    found, flaws = names_in_template(text)
     if flaws:
         assert all(flaw.reason for flaw in flaws)
     else:
@@ -155,8 +155,8 @@ def test_any_text_has_names_or_flaws(text: str) -> None:
 
 def test_plain_text_is_rendered_and_read_without_jinja() -> None:
     code = (
-        "import sys; from strands_cli.templates import names, render;"
-        "names('x { y'); render('x { y', {}); sys.exit('jinja2' in sys.modules)"
+        "import sys; from strands_cli.templates import names_in_template, render;"
+        "names_in_template('x { y'); render('x { y', {}); sys.exit('jinja2' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

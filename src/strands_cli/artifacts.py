@@ -21,7 +21,7 @@ from strands_cli.errors import ArtifactError
 from strands_cli.events import ArtifactWritten, Listener
 from strands_cli.loader.spec import Spec
 from strands_cli.secrets import NOTHING_SECRET, Redactor
-from strands_cli.templates import TemplateError, names, render
+from strands_cli.templates import TemplateError, names_in_template, render
 
 _FOLDS_CASE = sys.platform in ("darwin", "win32")
 _ELSEWHERE = "Choose another path, or another directory with --out."
@@ -95,7 +95,7 @@ def check_artifact_files(
     root = _output_directory(spec, directory)
     targets: list[_ArtifactFile] = []
     for index, artifact in enumerate(spec.outputs.artifacts):
-        used, flaws = names(artifact.path)
+        used, flaws = names_in_template(artifact.path)
         at = f"/outputs/artifacts/{index}/path"
         if not flaws and all(name.name in known for name in used):
             targets.append(_artifact_file(spec, at, _rendered_artifact(spec, at, artifact.path, known), root))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from strands_cli.errors import SpecError
-from strands_cli.templates import Name, environment, name_and_path
+from strands_cli.templates import Name, name_and_path, template_environment
 
 if TYPE_CHECKING:
     from jinja2 import nodes
@@ -88,13 +88,13 @@ def parse_condition(text: str) -> Expression:
 
     if len(text) > LONGEST:
         raise ConditionError(f"The condition has more than {LONGEST} characters", hint="Make it shorter.")
-    parser = Parser(environment(), "")
-    tokens = [Token(*token) for token in _tokens(text)]
+    parser = Parser(template_environment(), "")
+    tokens = [Token(*token) for token in _condition_tokens(text)]
     parser.stream = TokenStream(iter(tokens), None, None)
     try:
-        condition = _expression(parser.parse_expression(with_condexpr=False), text)
+        condition = _parsed_expression(parser.parse_expression(with_condexpr=False), text)
     except TemplateSyntaxError as error:
-        column, word = error.lineno, _word(text, error.lineno)
+        column, word = error.lineno, _word_at(text, error.lineno)
         absent = re.search(r"\bexpected (?:token )?'(.+?)'", error.message or "")
         if absent is not None:
             reason, hint = f"{absent[1]!r} is missing here", f"Add {absent[1]!r}."
@@ -106,13 +106,13 @@ def parse_condition(text: str) -> Expression:
             reason, hint = f"{word!r} stands where a value is expected", "Write a value before it."
         raise ConditionError(reason, hint=hint, column=column) from None
     except RecursionError:  # the caller has left less room than that
-        raise _too_deep() from None
+        raise _condition_too_deep() from None
     if parser.stream.current.type != "eof":
-        raise _unexpected(text, parser.stream.current.lineno)
+        raise _unexpected_word(text, parser.stream.current.lineno)
     return condition
 
 
-def _tokens(text: str) -> Iterator[tuple[int, str, Any]]:
+def _condition_tokens(text: str) -> Iterator[tuple[int, str, Any]]:
     """The tokens of a condition as Jinja's parser takes them, each with its column in place of a line."""
     from jinja2.lexer import operators
 
@@ -124,16 +124,16 @@ def _tokens(text: str) -> Iterator[tuple[int, str, Any]]:
     while at < end:
         match = _TOKEN.match(text, at, end)
         if match is None:
-            raise _unreadable(text[at:end].lstrip(), end - len(text[at:end].lstrip()))
+            raise _unreadable_condition(text[at:end].lstrip(), end - len(text[at:end].lstrip()))
         is_member = value == "."  # a node may be called as a word of ours
         last, kind = kind, str(match.lastgroup)
         value, column, at = match[kind], match.start(kind), match.end()
         if last == kind == "string":  # which Jinja would join
-            raise _unexpected(text, column)
+            raise _unexpected_word(text, column)
         depth += (value in ("(", "[")) - (value in (")", "]"))
         negations = negations + 1 if value == "not" else 0
         if depth + negations > DEEPEST:
-            raise _too_deep(column)
+            raise _condition_too_deep(column)
         if kind == "string":
             yield column, kind, re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.DOTALL)
         elif kind == "number":
@@ -148,22 +148,22 @@ def _tokens(text: str) -> Iterator[tuple[int, str, Any]]:
     yield end, "eof", ""
 
 
-def _word(text: str, column: int) -> str:
+def _word_at(text: str, column: int) -> str:
     match = _TOKEN.match(text, column)
     return match.group().strip() if match else ""
 
 
-def _too_deep(column: int = 0) -> ConditionError:
+def _condition_too_deep(column: int = 0) -> ConditionError:
     reason = f"The condition is nested more than {DEEPEST} levels deep"
     return ConditionError(reason, hint="Make it simpler.", column=column)
 
 
-def _unexpected(text: str, column: int) -> ConditionError:
-    reason = f"{_word(text, column)!r} is not expected here"
+def _unexpected_word(text: str, column: int) -> ConditionError:
+    reason = f"{_word_at(text, column)!r} is not expected here"
     return ConditionError(reason, hint="Join conditions with 'and' or 'or'.", column=column)
 
 
-def _unreadable(rest: str, column: int) -> ConditionError:
+def _unreadable_condition(rest: str, column: int) -> ConditionError:
     slip = next((slip for slip in _SLIPS if rest.startswith(slip)), "")
     if not slip and rest[0] in "'\"":
         return ConditionError("The text does not end", hint=f"Close it with {rest[0]}", column=column)
@@ -171,16 +171,16 @@ def _unreadable(rest: str, column: int) -> ConditionError:
     return ConditionError(f"{slip or rest[0]!r} has no meaning in a condition", hint=hint, column=column)
 
 
-def _expression(node: "nodes.Node", text: str) -> Expression:
+def _parsed_expression(node: "nodes.Node", text: str) -> Expression:
     from jinja2 import nodes
 
     match node:
         case nodes.Const(value=value):
             return Literal(value)
         case nodes.List(items=items):
-            return Listing(tuple(_expression(item, text) for item in items))
+            return Listing(tuple(_parsed_expression(item, text) for item in items))
         case nodes.Not(node=inner):
-            found = _expression(inner, text)
+            found = _parsed_expression(inner, text)
             return found.inner if isinstance(found, Not) else Not(found)
         case nodes.And() | nodes.Or():
             kind, parts = type(node), list[nodes.Node]()
@@ -188,14 +188,14 @@ def _expression(node: "nodes.Node", text: str) -> Expression:
                 parts.append(node.right)
                 node = node.left
             ordered = (node, *reversed(parts))
-            return Junction(kind.__name__.lower(), tuple(_expression(part, text) for part in ordered))
+            return Junction(kind.__name__.lower(), tuple(_parsed_expression(part, text) for part in ordered))
         case nodes.Compare(expr=left, ops=operands):
-            return _comparison(left, operands, text)
+            return _parsed_comparison(left, operands, text)
         case _:
-            return _name(node, text)
+            return _parsed_name(node, text)
 
 
-def _comparison(left: "nodes.Node", operands: "list[nodes.Operand]", text: str) -> Expression:
+def _parsed_comparison(left: "nodes.Node", operands: "list[nodes.Operand]", text: str) -> Expression:
     from jinja2 import nodes
     from jinja2.lexer import reverse_operators
 
@@ -205,72 +205,76 @@ def _comparison(left: "nodes.Node", operands: "list[nodes.Operand]", text: str) 
     operator, right = reverse_operators.get(operands[0].op, "in"), operands[0].expr
     if isinstance(right, nodes.Pos):
         operator, right = "contains", right.node
-    found = Comparison(_expression(left, text), operator, _expression(right, text))
+    found = Comparison(_parsed_expression(left, text), operator, _parsed_expression(right, text))
     return Not(found) if operands[0].op == "notin" else found
 
 
-def _name(node: "nodes.Node", text: str) -> Name:
+def _parsed_name(node: "nodes.Node", text: str) -> Name:
     from jinja2 import nodes
 
     chain = name_and_path(node)
     if chain is None and not isinstance(node, nodes.Getitem):
-        raise _unexpected(text, node.lineno)
+        raise _unexpected_word(text, node.lineno)
     if chain is None or not all(type(part) in (str, int) for part in chain[1]):
         reason, hint = "A number or a text is expected in the brackets", "Write a[0] or a['b']."
         raise ConditionError(reason, hint=hint, column=node.lineno)
     name, path = chain
     if name in _RESERVED:
-        reason = f"{_word(text, node.lineno)!r} stands where a value is expected"
+        reason = f"{_word_at(text, node.lineno)!r} stands where a value is expected"
         raise ConditionError(reason, hint="Write a value before it.", column=node.lineno)
     return Name(name, path)
 
 
-def paths(expression: Expression) -> Iterator[Name]:
+def names_in_condition(expression: Expression) -> Iterator[Name]:
     """Every name in a condition, with what is asked of it."""
     match expression:
         case Name():
             yield expression
         case Listing(parts) | Junction(_, parts):
             for part in parts:
-                yield from paths(part)
+                yield from names_in_condition(part)
         case Not(inner):
-            yield from paths(inner)
+            yield from names_in_condition(inner)
         case Comparison(left, _, right):
-            yield from paths(left)
-            yield from paths(right)
+            yield from names_in_condition(left)
+            yield from names_in_condition(right)
 
 
 # --- Deciding ---------------------------------------------------------------------------------------------
 
 
-def holds(condition: Expression, scope: Mapping[str, Any]) -> bool:
+def condition_holds(condition: Expression, scope: Mapping[str, Any]) -> bool:
     """Whether a condition is true of a scope; ConditionError if two values cannot be compared."""
-    value = evaluate(condition, scope)
+    value = evaluate_expression(condition, scope)
     return bool(value.strip()) if isinstance(value, str) else bool(value)
 
 
-def evaluate(expression: Expression, scope: Mapping[str, Any]) -> Any:
+def evaluate_expression(expression: Expression, scope: Mapping[str, Any]) -> Any:
     match expression:
         case Literal(value):
             return value
         case Listing(items):
-            return [evaluate(item, scope) for item in items]
+            return [evaluate_expression(item, scope) for item in items]
         case Name(name, path):
             value = scope.get(name)
             for part in path:
-                value = _member(value, part)
+                value = _value_member(value, part)
             return value
         case Not(inner):
-            return not holds(inner, scope)
+            return not condition_holds(inner, scope)
         case Junction("and", parts):
-            return all(holds(part, scope) for part in parts)
+            return all(condition_holds(part, scope) for part in parts)
         case Junction(_, parts):
-            return any(holds(part, scope) for part in parts)
+            return any(condition_holds(part, scope) for part in parts)
         case Comparison(left, operator, right):
-            return _compare(_plain(evaluate(left, scope)), operator, _plain(evaluate(right, scope)))
+            return _compare_values(
+                _comparable_value(evaluate_expression(left, scope)),
+                operator,
+                _comparable_value(evaluate_expression(right, scope)),
+            )
 
 
-def _member(value: Any, part: str | int) -> Any:
+def _value_member(value: Any, part: str | int) -> Any:
     """What is below a value: a mapping's key, a list's item, or a field of one of our own values."""
     if isinstance(value, Mapping):
         return value.get(part)
@@ -281,20 +285,20 @@ def _member(value: Any, part: str | int) -> Any:
     return None
 
 
-def _plain(value: Any) -> Any:
+def _comparable_value(value: Any) -> Any:
     """A result of a step is compared as the text that it is."""
     return str(value) if isinstance(value, msgspec.Struct) else value
 
 
-def _compare(left: Any, operator: str, right: Any) -> bool:
+def _compare_values(left: Any, operator: str, right: Any) -> bool:
     if operator == "contains":
-        return _contains(left, right, ignore_case=True)
+        return _contains_value(left, right, ignore_case=True)
     if operator == "in":
-        return _contains(right, left, ignore_case=False)
+        return _contains_value(right, left, ignore_case=False)
     if _is_number(left):
-        right = _number(right)
+        right = _text_as_number(right)
     elif _is_number(right):
-        left = _number(left)
+        left = _text_as_number(left)
     if operator in ("==", "!="):
         return bool(left == right) == (operator == "==")
     if left is None or right is None:
@@ -307,7 +311,7 @@ def _compare(left: Any, operator: str, right: Any) -> bool:
     return bool(left > right) == (operator == ">")
 
 
-def _contains(whole: Any, part: Any, *, ignore_case: bool) -> bool:
+def _contains_value(whole: Any, part: Any, *, ignore_case: bool) -> bool:
     if whole is None or part is None:
         return False
     if isinstance(whole, str):
@@ -322,7 +326,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _number(value: Any) -> Any:
+def _text_as_number(value: Any) -> Any:
     """Text as a number, if it is one."""
     try:
         return float(value.strip()) if isinstance(value, str) else value
@@ -333,7 +337,7 @@ def _number(value: Any) -> Any:
 # --- What the form of a condition shows -------------------------------------------------------------------
 
 
-def negation(expression: Expression) -> Expression:
+def negated_condition(expression: Expression) -> Expression:
     """The condition that is true when this one is false."""
     if isinstance(expression, Not):
         return expression.inner
@@ -344,8 +348,8 @@ def negation(expression: Expression) -> Expression:
 
 def is_impossible(expression: Expression) -> bool:
     """Whether a condition is never true, as far as its form shows: constants, and claims that clash."""
-    if not any(paths(expression)):
-        return not _constant(expression)
+    if not any(names_in_condition(expression)):
+        return not _constant_truth(expression)
     if not isinstance(expression, Junction):
         return False
     parts = expression.parts
@@ -353,29 +357,31 @@ def is_impossible(expression: Expression) -> bool:
         return all(is_impossible(part) for part in parts)
     claims = [part for part in parts if isinstance(part, Comparison)]
     return (
-        any(_clash(one, other) for index, one in enumerate(claims) for other in claims[:index])
-        or any(negation(part) in parts for part in parts)
+        any(_claims_clash(one, other) for index, one in enumerate(claims) for other in claims[:index])
+        or any(negated_condition(part) in parts for part in parts)
         or any(is_impossible(part) for part in parts)
     )
 
 
 def is_certain(expression: Expression) -> bool:
     """Whether a condition is always true, as far as its form shows."""
-    if not any(paths(expression)):
-        return _constant(expression)
+    if not any(names_in_condition(expression)):
+        return _constant_truth(expression)
     if isinstance(expression, Junction) and expression.word == "or":
-        return any(negation(part) in expression.parts or is_certain(part) for part in expression.parts)
+        return any(
+            negated_condition(part) in expression.parts or is_certain(part) for part in expression.parts
+        )
     return isinstance(expression, Not) and is_impossible(expression.inner)
 
 
-def _constant(expression: Expression) -> bool:
+def _constant_truth(expression: Expression) -> bool:
     try:
-        return holds(expression, {})
+        return condition_holds(expression, {})
     except ConditionError:
         return False
 
 
-def _clash(one: Comparison, other: Comparison) -> bool:
+def _claims_clash(one: Comparison, other: Comparison) -> bool:
     """Whether two claims about the same name, each against a constant, cannot both be true."""
     if one.left != other.left or not isinstance(one.left, Name):
         return False
@@ -383,8 +389,8 @@ def _clash(one: Comparison, other: Comparison) -> bool:
         return False
     for claim, rest in ((one, other), (other, one)):
         if claim.operator == "==" and rest.operator in _OPPOSITES:  # what it is, put into the other claim
-            return not _constant(Comparison(claim.right, rest.operator, rest.right))
+            return not _constant_truth(Comparison(claim.right, rest.operator, rest.right))
         if claim.operator in ("<", "<=") and rest.operator in (">", ">="):  # x < 3 and x > 5
             meets = claim.operator == "<=" and rest.operator == ">="
-            return _constant(Comparison(claim.right, "<" if meets else "<=", rest.right))
+            return _constant_truth(Comparison(claim.right, "<" if meets else "<=", rest.right))
     return False

@@ -27,8 +27,8 @@ class Redactor:
     """Hides these values. It never changes once it is made, so any number of threads may use one."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        whole = {part for value in values for part in _parts(value)}
-        self._forms = sorted({form for part in whole for form in _forms(part)}, key=len, reverse=True)
+        whole = {part for value in values for part in _secret_parts(value)}
+        self._forms = sorted({form for part in whole for form in _secret_forms(part)}, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, self._forms))) if self._forms else None
         self.is_empty = self._pattern is None
         """Whether there is nothing to hide."""
@@ -102,7 +102,7 @@ class Redactor:
 
     def unfinished(self, text: str) -> int:
         """Where the end of a text begins that may be the beginning of a secret; its length if nowhere."""
-        begins = min((_begun(text, form) for form in self._forms), default=len(text))
+        begins = min((_start_of_partial_secret(text, form) for form in self._forms), default=len(text))
         for start, end in self._spans(text):
             if end > begins:
                 return min(start, begins)
@@ -138,7 +138,7 @@ class RedactedStream:
 NOTHING_SECRET = Redactor()
 
 
-def _begun(text: str, form: str) -> int:
+def _start_of_partial_secret(text: str, form: str) -> int:
     """The first place from which the rest of the text is a beginning of the form, but not all of it."""
     at = text.find(form[0], max(0, len(text) - len(form) + 1))
     while at >= 0:
@@ -148,7 +148,7 @@ def _begun(text: str, form: str) -> int:
     return len(text)
 
 
-def _parts(value: str) -> Iterator[str]:
+def _secret_parts(value: str) -> Iterator[str]:
     """The value itself, without blanks around it, and its long lines."""
     stripped = value.strip()
     yield from (part for part in (value, stripped) if len(stripped) >= SHORTEST)
@@ -156,7 +156,7 @@ def _parts(value: str) -> Iterator[str]:
     yield from (line for line in lines if len(line) >= _SHORTEST_LINE)
 
 
-def _forms(value: str) -> Iterator[str]:
+def _secret_forms(value: str) -> Iterator[str]:
     import json
     from urllib.parse import quote, quote_plus
 

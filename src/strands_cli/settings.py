@@ -75,15 +75,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 def load_settings(start: Path | None = None, environment: Mapping[str, str] = os.environ) -> Settings:
     """The settings in force in a directory (by default the current one)."""
-    directory = _resolved(start)
+    directory = _resolved_start(start)
     project = find_project(directory)
     file, table = _read_table(project)
-    values = _convert(table, file)
+    values = _convert_settings(table, file)
     custom = [item.strip() for item in environment.get("STRANDS_CUSTOM_TOOL_ALLOWLIST", "").split(",")]
     return Settings(
         project=project,
         file=file,
-        workspace=tuple(_root(project, root, file) for root in values.workspace),
+        workspace=tuple(_workspace_root(project, root, file) for root in values.workspace),
         allow=(*values.allow, *(item for item in custom if item)),
         threads=values.threads,
         timeout=values.timeout,
@@ -94,7 +94,7 @@ def load_settings(start: Path | None = None, environment: Mapping[str, str] = os
     )
 
 
-def _resolved(start: Path | None) -> Path:
+def _resolved_start(start: Path | None) -> Path:
     try:
         return (start or Path.cwd()).resolve()
     except OSError:
@@ -103,7 +103,7 @@ def _resolved(start: Path | None) -> Path:
         ) from None
 
 
-def _root(project: Path, root: str, file: Path | None) -> Path:
+def _workspace_root(project: Path, root: str, file: Path | None) -> Path:
     try:
         return (project / root).resolve()
     except (OSError, RuntimeError, ValueError) as error:
@@ -172,11 +172,11 @@ def _read_toml(file: Path) -> dict[str, Any]:
         raise SpecError(f"{file} cannot be read: {error}", issues=[issue]) from None
 
 
-def _convert(table: dict[str, Any], file: Path | None) -> _FileSettings:
+def _convert_settings(table: dict[str, Any], file: Path | None) -> _FileSettings:
     try:
         values = msgspec.convert(table, _FileSettings)
     except msgspec.ValidationError as error:
-        raise _refusal(str(error), table, file) from None
+        raise _settings_error(str(error), table, file) from None
     timeout_fits = values.timeout is None or values.timeout > 0  # not so for NaN
     local_fits = values.local.threads is None or values.local.threads > 0
     if values.threads < 1 or not timeout_fits or values.http.max_bytes < 1 or not local_fits:
@@ -186,10 +186,10 @@ def _convert(table: dict[str, Any], file: Path | None) -> _FileSettings:
     return values
 
 
-def _refusal(reason: str, table: dict[str, Any], file: Path | None) -> SpecError:
+def _settings_error(reason: str, table: dict[str, Any], file: Path | None) -> SpecError:
     remedy, line = f"The keys are {', '.join(_FileSettings.__struct_fields__)}.", 0
     for key, known, where in _unknown_keys(table):
-        reason, line = f"There is no key {key!r}{where}.", _line_of(key, file)
+        reason, line = f"There is no key {key!r}{where}.", _line_of_key(key, file)
         remedy = did_you_mean(key, known) or f"The keys are {', '.join(known)}."
         break
     issue = Issue(file=str(file), line=line, reason=reason, remediation=remedy)
@@ -206,7 +206,7 @@ def _unknown_keys(table: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...],
             yield from ((key, known, f" in [{name}]") for key in inner if key not in known)
 
 
-def _line_of(key: str, file: Path | None) -> int:
+def _line_of_key(key: str, file: Path | None) -> int:
     """The line that first mentions an unknown key; tomllib keeps no positions."""
     lines = file.read_text("utf-8").splitlines() if file else ()
     return next((number for number, line in enumerate(lines, 1) if line.strip().startswith(key)), 0)

@@ -50,7 +50,7 @@ class TemplateError(SpecError):
     code = "template"
 
 
-class _Undefined(Exception):
+class _UndefinedName(Exception):
     """A name that the scope, or a mapping in it, does not have; and the names that the mapping has."""
 
     def __init__(self, name: str, known: list[Any] | None) -> None:
@@ -75,22 +75,22 @@ def render(
     parts: list[str] = []
     size = 0
     try:
-        for part in _compiled(text).generate(dict(scope)):
+        for part in _compiled_template(text).generate(dict(scope)):
             size += len(part)
-            _bound(size)
+            _check_text_size(size)
             parts.append(part)
         return "".join(parts)
-    except _Undefined as error:
+    except _UndefinedName as error:
         reason = f"There is no name {error.name!r} here"
         known = sorted(map(str, error.known if error.known is not None else scope))
         hint = did_you_mean(error.name, known) or (f"There are {', '.join(known[:20])}." if known else "")
-        line = _line(error)
+        line = _template_line(error)
     except jinja2.TemplateSyntaxError as error:
-        reason = f"This is not a template: {_sentence(error)}"
+        reason = f"This is not a template: {_jinja_message(error)}"
         hint, line = "Correct the template.", error.lineno
     except (jinja2.TemplateError, *wrong) as error:
-        reason = f"The template fails: {_sentence(error)}"
-        hint, line = "Correct the template, or what it is given.", _line(error)
+        reason = f"The template fails: {_jinja_message(error)}"
+        hint, line = "Correct the template, or what it is given.", _template_line(error)
     reason = f"{reason}{f' (line {line} of the text)' if line and text.strip().count(chr(10)) else ''}."
     if spec is not None:
         issue = spec.issue(pointer, reason, hint)
@@ -103,7 +103,7 @@ def render(
 # --- Reading ----------------------------------------------------------------------------------------------
 
 
-def names(text: str) -> tuple[list[Name], list[Flaw]]:
+def names_in_template(text: str) -> tuple[list[Name], list[Flaw]]:
     """The names that a template takes from its scope, and why a text is not a template. Never raises."""
     if not any(mark in text for mark in _MARKS):
         return [], []
@@ -111,21 +111,21 @@ def names(text: str) -> tuple[list[Name], list[Flaw]]:
     from jinja2.meta import find_undeclared_variables
 
     try:
-        tree = environment().parse(text)
-        flaws = [*_flaws(tree)]
-        free = set() if flaws else find_undeclared_variables(tree) - environment().globals.keys()
-        return _with_guards([name for name in _walk(tree) if name.name in free]), flaws
+        tree = template_environment().parse(text)
+        flaws = [*_template_flaws(tree)]
+        free = set() if flaws else find_undeclared_variables(tree) - template_environment().globals.keys()
+        return _with_guards([name for name in _walk_names(tree) if name.name in free]), flaws
     except TemplateSyntaxError as error:
-        return [], [Flaw(f"This is not a template: {_sentence(error)}", error.lineno - 1, "Correct it.")]
+        return [], [Flaw(f"This is not a template: {_jinja_message(error)}", error.lineno - 1, "Correct it.")]
     except RecursionError:
         return [], [Flaw("This template is nested too deep", 0, "Make it simpler.")]
 
 
-def _flaws(tree: "nodes.Template") -> Iterator[Flaw]:
+def _template_flaws(tree: "nodes.Template") -> Iterator[Flaw]:
     """What Jinja parses and would refuse later."""
     from jinja2 import nodes
 
-    filters = environment().filters
+    filters = template_environment().filters
     for used in tree.find_all(nodes.Filter):
         if used.name not in filters:
             hint = did_you_mean(used.name, filters) or "Use one of Jinja's filters."
@@ -146,7 +146,7 @@ def _with_guards(found: list[Name]) -> list[Name]:
     ]
 
 
-def _walk(node: "nodes.Node", guarded: bool = False) -> Iterator[Name]:
+def _walk_names(node: "nodes.Node", guarded: bool = False) -> Iterator[Name]:
     from jinja2 import nodes
 
     chain = name_and_path(node)
@@ -157,7 +157,7 @@ def _walk(node: "nodes.Node", guarded: bool = False) -> Iterator[Name]:
         isinstance(node, nodes.Test) and node.name in ("defined", "undefined")
     )
     for child in node.iter_child_nodes():
-        yield from _walk(child, guards and child is getattr(node, "node", None))
+        yield from _walk_names(child, guards and child is getattr(node, "node", None))
 
 
 def name_and_path(node: "nodes.Node") -> tuple[str, Path] | None:
@@ -184,20 +184,20 @@ def name_and_path(node: "nodes.Node") -> tuple[str, Path] | None:
 
 
 @lru_cache(maxsize=512)
-def _compiled(text: str) -> "Template":
-    return environment().from_string(text)
+def _compiled_template(text: str) -> "Template":
+    return template_environment().from_string(text)
 
 
-def _bound(size: float) -> None:
+def _check_text_size(size: float) -> None:
     if size > MAX_CHARACTERS:
         raise OverflowError(f"it makes more than {MAX_CHARACTERS} characters")
 
 
-def _sentence(error: BaseException) -> str:
+def _jinja_message(error: BaseException) -> str:
     return str(getattr(error, "message", None) or error).rstrip(".") or type(error).__name__
 
 
-def _line(error: BaseException) -> int:
+def _template_line(error: BaseException) -> int:
     """The line of the template that Jinja has put into the traceback."""
     line, trace = 0, error.__traceback__
     while trace is not None:
@@ -207,7 +207,7 @@ def _line(error: BaseException) -> int:
     return line
 
 
-def _printed(_: Any, value: Any) -> Any:
+def _printed_value(_: Any, value: Any) -> Any:
     """What is not text, a number or a result of ours is written as JSON; nothing is written for null.
 
     It takes the context, which it does not need, so that Jinja computes nothing when it only compiles.
@@ -221,12 +221,12 @@ def _printed(_: Any, value: Any) -> Any:
     return value
 
 
-def _size_of(left: Any, operator: str, right: Any) -> float:
+def _result_size(left: Any, operator: str, right: Any) -> float:
     """How much `left * right` and the like would make, at least."""
     if operator == "**" and isinstance(left, int) and isinstance(right, int):
         return left.bit_length() * abs(right)
     if operator == "%" and isinstance(left, str):
-        return _widest(left)
+        return _max_width(left)
     if operator == "+" and hasattr(left, "__len__") and hasattr(right, "__len__"):
         return len(left) + len(right)
     if operator == "*" and hasattr(left, "__len__") and isinstance(right, int):
@@ -236,7 +236,7 @@ def _size_of(left: Any, operator: str, right: Any) -> float:
     return 0
 
 
-def _widest(pattern: str) -> int:
+def _max_width(pattern: str) -> int:
     """The largest number in a format, which may be a width."""
     return max((int(width) for width in re.findall(r"\d{1,12}", pattern)), default=0)
 
@@ -244,16 +244,16 @@ def _widest(pattern: str) -> int:
 def _bound_arguments(*arguments: Any) -> None:
     """Refuses numbers that could only ask for too much text."""
     for value in arguments:
-        _bound(abs(value) if isinstance(value, int) else 0)
+        _check_text_size(abs(value) if isinstance(value, int) else 0)
 
 
-def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
+def _bounded_filter(function: Callable[..., Any]) -> Callable[..., Any]:
     """A filter whose output grows with an argument, within bounds."""
 
     @wraps(function)
     def filtered(value: Any, *arguments: Any, **named: Any) -> Any:
         _bound_arguments(
-            *arguments, *named.values(), _widest(value) if function.__name__ == "do_format" else 0
+            *arguments, *named.values(), _max_width(value) if function.__name__ == "do_format" else 0
         )
         return function(value, *arguments, **named)
 
@@ -272,7 +272,7 @@ def _undefined_type() -> "type[StrictUndefined]":
         ) -> None:
             def undefined(_: str) -> Exception:
                 inside = list(obj) if isinstance(obj, Mapping) else []
-                return _Undefined(str(name), None if obj is missing else inside)
+                return _UndefinedName(str(name), None if obj is missing else inside)
 
             super().__init__(hint, obj, name, exc or undefined)  # type: ignore[arg-type]
 
@@ -288,7 +288,7 @@ def _undefined_type() -> "type[StrictUndefined]":
 
 
 @cache
-def environment() -> "SandboxedEnvironment":
+def template_environment() -> "SandboxedEnvironment":
     from jinja2 import pass_context
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -302,21 +302,21 @@ def environment() -> "SandboxedEnvironment":
             return super().getattr(obj, attribute)
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-            _bound(_size_of(left, operator, right))
+            _check_text_size(_result_size(left, operator, right))
             return super().call_binop(context, operator, left, right)
 
         def call(self, context: Any, obj: Any, *arguments: Any, **named: Any) -> Any:
             owner = getattr(obj, "__self__", None)
-            _bound_arguments(*arguments, *named.values(), _widest(owner) if isinstance(owner, str) else 0)
+            _bound_arguments(*arguments, *named.values(), _max_width(owner) if isinstance(owner, str) else 0)
             return super().call(context, obj, *arguments, **named)
 
     sandbox = Sandbox(
         undefined=_undefined_type(),
-        finalize=pass_context(_printed),
+        finalize=pass_context(_printed_value),
         keep_trailing_newline=True,
         optimized=False,
     )
     del sandbox.globals["lipsum"]
     for name in ("batch", "center", "format", "indent", "slice"):
-        sandbox.filters[name] = _bounded(sandbox.filters[name])
+        sandbox.filters[name] = _bounded_filter(sandbox.filters[name])
     return sandbox

@@ -442,8 +442,9 @@ def test_an_interrupt_that_a_tools_thread_gets_ends_the_call_too(project: Projec
 
 def test_a_bug_of_ours_shows_its_traceback_and_exits_70(project: Project) -> None:
     program = (
-        "import sys; from strands_cli.cli import app; from strands_cli.cli.app import strands, run;"
-        "strands.table = {'list-tools': ('strands_cli.cli.no_such_module:x', '')}; sys.exit(run(['list-tools']))"
+        "import sys; from strands_cli.cli.app import strands, run_command_line;"
+        "strands.table = {'list-tools': ('strands_cli.cli.no_such_module:x', '')};"
+        "sys.exit(run_command_line(['list-tools']))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 70

@@ -15,7 +15,7 @@ import pytest
 from strands_cli.capability import check_capability
 from strands_cli.cli.app import COMMANDS, run_command_line
 from strands_cli.errors import Issue
-from strands_cli.loader import examine
+from strands_cli.loader import examine_workflow
 from tests.loader.mutations import EXAMPLES, mutated
 from tests.projects import Project
 
@@ -54,7 +54,7 @@ def wrongs(seeds: range, directory: Path) -> Iterator[str]:
 
 def answer(file: Path) -> str:
     """What is wrong with the answer about a file; nothing where it is as it should be."""
-    spec, issues = examine(file)
+    spec, issues = examine_workflow(file)
     if spec is None and not issues:
         return "neither a workflow nor an issue"
     if spec is not None:
@@ -93,7 +93,7 @@ def test_the_mutations_reach_every_depth(surroundings: Path) -> None:
     unread = invalid = valid = 0
     for seed in range(CHUNK):
         (surroundings / "mutated.yaml").write_bytes(mutated(seed))
-        _, issues = examine(surroundings / "mutated.yaml")
+        _, issues = examine_workflow(surroundings / "mutated.yaml")
         unread += bool(issues) and not issues[0].pointer
         invalid += bool(issues) and bool(issues[0].pointer)
         valid += not issues
@@ -190,8 +190,8 @@ def test_a_path_that_no_file_can_have_is_an_issue() -> None:
 PROBE = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-from strands_cli.loader import examine
-print(examine(sys.argv[1])[1][0].reason)
+from strands_cli.loader import examine_workflow
+print(examine_workflow(sys.argv[1])[1][0].reason)
 """
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from strands_cli.errors import Issue, SpecError
-from strands_cli.loader import examine, load_spec
+from strands_cli.loader import examine_workflow, load_spec
 from strands_cli.loader.run_values import resolve_inputs
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.chain import Chain
@@ -258,7 +258,7 @@ def test_short_forms_are_one_form(tmp_path: Path) -> None:
 def left_of(tmp_path: Path, **changes: Any) -> Spec:
     document = {key: value for key, value in {**GOOD, **changes}.items() if value is not ...}
     (tmp_path / "flow.json").write_text(json.dumps(document), "utf-8")
-    spec, issues = examine(tmp_path / "flow.json")
+    spec, issues = examine_workflow(tmp_path / "flow.json")
     assert issues
     assert spec is not None
     with pytest.raises(SpecError):

@@ -8,9 +8,9 @@ from strands_cli.documents.problems import json_pointer
 from strands_cli.errors import Issue, did_you_mean
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.pattern import AgentPlace
-from strands_cli.patterns.scope import Names, header_scope, scope, unresolved
+from strands_cli.patterns.scope import Names, header_scope, scope_names, unresolved_name
 from strands_cli.providers.choice import HOST_HINT, ModelChoice, Provider, missing, models_of, problem_of_host
-from strands_cli.templates import Flaw, names
+from strands_cli.templates import Flaw, names_in_template
 
 Places = Sequence[AgentPlace]
 
@@ -92,7 +92,7 @@ def check_models(spec: Spec) -> Iterator[Issue]:
             yield spec.issue(json_pointer((*path, "host")), f"The host {problem}", HOST_HINT)
     reported: set[tuple[str, str]] = set()
     for agent, choice, provider in models_of(spec):
-        for at, what in _without_effect(spec, agent, choice, provider):
+        for at, what in _model_settings_without_effect(spec, agent, choice, provider):
             if (at, choice.provider) not in reported:
                 reported.add((at, choice.provider))
                 remedy = "Take it out, or use another provider."
@@ -103,19 +103,19 @@ def missing_for_models(spec: Spec) -> Iterator[Issue]:
     """What the providers of a workflow lack on this machine: packages and credentials."""
     reported: set[tuple[str, str]] = set()
     for agent, choice, _ in models_of(spec):
-        at = _place(spec, agent, "provider")
+        at = _setting_pointer(spec, agent, "provider")
         for reason, remedy in missing(choice):
             if (at, reason) not in reported:
                 reported.add((at, reason))
                 yield spec.issue(at, reason, remedy, "warning")
 
 
-def _without_effect(
+def _model_settings_without_effect(
     spec: Spec, agent: str, choice: ModelChoice, provider: Provider
 ) -> Iterator[tuple[str, str]]:
     for place in ("host", "region"):
         if getattr(choice, place) is not None and place not in provider.places:
-            yield _place(spec, agent, place), place
+            yield _setting_pointer(spec, agent, place), place
     own = msgspec.structs.asdict(spec.agents[agent].inference)
     for key in provider.ignores:
         if getattr(choice.inference, key) in (None, ()):
@@ -124,7 +124,7 @@ def _without_effect(
         yield json_pointer((*at, "inference", key)), key
 
 
-def _place(spec: Spec, agent: str, key: str) -> str:
+def _setting_pointer(spec: Spec, agent: str, key: str) -> str:
     """Where a setting of an agent's model stands: at the agent, or at the runtime."""
     own = getattr(spec.agents[agent], key) is not None
     return json_pointer(("agents", agent, key)) if own else f"/runtime/{key}"
@@ -148,7 +148,7 @@ def check_prompt_names(spec: Spec, places: Places) -> Iterator[Issue]:
 
 
 def check_artifact_names(spec: Spec) -> Iterator[Issue]:
-    seen = scope(spec, TRACE=None, last_response=None, **spec.pattern.artifact_names(spec))
+    seen = scope_names(spec, TRACE=None, last_response=None, **spec.pattern.artifact_names(spec))
     for index, artifact in enumerate(spec.outputs.artifacts):
         at = f"/outputs/artifacts/{index}"
         yield from _template_issues(spec, f"{at}/path", artifact.path, ("", seen))
@@ -166,10 +166,10 @@ def _template_issues(spec: Spec, at: str, text: str, *scopes: tuple[str, Names])
     """What is wrong with a template, whose names must be in every one of the scopes; each with its remark."""
     if "{" not in text:
         return
-    found, flaws = names(text)
+    found, flaws = names_in_template(text)
     for word in found:
         for remark, seen in () if word.guarded else scopes:
-            if missing := unresolved(seen, word.name, word.path):
+            if missing := unresolved_name(seen, word.name, word.path):
                 flaws.append(Flaw(f"{missing[0]}{remark}", word.line, missing[1]))
                 break
     for flaw in flaws:

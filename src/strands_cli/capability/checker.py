@@ -123,13 +123,13 @@ def check_capability(
     found = [
         issue
         for check, parts in checks
-        if not any(_matches(part, broken) for part in parts)
+        if not any(_is_broken_part(part, broken) for part in parts)
         for issue in islice(check(), MAX_PER_CHECK)
     ]
     return CapabilityReport(tuple(issue for issue in found if not _is_below(issue.pointer, broken)))
 
 
-def _matches(part: str, broken: set[str]) -> bool:
+def _is_broken_part(part: str, broken: set[str]) -> bool:
     whole = part.removesuffix("*")
     return whole in broken or (part != whole and any(at.startswith(whole + "/") for at in broken))
 

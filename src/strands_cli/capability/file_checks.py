@@ -72,7 +72,7 @@ def check_secrets(spec: Spec) -> Iterator[Issue]:
         seen.add(secret.name)
         if secret.source == "file" and not _is_file(spec.file.parent / (secret.path or "")):
             yield spec.issue(f"{at}/path", f"There is no file {secret.path!r}.", "A run needs it.", "warning")
-        yield from _without_effect(spec, at, secret)
+        yield from _secret_keys_without_effect(spec, at, secret)
         key = secret.key or secret.name
         if secret.source == "env" and not os.environ.get(key):
             where = f"{at}/key" if secret.key else f"{at}/name"
@@ -81,7 +81,7 @@ def check_secrets(spec: Spec) -> Iterator[Issue]:
             )
 
 
-def _without_effect(spec: Spec, at: str, secret: Secret) -> Iterator[Issue]:
+def _secret_keys_without_effect(spec: Spec, at: str, secret: Secret) -> Iterator[Issue]:
     if secret.source == "file" and secret.key is not None:
         reason = "A secret that is read from a file has no key: the whole file is its value."
         yield spec.issue(f"{at}/key", reason, "Take it out, or write source: env.", "warning")

@@ -16,7 +16,7 @@ MANY_TOOLS = 64
 def check_python_tools(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
     for tool in tools.declared:
         if tool.info is None:
-            yield _unknown(spec, tools, tool)
+            yield _unknown_tool(spec, tools, tool)
             continue
         if tool.info.deprecated:
             instead = tool.info.replaced_by
@@ -26,10 +26,12 @@ def check_python_tools(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
                 f"Use {instead}." if instead else "Use another tool.",
                 "warning",
             )
-        yield from _unavailable(spec, tools, tool.pointer, tool.reference, tool.info)
+        yield from _tool_availability_issues(spec, tools, tool.pointer, tool.reference, tool.info)
 
 
-def _unavailable(spec: Spec, tools: ToolSet, at: str, reference: str, info: ToolInfo) -> Iterator[Issue]:
+def _tool_availability_issues(
+    spec: Spec, tools: ToolSet, at: str, reference: str, info: ToolInfo
+) -> Iterator[Issue]:
     """What a tool lacks here. A plugin that is not as it was approved does not run at all."""
     requires = info.requires
     if info.manifest:
@@ -54,7 +56,7 @@ def _unavailable(spec: Spec, tools: ToolSet, at: str, reference: str, info: Tool
         )
 
 
-def _unknown(spec: Spec, tools: ToolSet, tool: DeclaredTool) -> Issue:
+def _unknown_tool(spec: Spec, tools: ToolSet, tool: DeclaredTool) -> Issue:
     registry = tools.registry
     if tool.reference in registry.get_allowlist():
         found = next((issue for issue in registry.problems if tool.reference in issue.reason), None)
@@ -65,11 +67,11 @@ def _unknown(spec: Spec, tools: ToolSet, tool: DeclaredTool) -> Issue:
     return spec.issue(
         tool.pointer,
         f"Python callable '{tool.reference}' not in allowlist",
-        f"{remedy} {_suggestion(tools, tool.reference)}",
+        f"{remedy} {_tool_suggestion(tools, tool.reference)}",
     )
 
 
-def _suggestion(tools: ToolSet, reference: str) -> str:
+def _tool_suggestion(tools: ToolSet, reference: str) -> str:
     try:
         tools.registry.require(reference)
     except ToolError as error:
@@ -120,7 +122,8 @@ def check_agent_tools(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
                 yield spec.issue(at, reason, "Add it to tools.python.")
                 continue
             known = {tool.info.id if tool.info else tool.reference for tool in tools.declared}
-            hint = did_you_mean(reference, known | set(tools.executor_ids)) or _suggestion(tools, reference)
+            hint = did_you_mean(reference, known | set(tools.executor_ids))
+            hint = hint or _tool_suggestion(tools, reference)
             remedy = f"{hint} Declare it in tools.python.".strip()
             yield spec.issue(at, f"There is no tool {reference!r}.", remedy)
 

@@ -11,10 +11,10 @@ from strands_cli.cli.plan import resolved_model, warn_of_problems
 from strands_cli.cli.plugin.commands import access_lines
 from strands_cli.cli.terminal import wrapped_text
 from strands_cli.cli.tool import first_sentence, plugin_access, tool_remarks
-from strands_cli.drawing.overview import budget_texts, listed, outline_of, story
+from strands_cli.drawing.overview import budget_texts, english_list, outline_of, story_sentences
 from strands_cli.loader.spec import Spec
-from strands_cli.patterns.outline import Outline, first_line, printable, tool_name
-from strands_cli.patterns.pattern import times
+from strands_cli.patterns.outline import Outline, first_line, printable_text, tool_name
+from strands_cli.patterns.pattern import times_text
 from strands_cli.plugins.manifest import setting_variable
 from strands_cli.toolkit.info import ToolCategory, ToolInfo
 from strands_cli.tools.toolset import ToolSet
@@ -53,7 +53,7 @@ def explain(file: Path, pairs: tuple[str, ...]) -> None:
         found = tools.find(reference)
         used[reference] = found.info if found else tools.resolve(reference)
     sections = {
-        "What it does": story(spec, outline),
+        "What it does": story_sentences(spec, outline),
         "What it needs": _requirement_sentences(spec),
         "Agents": _agent_sentences(spec, outline),
         "What the tools may touch": _tool_sentences(spec, used),
@@ -74,7 +74,7 @@ def explain(file: Path, pairs: tuple[str, ...]) -> None:
 
 def _print_paragraph(text: str) -> None:
     width = max(min(get_terminal_size().columns, _WIDEST), 30)
-    for line in wrapped_text(printable(" ".join(text.split())), width - 2):
+    for line in wrapped_text(printable_text(" ".join(text.split())), width - 2):
         click.echo(f"  {line}")
 
 
@@ -86,11 +86,11 @@ def _agent_sentences(spec: Spec, outline: Outline) -> Iterator[str]:
             yield f"{first_line(agent)} is not declared in the file."
             continue
         tools = [tool_name(tool) for tool in references]
-        may = f"may call {listed(tools)}" if tools else "has no tools"
+        may = f"may call {english_list(tools)}" if tools else "has no tools"
         yield f"{agent} asks {model} and {may}. Its prompt begins: {first_line(spec.agents[agent].prompt)!r}."
     unused = [agent for agent in spec.agents if agent not in used]
     if unused:
-        yield f"Declared but never used: {listed(unused)}."
+        yield f"Declared but never used: {english_list(unused)}."
 
 
 def _tool_sentences(spec: Spec, used: UsedTools) -> Iterator[str]:
@@ -191,12 +191,13 @@ def _requirement_sentences(spec: Spec) -> Iterator[str]:
 
 def _limit_sentences(spec: Spec, outline: Outline) -> Iterator[str]:
     least, most = outline.calls.least, outline.calls.most
-    often = times(least) if least == most else f"{least} to {most} times"
+    often = times_text(least) if least == most else f"{least} to {most} times"
     more = ", and once more for each round of tool calls" if any(box.tools for box in outline.work) else ""
     yield f"A model is asked {often}{more}."
     budgets = budget_texts(spec)
-    yield f"A run ends after {listed(budgets, 'or')}." if budgets else "There is no budget that ends a run."
+    ends = f"A run ends after {english_list(budgets, 'or')}."
+    yield ends if budgets else "There is no budget that ends a run."
     policy = spec.runtime.failure_policy
     if policy.retries:
-        often = times(policy.retries)
+        often = times_text(policy.retries)
         yield f"A model request that fails for a temporary reason is repeated at most {often}."

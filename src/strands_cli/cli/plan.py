@@ -20,7 +20,7 @@ from strands_cli.cli.output import (
 from strands_cli.drawing.overview import budget_texts, outline_of
 from strands_cli.errors import UsageError
 from strands_cli.loader.spec import Spec
-from strands_cli.patterns.outline import Box, Outline, first_line, printable, tool_name
+from strands_cli.patterns.outline import Box, Outline, first_line, printable_text, tool_name
 from strands_cli.providers.choice import PROVIDERS, ModelChoice, model_of, with_default
 from strands_cli.tools.toolset import ToolSet
 
@@ -86,7 +86,7 @@ def _print_step(box: Box, spec: Spec, digits: int) -> None:
     remarks = "; ".join(filter(None, [condition, box.note]))
     click.echo(f"{number} {click.style(box.title, bold=True)}{f'  ({remarks})' if remarks else ''}")
     for name, text in _step_details(box, spec):
-        click.echo(f"{'':{digits + 2}}{name:<6} {printable(text)}")
+        click.echo(f"{'':{digits + 2}}{name:<6} {printable_text(text)}")
 
 
 def _step_details(box: Box, spec: Spec) -> Iterator[tuple[str, str]]:

@@ -119,10 +119,10 @@ def _is_broken_yaml(content: bytes) -> bool:
 def _check_workflow(file: Path, variables: dict[str, Any]) -> Checked:
     from strands_cli.capability import check_capability
     from strands_cli.capability.agent_checks import missing_for_models
-    from strands_cli.loader import examine
+    from strands_cli.loader import examine_workflow
 
     use_project_of_workflow(file)
-    spec, issues = examine(file, variables)
+    spec, issues = examine_workflow(file, variables)
     if spec is None:
         return Checked(file, tuple(issues), ())
     found = [*check_capability(spec, issues).issues]

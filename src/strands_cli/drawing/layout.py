@@ -73,7 +73,7 @@ def lay_out(blocks: Sequence[Piece], links: Sequence[Link]) -> tuple[float, floa
     layers: list[list[Piece]] = [[] for _ in range(max(block.layer for block in blocks) + 1)]
     for piece in [*blocks, *(piece for link in links for piece in link.path[1:-1])]:
         layers[piece.layer].append(piece)
-    layers = _in_order([layer for layer in layers if layer])
+    layers = _order_with_few_crossings([layer for layer in layers if layer])
     _place_across(layers)
     _place_down(layers)
     pieces = [piece for layer in layers for piece in layer]
@@ -87,7 +87,7 @@ def lay_out(blocks: Sequence[Piece], links: Sequence[Link]) -> tuple[float, floa
 
 def _set_layers(blocks: Sequence[Piece], links: Sequence[Link]) -> None:
     """Layers by depth, with one for labels below each that has any; then the paths through them."""
-    finished = _finished(blocks, links)
+    finished = _depth_first_order(blocks, links)
     depth = dict.fromkeys(blocks, 0)
     for link in links:
         # What is finished later is above: that turns round exactly the links that lead back on the walk.
@@ -121,7 +121,7 @@ def _set_layers(blocks: Sequence[Piece], links: Sequence[Link]) -> None:
             other.above.append(one)
 
 
-def _finished(blocks: Sequence[Piece], links: Sequence[Link]) -> dict[Piece, int]:
+def _depth_first_order(blocks: Sequence[Piece], links: Sequence[Link]) -> dict[Piece, int]:
     """The order in which a walk, depth first, is finished with the blocks."""
     following: dict[Piece, list[Piece]] = {block: [] for block in blocks}
     for link in links:
@@ -138,7 +138,7 @@ def _finished(blocks: Sequence[Piece], links: Sequence[Link]) -> dict[Piece, int
     return finished
 
 
-def _in_order(layers: list[list[Piece]]) -> list[list[Piece]]:
+def _order_with_few_crossings(layers: list[list[Piece]]) -> list[list[Piece]]:
     """The layers in an order in which few lines cross: each piece near those that it is joined to."""
     best, fewest = layers, -1
     for sweep in range(_SWEEPS + 1):
@@ -180,14 +180,14 @@ def _crossings_below(layer: Iterable[Piece]) -> int:
 def _place_across(layers: list[list[Piece]]) -> None:
     """Every piece in the middle of those above it, then of those below it, and so on; at last of both."""
     for layer in layers:
-        _spread(layer, [0.0] * len(layer))
+        _spread_pieces(layer, [0.0] * len(layer))
     for turn in range(_PASSES):
         downwards = turn % 2 == 0
         for layer in layers if downwards else reversed(layers):
-            _spread(layer, [_middle(piece, downwards, turn == _PASSES - 1) for piece in layer])
+            _spread_pieces(layer, [_ideal_middle(piece, downwards, turn == _PASSES - 1) for piece in layer])
 
 
-def _middle(piece: Piece, downwards: bool, both: bool) -> float:
+def _ideal_middle(piece: Piece, downwards: bool, both: bool) -> float:
     """Where a piece would be if it had its layer for itself."""
     joined = piece.above if downwards else piece.below
     if both or not joined:
@@ -195,7 +195,7 @@ def _middle(piece: Piece, downwards: bool, both: bool) -> float:
     return sum(other.x for other in joined) / len(joined) if joined else piece.x
 
 
-def _spread(layer: list[Piece], targets: list[float]) -> None:
+def _spread_pieces(layer: list[Piece], targets: list[float]) -> None:
     """The places nearest to the targets where nothing overlaps, in the same order (isotonic regression)."""
     offsets = [0.0]
     for left, right in pairwise(layer):
@@ -229,7 +229,7 @@ def _place_down(layers: list[list[Piece]]) -> None:
 
 def _set_routes(links: Sequence[Link]) -> None:
     """Lines are straight as long as they are beside something, so that curves lie between the layers only."""
-    starts, ends = _ports(links, 0, 1), _ports(links, -1, -2)
+    starts, ends = _line_ports(links, 0, 1), _line_ports(links, -1, -2)
     for link in links:
         upper, *points, lower = link.path
         start, end = upper.x + starts[link], lower.x + ends[link]
@@ -242,7 +242,7 @@ def _set_routes(links: Sequence[Link]) -> None:
             link.route = [(there, here) for here, there in reversed(link.route)]
 
 
-def _ports(links: Sequence[Link], end: int, neighbour: int) -> dict[Link, float]:
+def _line_ports(links: Sequence[Link], end: int, neighbour: int) -> dict[Link, float]:
     """How far from the middle of its block each line begins or ends, side by side in their order."""
     groups: dict[Piece, list[Link]] = {}
     for link in links:

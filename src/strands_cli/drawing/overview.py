@@ -27,7 +27,7 @@ def outline_of(spec: Spec, tools: ToolSet | None = None) -> Outline:
     )
 
 
-def story(spec: Spec, outline: Outline) -> Iterator[str]:
+def story_sentences(spec: Spec, outline: Outline) -> Iterator[str]:
     """How it goes in one sentence, then one for each thing that is done."""
     yield spec.pattern.story(spec)
     frames = {key: frame.title for frame in outline.frames for key in frame.boxes}
@@ -40,15 +40,15 @@ def story(spec: Spec, outline: Outline) -> Iterator[str]:
                 condition = arrow.label if is_plain else f"if {first_line(arrow.label)}"
                 following.append(f"{titles[arrow.target]} {condition}".rstrip())
         then = f" Then: {'; '.join(following)}." if following else ""
-        yield _sentence(box, frames.get(box.key, "")) + then
+        yield _box_sentence(box, frames.get(box.key, "")) + then
 
 
-def listed(items: Sequence[str], last: str = "and") -> str:
+def english_list(items: Sequence[str], last: str = "and") -> str:
     """`a, b and c`"""
     return f" {last} ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)
 
 
-def _sentence(box: Box, frame: str) -> str:
+def _box_sentence(box: Box, frame: str) -> str:
     place = f"{frame}, {box.title}" if frame else box.title
     if place.startswith(("step ", "route ", "branch ")):
         place = place[0].upper() + place[1:]

@@ -59,7 +59,7 @@ _BOX_WIDTH, _LABEL_WIDTH = 210.0, 170.0
 """The widest that text is before it is broken."""
 
 
-class _Text(msgspec.Struct):
+class _TextLines(msgspec.Struct):
     """Lines of one size."""
 
     lines: list[str]
@@ -68,39 +68,39 @@ class _Text(msgspec.Struct):
 
     @property
     def width(self) -> float:
-        return max(map(_ems, self.lines), default=0.0) * self.size * (_BOLD if self.bold else 1)
+        return max(map(_text_ems, self.lines), default=0.0) * self.size * (_BOLD if self.bold else 1)
 
     @property
     def height(self) -> float:
         return len(self.lines) * self.size * _LINE_HEIGHT
 
 
-class _Cell(Piece, kw_only=True):
+class _BoxPiece(Piece, kw_only=True):
     """A box as it is drawn."""
 
     box: Box
-    texts: list[_Text]
+    texts: list[_TextLines]
 
 
-class _Label(Piece, kw_only=True):
-    text: _Text
+class _LabelPiece(Piece, kw_only=True):
+    text: _TextLines
 
 
-class _Block(Piece, kw_only=True):
+class _BlockPiece(Piece, kw_only=True):
     """What is placed as one piece: a box, or a frame with its boxes."""
 
-    cells: list[_Cell]
-    title: _Text | None = None
+    cells: list[_BoxPiece]
+    title: _TextLines | None = None
     """Of the frame."""
-    loop: _Label | None = None
+    loop: _LabelPiece | None = None
     """What is written at the line from the block to itself."""
 
 
 def as_svg(outline: Outline, name: str, description: str = "") -> str:
-    blocks = _blocks(outline)
+    blocks = _block_pieces(outline)
     block_of = {cell.box.key: block for block in blocks for cell in block.cells}
     inner = {pair for frame in outline.frames for pair in pairwise(frame.boxes)}
-    links, loops = list[Link](), dict[_Block, list[str]]()
+    links, loops = list[Link](), dict[_BlockPiece, list[str]]()
     for arrow in outline.arrows:
         source, target = block_of[arrow.source], block_of[arrow.target]
         if (arrow.source, arrow.target) in inner:
@@ -108,10 +108,10 @@ def as_svg(outline: Outline, name: str, description: str = "") -> str:
         if source is target:
             loops.setdefault(source, []).append(arrow.label)
         else:
-            label = _label(arrow.label) if arrow.label else None
+            label = _label_piece(arrow.label) if arrow.label else None
             links.append(Link(source=source, target=target, label=label))
     for block, texts in loops.items():
-        block.loop = _label(" / ".join(filter(None, texts)))
+        block.loop = _label_piece(" / ".join(filter(None, texts)))
         block.beside = _LOOP + block.loop.width + 8
         block.height = max(block.height, block.loop.height)
         if block.title is None:
@@ -119,7 +119,7 @@ def as_svg(outline: Outline, name: str, description: str = "") -> str:
     width, height = lay_out(blocks, links)
     parts = [
         '<?xml version="1.0" encoding="UTF-8"?>',
-        _opened(
+        _opening_tag(
             "svg",
             xmlns="http://www.w3.org/2000/svg",
             width=f"{width:.0f}",
@@ -129,15 +129,15 @@ def as_svg(outline: Outline, name: str, description: str = "") -> str:
             font_family=_FONTS,
             text_anchor="middle",
         ),
-        _element("title", name),
-        _element("desc", description or f"The steps of the workflow {name}."),
+        _xml_element("title", name),
+        _xml_element("desc", description or f"The steps of the workflow {name}."),
         f"<style>@media (prefers-color-scheme: dark) {{\n{_DARK_RULES}\n}}</style>",
         _ARROW_HEAD,
-        _element("rect", class_="page", width="100%", height="100%", fill=_PAGE),
+        _xml_element("rect", class_="page", width="100%", height="100%", fill=_PAGE),
         *(part for block in blocks if block.title for part in _drawn_frame(block, block.title)),
         *(_drawn_line(link.route) for link in links),
         *(part for block in blocks if block.loop for part in _drawn_loop(block, block.loop)),
-        *(part for link in links if isinstance(link.label, _Label) for part in _drawn_label(link.label)),
+        *(part for link in links if isinstance(link.label, _LabelPiece) for part in _drawn_label(link.label)),
         *(part for block in blocks for part in _drawn_cells(block)),
         "</svg>",
     ]
@@ -147,68 +147,69 @@ def as_svg(outline: Outline, name: str, description: str = "") -> str:
 # --- the pieces, with their sizes ---------------------------------------------------------------------------
 
 
-def _blocks(outline: Outline) -> list[_Block]:
+def _block_pieces(outline: Outline) -> list[_BlockPiece]:
     """In the order of the outline, a frame standing where its first box does."""
     frames = {key: frame for frame in outline.frames for key in frame.boxes}
-    cells = {box.key: _cell(box) for box in outline.boxes}
-    blocks: list[_Block] = []
+    cells = {box.key: _box_piece(box) for box in outline.boxes}
+    blocks: list[_BlockPiece] = []
     for key, cell in cells.items():
         frame = frames.get(key)
         if frame is None:
-            blocks.append(_Block(cells=[cell], width=cell.width, height=cell.height))
+            blocks.append(_BlockPiece(cells=[cell], width=cell.width, height=cell.height))
         elif frame.boxes[0] == key:
             inner = [cells[one] for one in frame.boxes]
             widest = max(one.width for one in inner)
             for one in inner:
                 one.width = widest
-            title = _text(frame.title, most=2)
+            title = _balanced_lines(frame.title, most=2)
             width = max(widest, title.width) + 2 * _PADDING
             height = sum(one.height for one in inner) + _FRAME_GAP * (len(inner) - 1)
             height += title.height + 2.5 * _PADDING
-            blocks.append(_Block(cells=inner, title=title, width=width, height=height))
+            blocks.append(_BlockPiece(cells=inner, title=title, width=width, height=height))
     return blocks
 
 
-def _cell(box: Box) -> _Cell:
-    texts = [_text(box.title, most=3, size=_TITLE_SIZE, bold=True)]
-    texts += [_text(line, most=4) for line in box_lines(box)]
+def _box_piece(box: Box) -> _BoxPiece:
+    texts = [_balanced_lines(box.title, most=3, size=_TITLE_SIZE, bold=True)]
+    texts += [_balanced_lines(line, most=4) for line in box_lines(box)]
     side = 26.0 if box.kind in ("human", "router", "evaluator") else _PADDING
     least = 60.0 if box.kind in ("start", "end") else 110.0
     width = max(max(text.width for text in texts) + 2 * side, least)
     height = sum(text.height for text in texts) + 1.4 * _PADDING
-    return _Cell(box=box, texts=texts, width=width, height=height)
+    return _BoxPiece(box=box, texts=texts, width=width, height=height)
 
 
-def _label(content: str) -> _Label:
-    text = _text(content, most=4, room=_LABEL_WIDTH)
-    return _Label(text=text, width=text.width + 10, height=text.height + 6)
+def _label_piece(content: str) -> _LabelPiece:
+    text = _balanced_lines(content, most=4, room=_LABEL_WIDTH)
+    return _LabelPiece(text=text, width=text.width + 10, height=text.height + 6)
 
 
-def _text(
+def _balanced_lines(
     content: str, *, most: int, room: float = _BOX_WIDTH, size: float = _TEXT_SIZE, bold: bool = False
-) -> _Text:
+) -> _TextLines:
     """In as few lines as possible, but of about the same length; what is left of too many ends in '…'."""
     ems = room / size / (_BOLD if bold else 1)
-    lines = _broken(content, ems, most + 1)
+    lines = _break_lines(content, ems, most + 1)
     if len(lines) > most:
         lines.pop()
-        while lines[-1] and _ems(lines[-1] + "…") > ems:
+        while lines[-1] and _text_ems(lines[-1] + "…") > ems:
             lines[-1] = lines[-1][:-1]
         lines[-1] = lines[-1].rstrip() + "…"
     elif len(lines) > 1:
-        longest = max(map(_ems, content.split()))  # a little too wide, it still reads better whole
+        longest = max(map(_text_ems, content.split()))  # a little too wide, it still reads better whole
         narrower = (
-            _broken(content, max(ems * share, longest), len(lines) + 1) for share in (0.55, 0.65, 0.75, 0.85)
+            _break_lines(content, max(ems * share, longest), len(lines) + 1)
+            for share in (0.55, 0.65, 0.75, 0.85)
         )
         lines = next((other for other in narrower if len(other) == len(lines)), lines)
-    return _Text(lines, size, bold)
+    return _TextLines(lines, size, bold)
 
 
-def _broken(content: str, room: float, most: int) -> list[str]:
+def _break_lines(content: str, room: float, most: int) -> list[str]:
     """The first lines of a text, broken between words where that is possible."""
     rest, lines = " ".join(content.split()), list[str]()
     while rest and len(lines) < most:
-        used = accumulate(map(_ems, rest))
+        used = accumulate(map(_text_ems, rest))
         cut = next((index for index, ems in enumerate(used) if ems > room), len(rest))
         if cut < len(rest):
             space = rest.rfind(" ", 1, cut + 1)
@@ -218,7 +219,7 @@ def _broken(content: str, room: float, most: int) -> list[str]:
     return lines
 
 
-def _ems(text: str) -> float:
+def _text_ems(text: str) -> float:
     """How wide text is, without a font: as in the widest of the usual ones, so that it fits in all."""
     return sum(map(_letter_ems, text))
 
@@ -239,19 +240,19 @@ def _letter_ems(letter: str) -> float:
 # --- the drawing --------------------------------------------------------------------------------------------
 
 
-def _drawn_frame(block: _Block, title: _Text) -> Iterator[str]:
-    yield _rectangle("frame", block, 10.0, fill=_FRAME, stroke=_EDGE, stroke_dasharray="2 3")
+def _drawn_frame(block: _BlockPiece, title: _TextLines) -> Iterator[str]:
+    yield _rectangle_element("frame", block, 10.0, fill=_FRAME, stroke=_EDGE, stroke_dasharray="2 3")
     yield from _drawn_text(title, block.x, block.y + _PADDING / 2, _INK)
 
 
-def _drawn_cells(block: _Block) -> Iterator[str]:
+def _drawn_cells(block: _BlockPiece) -> Iterator[str]:
     x, y = block.x, block.y + (block.title.height + _PADDING if block.title else 0.0)
     for index, cell in enumerate(block.cells):
         if index:
             yield _drawn_line([((x, y - _FRAME_GAP), (x, y))])
         box, cell.x, cell.y = cell.box, x, y
-        yield _opened("g", class_=f"box {box.kind}", data_step=box.key)
-        yield _element("title", "\n".join(filter(None, [box.title, box.when, box.input])))
+        yield _opening_tag("g", class_=f"box {box.kind}", data_step=box.key)
+        yield _xml_element("title", "\n".join(filter(None, [box.title, box.when, box.input])))
         yield _drawn_shape(cell)
         top = y + (cell.height - sum(text.height for text in cell.texts)) / 2
         for text in cell.texts:
@@ -261,13 +262,13 @@ def _drawn_cells(block: _Block) -> Iterator[str]:
         y += cell.height + _FRAME_GAP
 
 
-def _drawn_shape(cell: _Cell) -> str:
+def _drawn_shape(cell: _BoxPiece) -> str:
     kind = cell.box.kind
     fill, stroke = _COLOURS[kind]
     if kind not in ("human", "router", "evaluator"):
         radius = cell.height / 2 if kind in ("start", "end") else 6.0
         dashes = "6 4" if kind == "worker" else None
-        return _rectangle(
+        return _rectangle_element(
             "shape", cell, radius, fill=fill, stroke=stroke, stroke_width=1.4, stroke_dasharray=dashes
         )
     left, right, top, bottom = cell.left, cell.right, cell.y, cell.y + cell.height
@@ -278,18 +279,18 @@ def _drawn_shape(cell: _Cell) -> str:
         corners = [(inner_left, top), (inner_right, top), (right, middle)]
         corners += [(inner_right, bottom), (inner_left, bottom), (left, middle)]
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
-    return _element("polygon", class_="shape", points=points, fill=fill, stroke=stroke, stroke_width=1.4)
+    return _xml_element("polygon", class_="shape", points=points, fill=fill, stroke=stroke, stroke_width=1.4)
 
 
-def _drawn_label(label: _Label) -> Iterator[str]:
-    yield _rectangle("label", label, 4.0, fill=_PAGE, stroke=_EDGE, stroke_width=0.7)
+def _drawn_label(label: _LabelPiece) -> Iterator[str]:
+    yield _rectangle_element("label", label, 4.0, fill=_PAGE, stroke=_EDGE, stroke_width=0.7)
     yield from _drawn_text(label.text, label.x, label.y + 3, _INK)
 
 
-def _drawn_loop(block: _Block, label: _Label) -> Iterator[str]:
+def _drawn_loop(block: _BlockPiece, label: _LabelPiece) -> Iterator[str]:
     right, upper, lower = block.right, block.y + block.height * 0.3, block.y + block.height * 0.7
     out = right + _LOOP * 1.3
-    yield _path(
+    yield _path_element(
         f"M {right:.1f} {upper:.1f} C {out:.1f} {upper:.1f} {out:.1f} {lower:.1f} {right:.1f} {lower:.1f}"
     )
     if label.text.lines:
@@ -308,18 +309,18 @@ def _drawn_line(route: Route) -> str:
         if (x1, y1) != (x2, y2):
             data.append(f"L {x2:.1f} {y2:.1f}")
         x, y = x2, y2
-    return _path(" ".join(data))
+    return _path_element(" ".join(data))
 
 
-def _path(data: str) -> str:
-    return _element(
+def _path_element(data: str) -> str:
+    return _xml_element(
         "path", class_="line", d=data, fill="none", stroke=_LINE, stroke_width=1.5, marker_end="url(#arrow)"
     )
 
 
-def _drawn_text(text: _Text, middle: float, top: float, colour: str) -> Iterator[str]:
+def _drawn_text(text: _TextLines, middle: float, top: float, colour: str) -> Iterator[str]:
     for index, line in enumerate(text.lines):
-        yield _element(
+        yield _xml_element(
             "text",
             line,
             x=middle,
@@ -330,26 +331,26 @@ def _drawn_text(text: _Text, middle: float, top: float, colour: str) -> Iterator
         )
 
 
-def _rectangle(name: str, piece: Piece, radius: float, **attributes: str | float | None) -> str:
+def _rectangle_element(name: str, piece: Piece, radius: float, **attributes: str | float | None) -> str:
     attributes |= {"x": piece.left, "y": piece.y, "width": piece.width, "height": piece.height}
-    return _element("rect", class_=name, rx=radius, **attributes)
+    return _xml_element("rect", class_=name, rx=radius, **attributes)
 
 
-def _element(name: str, text: str | None = None, /, **attributes: str | float | None) -> str:
-    head = _opened(name, **attributes)
-    return f"{head}{_escaped(text)}</{name}>" if text is not None else f"{head[:-1]}/>"
+def _xml_element(name: str, text: str | None = None, /, **attributes: str | float | None) -> str:
+    head = _opening_tag(name, **attributes)
+    return f"{head}{_escaped_xml(text)}</{name}>" if text is not None else f"{head[:-1]}/>"
 
 
-def _opened(name: str, **attributes: str | float | None) -> str:
+def _opening_tag(name: str, **attributes: str | float | None) -> str:
     """The opening tag; `class_` is class, and `data_step` is data-step."""
     tag = f"<{name}"
     for key, value in attributes.items():
         if value is not None:
             text = value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
-            tag += f' {key.rstrip("_").replace("_", "-")}="{_escaped(text)}"'
+            tag += f' {key.rstrip("_").replace("_", "-")}="{_escaped_xml(text)}"'
     return tag + ">"
 
 
-def _escaped(text: str) -> str:
+def _escaped_xml(text: str) -> str:
     """Text that is nothing but text; characters that XML cannot hold are replaced."""
     return escape(re.sub("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "�", text))

@@ -41,7 +41,7 @@ def box_lines(box: Box) -> list[str]:
 
 def as_mermaid(outline: Outline, name: str) -> str:
     """Text for Mermaid 10 and later; whatever is in names and conditions stays text."""
-    ids = _ids(outline)
+    ids = _box_ids(outline)
     nodes = {
         box.key: ids[box.key]
         + _MERMAID_SHAPES.get(box.kind, '["{}"]').format(
@@ -66,7 +66,7 @@ def as_mermaid(outline: Outline, name: str) -> str:
 
 
 def as_dot(outline: Outline, name: str) -> str:
-    ids = _ids(outline)
+    ids = _box_ids(outline)
     nodes = {
         box.key: f"{ids[box.key]} [label={_for_dot(box.title, *box_lines(box))}"
         f"{_DOT_SHAPES.get(box.kind, '')}];"
@@ -90,7 +90,7 @@ def as_dot(outline: Outline, name: str) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _ids(outline: Outline) -> dict[str, str]:
+def _box_ids(outline: Outline) -> dict[str, str]:
     return {box.key: f"n{index}" for index, box in enumerate(outline.boxes)}
 
 
@@ -101,7 +101,7 @@ def _for_mermaid(text: str) -> str:
             letter
             if letter.isalnum() or letter in _MERMAID_PLAIN or not letter.isascii()
             else f"#{ord(letter)};"
-            for letter in _one_line(text)
+            for letter in _printable_line(text)
         )
         or " "
     )
@@ -110,10 +110,11 @@ def _for_mermaid(text: str) -> str:
 def _for_dot(*lines: str) -> str:
     """A string of DOT; '&' is escaped because Graphviz reads character references in labels."""
     texts = [
-        _one_line(line).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;") for line in lines
+        _printable_line(line).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")
+        for line in lines
     ]
     return '"' + "\\n".join(texts) + '"'
 
 
-def _one_line(text: str) -> str:
+def _printable_line(text: str) -> str:
     return "".join(letter if letter.isprintable() else "�" for letter in " ".join(text.split()))

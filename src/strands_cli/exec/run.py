@@ -139,10 +139,10 @@ async def run_prepared(prepared: Prepared) -> RunResult:
             result = await run_pattern(prepared)
         except StrandsError as error:
             if isinstance(error.kept, RunResult):
-                error.kept = _keep(prepared, error, error.kept, trace)
+                error.kept = _write_kept_artifacts(prepared, error, error.kept, trace)
             raise
         try:
-            return _write(prepared, prepared.spec, result, trace)
+            return _write_results(prepared, prepared.spec, result, trace)
         except ArtifactError as error:
             error.kept = result
             raise
@@ -168,7 +168,7 @@ async def run_pattern(prepared: Prepared) -> RunResult:
             raise run.stopped_by
     except StrandsError as error:
         failure = error
-        _explain(run, error)
+        _describe_failure(run, error)
         raise
     except asyncio.CancelledError:
         failure = Interrupted("Interrupted.")
@@ -200,7 +200,7 @@ async def _run_to_end(run: Run, work: Awaitable[StepResult]) -> StepResult:
         raise
 
 
-def _explain(run: Run, error: StrandsError) -> None:
+def _describe_failure(run: Run, error: StrandsError) -> None:
     """Says in which of several steps a run failed, and takes secrets out of the error."""
     title = run.titles.get(error.step, "")
     has_place = isinstance(error, SpecError)
@@ -213,11 +213,11 @@ def _explain(run: Run, error: StrandsError) -> None:
         error.issues = run.redactor.value(error.issues)
 
 
-def _write(prepared: Prepared, spec: Spec, result: RunResult, trace: "Trace | None") -> RunResult:
+def _write_results(prepared: Prepared, spec: Spec, result: RunResult, trace: "Trace | None") -> RunResult:
     directory, begun_in = prepared.options.directory, prepared.resources.begun_in
     paths = write_artifacts(
         spec,
-        _scope(result, trace),
+        _artifact_scope(result, trace),
         # As the caller gave it, unless a tool has changed the current directory meanwhile.
         directory if current_directory() == begun_in else begun_in / directory,
         force=prepared.options.force,
@@ -227,13 +227,15 @@ def _write(prepared: Prepared, spec: Spec, result: RunResult, trace: "Trace | No
     return msgspec.structs.replace(result, artifacts=paths)
 
 
-def _keep(prepared: Prepared, error: StrandsError, kept: RunResult, trace: "Trace | None") -> RunResult:
+def _write_kept_artifacts(
+    prepared: Prepared, error: StrandsError, kept: RunResult, trace: "Trace | None"
+) -> RunResult:
     """Writes those artifacts of a failed run that can be made of what is there.
 
     A run that its budget ends keeps what it has. After a failure, `last_response` is not what the artifact
     was meant to hold, and an artifact with it is left out. What cannot be written must not hide the failure.
     """
-    scope = {**_scope(kept, trace)}
+    scope = {**_artifact_scope(kept, trace)}
     if error.code != "budget":
         scope.pop("last_response", None)
 
@@ -248,13 +250,13 @@ def _keep(prepared: Prepared, error: StrandsError, kept: RunResult, trace: "Trac
     made = [one for one in outputs.artifacts if can_be_made(one.path) and can_be_made(one.content)]
     outputs = msgspec.structs.replace(outputs, artifacts=tuple(made))
     try:
-        return _write(prepared, msgspec.structs.replace(prepared.spec, outputs=outputs), kept, trace)
+        return _write_results(prepared, msgspec.structs.replace(prepared.spec, outputs=outputs), kept, trace)
     except ArtifactError as unwritten:
         _to_listeners(prepared.options, RunNoticed(unwritten.message))
         return kept
 
 
-def _scope(result: RunResult, trace: "Trace | None") -> dict[str, Any]:
+def _artifact_scope(result: RunResult, trace: "Trace | None") -> dict[str, Any]:
     return result.scope if trace is None else {**result.scope, "TRACE": trace.text()}
 
 

@@ -163,7 +163,7 @@ class Ledger:
         )
 
 
-class _Meter:
+class _StepMeter:
     """Passes on what a step reports, and counts its tokens."""
 
     def __init__(self, emit: Listener, ledger: Ledger) -> None:
@@ -263,10 +263,10 @@ class Run:
         return render(text, self.scope(names), spec=self.spec, pointer=pointer)
 
     def holds(self, condition: str, names: Mapping[str, Any], *, pointer: str, step: str) -> bool:
-        from strands_cli.conditions import ConditionError, holds, parse_condition
+        from strands_cli.conditions import ConditionError, condition_holds, parse_condition
 
         try:
-            return holds(parse_condition(condition), self.scope(names))
+            return condition_holds(parse_condition(condition), self.scope(names))
         except ConditionError as error:
             issue = self.spec.issue(pointer, error.message)
             raise RunError(f"{issue.place}: {error.message}", hint=error.hint, step=step) from error
@@ -290,7 +290,7 @@ class Run:
         """Waits for its turn, renders, asks the agent, records. See `StepRunner.step`."""
         self.check()
         self.ledger.begin_step()
-        meter, model = _Meter(self.emit, self.ledger), str(self.resources.choice(step.agent))
+        meter, model = _StepMeter(self.emit, self.ledger), str(self.resources.choice(step.agent))
 
         async def ask() -> AgentAnswer:
             own = self.spec.agents[step.agent]
@@ -318,7 +318,12 @@ class Run:
             return await self._perform(started, ask(), meter, getattr(step, "id", ""), turn)
 
     async def _perform(
-        self, started: StepStarted, work: Awaitable[AgentAnswer], meter: "_Meter", own_id: str, turn: int = 0
+        self,
+        started: StepStarted,
+        work: Awaitable[AgentAnswer],
+        meter: "_StepMeter",
+        own_id: str,
+        turn: int = 0,
     ) -> StepResult:
         """Reports a step, keeps its result, and says which step a failure belongs to."""
         key, title, agent, began = started.step, started.title, started.agent, perf_counter()
@@ -371,7 +376,7 @@ class Run:
         question = self.render(step.prompt, names, f"/pattern/config/{key}/human/prompt")
         started = StepStarted(key, title, "human")
         return await self._perform(
-            started, self._human_answer(step, question), _Meter(self.emit, self.ledger), step.id
+            started, self._human_answer(step, question), _StepMeter(self.emit, self.ledger), step.id
         )
 
     async def _human_answer(self, step: HumanStep, question: str) -> AgentAnswer:

@@ -45,36 +45,38 @@ def load_spec(path: str | Path, variables: Mapping[str, Any] | None = None) -> S
 
     `variables` are values for its inputs.
     """
-    spec, issues = examine(path, variables)
+    spec, issues = examine_workflow(path, variables)
     if spec is None or issues:
         more = f" (and {len(issues) - 1} more)" if len(issues) > 1 else ""
         raise SpecError(f"{issues[0].place or path}: {issues[0].reason}{more}", issues=issues)
     return spec
 
 
-def examine(path: str | Path, variables: Mapping[str, Any] | None = None) -> tuple[Spec | None, list[Issue]]:
+def examine_workflow(
+    path: str | Path, variables: Mapping[str, Any] | None = None
+) -> tuple[Spec | None, list[Issue]]:
     """The workflow in a file, as far as it is one, and every problem with it.
 
     With problems, the Spec is what could be made in spite of them: enough to look for more, not to be run.
     """
-    document = _read(Path(path))
+    document = _read_workflow(Path(path))
     if document.issues and document.value is None:
         return None, document.issues
     if not isinstance(document.value, dict):
         reason = "A workflow is a mapping with the keys version, name, runtime, agents and pattern."
         return None, [Issue(file=str(path), line=1, reason=reason, remediation=_FORMAT_HINT)]
-    value = _expanded(document.value, (), document)
+    value = _expanded_variables(document.value, (), document)
     _follow_references(value, document, Path(path))
     schema = published_schema("workflow")
     problems = [
         inner
         for problem in schema.problems(value, MAX_REPAIRED + 1)
-        for inner in _looked_into(problem, value, schema)
+        for inner in _detailed_problems(problem, value, schema)
     ]
     issues = document.issues + [
         document.schema_issue(problem, "the workflow", _FORMAT_HINT) for problem in problems
     ]
-    spec = _spec(value, problems, schema)
+    spec = _spec_despite_problems(value, problems, schema)
     if spec is None:
         return None, issues
     spec = msgspec.structs.replace(
@@ -87,7 +89,7 @@ def examine(path: str | Path, variables: Mapping[str, Any] | None = None) -> tup
     return spec, issues + [issue for issue in check_variables(spec) if issue.pointer not in told]
 
 
-def _looked_into(problem: Problem, value: dict[str, Any], schema: Validator) -> Iterator[Problem]:
+def _detailed_problems(problem: Problem, value: dict[str, Any], schema: Validator) -> Iterator[Problem]:
     """The problem, if it is one, or those behind it.
 
     An input that is an object is told by what is in it, not by the short form that it might have. The schema
@@ -111,7 +113,7 @@ def _looked_into(problem: Problem, value: dict[str, Any], schema: Validator) -> 
         yield msgspec.structs.replace(inner, path=(*problem.path, *inner.path))
 
 
-def _spec(value: dict[str, Any], problems: list[Problem], schema: Validator) -> Spec | None:
+def _spec_despite_problems(value: dict[str, Any], problems: list[Problem], schema: Validator) -> Spec | None:
     """With problems, a Spec in spite of them, so that one look at a file finds the mistakes of every kind."""
     if not problems:
         try:
@@ -131,16 +133,16 @@ def _spec(value: dict[str, Any], problems: list[Problem], schema: Validator) -> 
     return None
 
 
-def _read(path: Path) -> Document:
+def _read_workflow(path: Path) -> Document:
     return read_document_file(path, "Give a YAML or JSON file with a workflow.")
 
 
-def _expanded(value: Any, path: JsonPath, document: Document) -> Any:
+def _expanded_variables(value: Any, path: JsonPath, document: Document) -> Any:
     """The value with `${NAME}` and `${NAME:-default}` filled in; `$${` stands for `${`."""
     if isinstance(value, dict):
-        return {key: _expanded(inner, (*path, key), document) for key, inner in value.items()}
+        return {key: _expanded_variables(inner, (*path, key), document) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_expanded(inner, (*path, index), document) for index, inner in enumerate(value)]
+        return [_expanded_variables(inner, (*path, index), document) for index, inner in enumerate(value)]
     if not isinstance(value, str) or "${" not in value:
         return value
 
@@ -166,14 +168,14 @@ def _follow_references(value: dict[str, Any], document: Document, path: Path) ->
         if not isinstance(agent, dict) or not isinstance(agent.get("$ref"), str):
             continue
         place: JsonPath = ("agents", name)
-        other = _read(path.parent / agent["$ref"])
+        other = _read_workflow(path.parent / agent["$ref"])
         if not isinstance(other.value, dict) or other.issues:
             reason = other.issues[0].reason if other.issues else "It holds no agent."
             reason = f"{agent['$ref']}: {reason}"
             document.issues.append(document.issue((*place, "$ref"), reason, "Name an agent's file."))
             value["agents"][name] = {"prompt": ""}
             continue
-        inner = _expanded(other.value, (), other)
+        inner = _expanded_variables(other.value, (), other)
         document.issues += other.issues
         document.positions |= {
             json_pointer(place) + inside: position for inside, position in other.positions.items() if inside

@@ -29,7 +29,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 def resolve_inputs(spec: Spec, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The value of every input of a run; SpecError where one is missing, unknown or of another type."""
     given = {**spec.inputs.values, **spec.variables, **(variables or {})}
-    issues = [*_given_issues(spec, given), *_missing_issues(spec, given)]
+    issues = [*_given_input_issues(spec, given), *_missing_input_issues(spec, given)]
     if issues:
         raise SpecError(issues[0].reason, hint=issues[0].remediation, issues=issues)
     defaults = {
@@ -59,16 +59,16 @@ def check_variables(spec: Spec) -> list[Issue]:
         if declared.default is not msgspec.UNSET
     }
     return [
-        *_given_issues(spec, {**spec.inputs.values, **spec.variables}),
+        *_given_input_issues(spec, {**spec.inputs.values, **spec.variables}),
         *(
             spec.issue(place, f"The default of {name} is not one: {reason}.", "Give another default.")
             for place, (name, declared) in defaults.items()
-            for reason in _mismatch(declared, declared.default)
+            for reason in _input_mismatch(declared, declared.default)
         ),
     ]
 
 
-def _given_issues(spec: Spec, given: Mapping[str, Any]) -> Iterator[Issue]:
+def _given_input_issues(spec: Spec, given: Mapping[str, Any]) -> Iterator[Issue]:
     declared = spec.inputs.declared
     for name, value in given.items():
         place = f"/inputs/values/{name}" if name in spec.inputs.values else "/inputs"
@@ -76,11 +76,11 @@ def _given_issues(spec: Spec, given: Mapping[str, Any]) -> Iterator[Issue]:
             hint = did_you_mean(name, declared) or f"The inputs are {', '.join(declared)}."
             yield spec.issue(place, f"There is no input {name!r}.", hint)
             continue
-        for reason in _mismatch(declared.get(name, Input()), value):
+        for reason in _input_mismatch(declared.get(name, Input()), value):
             yield spec.issue(place, f"The input {name!r} is not valid: {reason}.", "Give another value.")
 
 
-def _missing_issues(spec: Spec, given: Mapping[str, Any]) -> Iterator[Issue]:
+def _missing_input_issues(spec: Spec, given: Mapping[str, Any]) -> Iterator[Issue]:
     for name, declared in spec.inputs.required.items():
         if name not in given and declared.default is msgspec.UNSET:
             text = f": {declared.description}" if declared.description else ""
@@ -91,7 +91,7 @@ def _missing_issues(spec: Spec, given: Mapping[str, Any]) -> Iterator[Issue]:
             )
 
 
-def _mismatch(declared: Input, value: Any) -> Iterator[str]:
+def _input_mismatch(declared: Input, value: Any) -> Iterator[str]:
     kind = _KINDS.get(declared.type or "")
     is_number = isinstance(value, bool) and declared.type in ("integer", "number")
     if kind is not None and (not isinstance(value, kind) or is_number):
@@ -111,7 +111,9 @@ def read_secrets(spec: Spec, environment: Mapping[str, str] = os.environ) -> dic
     for index, secret in enumerate(spec.env.secrets):
         try:
             is_file = secret.source == "file"
-            values[secret.name] = _from_file(spec, secret) if is_file else _from_variable(secret, environment)
+            values[secret.name] = (
+                _secret_from_file(spec, secret) if is_file else _secret_from_variable(secret, environment)
+            )
         except Refusal as refusal:
             key = "path" if secret.source == "file" else "key" if secret.key else "name"
             issues.append(spec.issue(f"/env/secrets/{index}/{key}", refusal.reason, refusal.remedy))
@@ -122,7 +124,7 @@ def read_secrets(spec: Spec, environment: Mapping[str, str] = os.environ) -> dic
     return values
 
 
-def _from_variable(secret: Secret, environment: Mapping[str, str]) -> str:
+def _secret_from_variable(secret: Secret, environment: Mapping[str, str]) -> str:
     name = secret.key or secret.name
     value = environment.get(name)
     if not value:
@@ -136,7 +138,7 @@ def _from_variable(secret: Secret, environment: Mapping[str, str]) -> str:
     return value
 
 
-def _from_file(spec: Spec, secret: Secret) -> str:
+def _secret_from_file(spec: Spec, secret: Secret) -> str:
     """The text of a file. An absolute path is fine: that is where many systems put secrets."""
     name = secret.path or ""
     try:

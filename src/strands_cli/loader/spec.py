@@ -28,9 +28,9 @@ def spec_of(document: dict[str, Any]) -> Spec:
         for key in ("required", "optional")
     }
     shaped = {**document, "tools": {**tools, "python": python}, "inputs": {**inputs, **declared}}
-    return msgspec.convert(shaped, Spec, dec_hook=_pattern)
+    return msgspec.convert(shaped, Spec, dec_hook=_decode_pattern)
 
 
-def _pattern(kind: type, document: dict[str, Any]) -> Pattern:
+def _decode_pattern(kind: type, document: dict[str, Any]) -> Pattern:
     pattern = PATTERNS[document["type"]]
     return msgspec.convert(pattern.shape(document["config"]), pattern)

@@ -18,7 +18,7 @@ _TABLE = {
 """By their `type` in the file, which is the name of their module too."""
 
 
-class _Patterns(Mapping[str, type[Pattern]]):
+class _LazyPatterns(Mapping[str, type[Pattern]]):
     """Each is imported when it is asked for: a workflow has one of them."""
 
     def __getitem__(self, kind: str) -> type[Pattern]:
@@ -31,6 +31,6 @@ class _Patterns(Mapping[str, type[Pattern]]):
         return len(_TABLE)
 
 
-PATTERNS = _Patterns()
+PATTERNS = _LazyPatterns()
 
 __all__ = ["PATTERNS", "HumanStep", "Pattern", "Step"]

@@ -13,9 +13,9 @@ from strands_cli.patterns.pattern import (
     Pattern,
     StepRunner,
     Steps,
-    box,
-    in_a_row,
+    arrows_in_a_row,
     shaped_steps,
+    step_box,
     step_order,
     step_places,
     steps_before,
@@ -51,10 +51,10 @@ class Chain(msgspec.Struct, Pattern, frozen=True, kw_only=True):
 
     def outline(self, spec: BaseSpec) -> Parts:
         boxes = [
-            box(f"steps/{index}", step, f"step {index + 1}", stage=index + 1)
+            step_box(f"steps/{index}", step, f"step {index + 1}", stage=index + 1)
             for index, step in enumerate(self.steps)
         ]
-        return boxes, in_a_row([START, *(box.key for box in boxes), END]), []
+        return boxes, arrows_in_a_row([START, *(box.key for box in boxes), END]), []
 
     def story(self, spec: BaseSpec) -> str:
         if self.is_single:

@@ -16,13 +16,13 @@ from strands_cli.patterns.pattern import (
     Pattern,
     Step,
     StepRunner,
-    box,
-    in_a_row,
-    place,
-    times,
+    agent_place,
+    arrows_in_a_row,
+    step_box,
+    times_text,
     with_shaped,
 )
-from strands_cli.patterns.scope import Names, scope
+from strands_cli.patterns.scope import Names, scope_names
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -81,11 +81,11 @@ class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         return (agent.output_schema if agent else None) or {}
 
     def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
-        yield place(f"{CONFIG}/producer", self.producer, partial(scope, spec))
-        judging = partial(scope, spec, draft=None, last_response=None)
-        yield place(f"{CONFIG}/evaluator", self.evaluator, judging)
+        yield agent_place(f"{CONFIG}/producer", self.producer, partial(scope_names, spec))
+        judging = partial(scope_names, spec, draft=None, last_response=None)
+        yield agent_place(f"{CONFIG}/evaluator", self.evaluator, judging)
         at = f"{CONFIG}/revise"
-        revising = partial(scope, spec, last_response=None, **self.artifact_names(spec))
+        revising = partial(scope_names, spec, last_response=None, **self.artifact_names(spec))
         yield AgentPlace(at, revising, None, self.revise, at)
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
@@ -100,12 +100,12 @@ class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         calls = Calls(1, most)
         note = "once" if most == 1 else f"until score >= {score}, at most {most} times"
         boxes = [
-            box("producer", self.producer, "producer", stage=1, calls=calls, note=note),
-            box("evaluator", self.evaluator, "evaluator", "evaluator", stage=2, calls=calls, note=note),
+            step_box("producer", self.producer, "producer", stage=1, calls=calls, note=note),
+            step_box("evaluator", self.evaluator, "evaluator", "evaluator", stage=2, calls=calls, note=note),
         ]
         done = f"score >= {score}, or after {most} times" if most > 1 else ""
         arrows = [
-            *in_a_row([START, "producer", "evaluator"]),
+            *arrows_in_a_row([START, "producer", "evaluator"]),
             Arrow(source="evaluator", target=END, label=done),
         ]
         if most > 1:
@@ -115,7 +115,7 @@ class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
     def story(self, spec: BaseSpec) -> str:
         producer, evaluator = first_line(self.producer.agent), first_line(self.evaluator.agent)
         enough = f"until the score is {self.min_score:g} of 100 or more"
-        return f"{producer} writes and {evaluator} judges, {enough}, at most {times(self.max_iters)}."
+        return f"{producer} writes and {evaluator} judges, {enough}, at most {times_text(self.max_iters)}."
 
     async def run(self, run: StepRunner) -> StepResult:
         own = self.own_schema(run.spec)

@@ -16,9 +16,9 @@ from strands_cli.conditions import (
     ConditionError,
     is_certain,
     is_impossible,
-    negation,
+    names_in_condition,
+    negated_condition,
     parse_condition,
-    paths,
 )
 from strands_cli.documents.problems import json_pointer
 from strands_cli.errors import Issue, did_you_mean
@@ -29,11 +29,11 @@ from strands_cli.patterns.pattern import (
     Parts,
     Pattern,
     StepRunner,
-    amount,
-    place,
-    times,
+    agent_place,
+    amount_text,
+    times_text,
 )
-from strands_cli.patterns.scope import Names, Reach, Results, reachable, scope, unresolved
+from strands_cli.patterns.scope import Names, Reach, Results, reachable_names, scope_names, unresolved_name
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -76,7 +76,7 @@ def check_reachability(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
             "Name the first node: start: NODE.",
         )
         return
-    found = reachable(graph.edges_from(), graph.entries)
+    found = reachable_names(graph.edges_from(), graph.entries)
     for name in graph.nodes:
         if name not in found:
             yield spec.issue(
@@ -98,9 +98,9 @@ def check_conditions(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
             reason = f"This is not a condition: {error.message} (column {error.column + 1} of the text)."
             yield spec.issue(at, reason, error.hint)
             continue
-        seen = _scope(graph, spec, edge.source, Reach(leading, (edge.source,)))
-        for path in paths(condition):
-            missing = unresolved(seen, path.name, path.path)
+        seen = _node_scope(graph, spec, edge.source, Reach(leading, (edge.source,)))
+        for path in names_in_condition(condition):
+            missing = unresolved_name(seen, path.name, path.path)
             if missing:
                 yield spec.issue(at, f"{missing[0]}.", missing[1])
         if is_impossible(condition):
@@ -137,7 +137,7 @@ def check_ends(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
     for name, own in leaving.items():
         if any(edge.when is None for _, edge in own) or _are_complete(own):
             continue
-        if all(name in reachable(targets, edge.to) for _, edge in own):
+        if all(name in reachable_names(targets, edge.to) for _, edge in own):
             continue
         yield spec.issue(
             f"{CONFIG}/edges/{own[-1][0]}/when",
@@ -153,7 +153,7 @@ def _are_complete(edges: list[tuple[int, Edge]]) -> bool:
         conditions = [parse_condition(edge.when or "") for _, edge in edges]
     except ConditionError:
         return True
-    return any(negation(one) in conditions or is_certain(one) for one in conditions)
+    return any(negated_condition(one) in conditions or is_certain(one) for one in conditions)
 
 
 # --- The pattern ------------------------------------------------------------------------------------------
@@ -212,13 +212,13 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         for name, node in self.nodes.items():
             at = f"{CONFIG}/nodes{json_pointer((name,))}"
             before = Reach(leading, leading.get(name, ()))
-            yield place(at, node, partial(_scope, self, spec, name, before, entries))
+            yield agent_place(at, node, partial(_node_scope, self, spec, name, before, entries))
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
         return {"nodes": Names(Results(self.nodes), "node")}
 
     def outline(self, spec: BaseSpec) -> Parts:
-        depth, often = depths(self), visits(self)
+        depth, often = node_depths(self), node_visits(self)
         entries = [name for name in self.entries if name in self.nodes]
         edges = [
             (edge.source, name, edge.when or "")
@@ -234,7 +234,7 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
                 agent=node.agent,
                 input=node.input,
                 stage=depth.get(name, 0),
-                when=_conditions(name, edges, entries),
+                when=_node_conditions(name, edges, entries),
                 calls=often[name],
             )
             for name, node in self.nodes.items()
@@ -244,7 +244,8 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             Arrow(source=f"nodes/{one}", target=f"nodes/{other}", label=when) for one, other, when in edges
         ]
         arrows += [
-            Arrow(source=f"nodes/{name}", target=END, label=label) for name, label in _ends(self, edges)
+            Arrow(source=f"nodes/{name}", target=END, label=label)
+            for name, label in _possible_ends(self, edges)
         ]
         return boxes, arrows, []
 
@@ -252,8 +253,8 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         *others, last = self.entries or ("no node",)
         entries = f"{', '.join(others)} and {last}" if others else last
         return (
-            f"A graph of {amount(len(self.nodes), 'node')} begins at {first_line(entries)}; "
-            f"a node runs at most {times(self.max_visits)}."
+            f"A graph of {amount_text(len(self.nodes), 'node')} begins at {first_line(entries)}; "
+            f"a node runs at most {times_text(self.max_visits)}."
         )
 
     async def run(self, run: StepRunner) -> StepResult:
@@ -322,7 +323,7 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
 # --- What templates see -----------------------------------------------------------------------------------
 
 
-def _scope(
+def _node_scope(
     graph: Graph,
     spec: BaseSpec,
     name: str,
@@ -338,20 +339,22 @@ def _scope(
 
     answer: dict[str, Names | None] = {} if name in entries else {"last_response": None}
     nodes = Names(Results(graph.nodes), "node", blocked=blocked)
-    return scope(spec, "nothing has answered before a node where the graph begins", nodes=nodes, **answer)
+    return scope_names(
+        spec, "nothing has answered before a node where the graph begins", nodes=nodes, **answer
+    )
 
 
 # --- What is drawn ----------------------------------------------------------------------------------------
 
 
-def _conditions(name: str, edges: list[tuple[str, str, str]], entries: list[str]) -> str:
+def _node_conditions(name: str, edges: list[tuple[str, str, str]], entries: list[str]) -> str:
     leading = [when for _, other, when in edges if other == name]
     if name in entries or not all(leading):
         return ""
     return " or ".join(dict.fromkeys(leading))
 
 
-def _ends(graph: Graph, edges: list[tuple[str, str, str]]) -> list[tuple[str, str]]:
+def _possible_ends(graph: Graph, edges: list[tuple[str, str, str]]) -> list[tuple[str, str]]:
     """Where a run may end: after a node with no way on, or with one way whose condition may not hold.
 
     Several conditions mostly cover every case, and an arrow for what is left would mislead.
@@ -362,7 +365,7 @@ def _ends(graph: Graph, edges: list[tuple[str, str, str]]) -> list[tuple[str, st
     return last + [item for item in maybe if len(leaving[item[0]]) == 1 or not last]
 
 
-def depths(graph: Graph) -> dict[str, int]:
+def node_depths(graph: Graph) -> dict[str, int]:
     """How many nodes are run before each one and itself at the earliest, for those that can be reached."""
     found = {name: 1 for name in graph.entries if name in graph.nodes}
     waiting = deque(found)
@@ -376,11 +379,11 @@ def depths(graph: Graph) -> dict[str, int]:
     return found
 
 
-def visits(graph: Graph) -> dict[str, Calls]:
+def node_visits(graph: Graph) -> dict[str, Calls]:
     """How often each node runs: at least, if no condition holds; at most, if all of them do."""
-    reached = depths(graph)
+    reached = node_depths(graph)
     entries = [name for name in graph.entries if name in graph.nodes]
-    certain = reachable(graph.edges_from(conditional=False), entries)
+    certain = reachable_names(graph.edges_from(conditional=False), entries)
     most = _most_visits(graph, reached)
     return {
         name: Calls(int(name in certain), most[name]) if name in reached else NEVER for name in graph.nodes

@@ -15,16 +15,16 @@ from strands_cli.patterns.pattern import (
     Pattern,
     Step,
     StepRunner,
+    agent_place,
     all_answers,
-    amount,
+    amount_text,
+    arrows_in_a_row,
     at_a_time,
-    box,
-    in_a_row,
-    place,
     replaced_schema,
+    step_box,
     with_shaped,
 )
-from strands_cli.patterns.scope import Names, scope
+from strands_cli.patterns.scope import Names, scope_names
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -50,11 +50,11 @@ class OrchestratorWorkers(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         return with_shaped(config, "orchestrator", "worker", "reduce")
 
     def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
-        yield place(f"{CONFIG}/orchestrator", self.orchestrator, partial(scope, spec, tasks=None))
-        yield place(f"{CONFIG}/worker", self.worker, partial(scope, spec, task=None))
+        yield agent_place(f"{CONFIG}/orchestrator", self.orchestrator, partial(scope_names, spec, tasks=None))
+        yield agent_place(f"{CONFIG}/worker", self.worker, partial(scope_names, spec, task=None))
         if self.reduce:
             why = "several workers have answered; go through tasks"
-            yield place(f"{CONFIG}/reduce", self.reduce, partial(scope, spec, why, tasks=None))
+            yield agent_place(f"{CONFIG}/reduce", self.reduce, partial(scope_names, spec, why, tasks=None))
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
         return {"tasks": None}
@@ -65,9 +65,9 @@ class OrchestratorWorkers(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         note = f"up to {tasks} tasks{' a round' if rounds > 1 else ''}, {together} at a time"
         calls, work = Calls(1, rounds), Calls(0, rounds * tasks)
         boxes = [
-            box("orchestrator", self.orchestrator, "orchestrator", "orchestrator", stage=1, calls=calls,
+            step_box("orchestrator", self.orchestrator, "orchestrator", "orchestrator", stage=1, calls=calls,
                 note="makes the tasks"),
-            box("worker", self.worker, "worker", "worker", stage=2, calls=work, note=note),
+            step_box("worker", self.worker, "worker", "worker", stage=2, calls=work, note=note),
         ]  # fmt: skip
         arrows = [
             Arrow(source=START, target="orchestrator"),
@@ -78,15 +78,15 @@ class OrchestratorWorkers(msgspec.Struct, Pattern, frozen=True, kw_only=True):
                 Arrow(source="worker", target="orchestrator", label=f"next round, at most {rounds}")
             )
         if self.reduce:
-            boxes.append(box("reduce", self.reduce, "reduce", "reduce", stage=3, note="over all tasks"))
-        arrows += in_a_row(["worker", *(["reduce"] if self.reduce else []), END])
+            boxes.append(step_box("reduce", self.reduce, "reduce", "reduce", stage=3, note="over all tasks"))
+        arrows += arrows_in_a_row(["worker", *(["reduce"] if self.reduce else []), END])
         return boxes, arrows, []
 
     def story(self, spec: BaseSpec) -> str:
-        rounds = f", in at most {amount(self.max_rounds, 'round')}" if self.max_rounds > 1 else ""
+        rounds = f", in at most {amount_text(self.max_rounds, 'round')}" if self.max_rounds > 1 else ""
         then = f" Then {first_line(self.reduce.agent)} sums up." if self.reduce else ""
         return (
-            f"{first_line(self.orchestrator.agent)} makes up to {amount(self.max_tasks, 'task')}, and "
+            f"{first_line(self.orchestrator.agent)} makes up to {amount_text(self.max_tasks, 'task')}, and "
             f"{first_line(self.worker.agent)} does each of them, {at_a_time(spec)}{rounds}.{then}"
         )
 

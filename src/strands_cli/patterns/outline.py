@@ -89,7 +89,7 @@ def tool_name(reference: str) -> str:
     return name.rpartition(".")[2] + at + version
 
 
-def stages(needs: Mapping[str, Iterable[str]], at_once: int) -> dict[str, int]:
+def task_stages(needs: Mapping[str, Iterable[str]], at_once: int) -> dict[str, int]:
     """The stage of each name, from 1 on, if all take equally long and `at_once` run together at most.
 
     Names that wait for each other have none.
@@ -120,9 +120,9 @@ def first_line(text: str, most: int = 100) -> str:
     """The first line of a text that has something in it, cut to a length; '…' if there is more."""
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()] or [""]
     line = lines[0] if len(lines) == 1 else f"{lines[0]} …"
-    return printable(line if len(line) <= most else line[: most - 1].rstrip() + "…")
+    return printable_text(line if len(line) <= most else line[: most - 1].rstrip() + "…")
 
 
-def printable(text: str) -> str:
+def printable_text(text: str) -> str:
     """Text without characters that do something to a terminal instead of standing there."""
     return "".join(letter if letter.isprintable() else "�" for letter in text)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.patterns.outline import END, START, Arrow, Box, Frame, first_line, stages
+from strands_cli.patterns.outline import END, START, Arrow, Box, Frame, first_line, task_stages
 from strands_cli.patterns.pattern import (
     CONFIG,
     AgentPlace,
@@ -15,17 +15,17 @@ from strands_cli.patterns.pattern import (
     Step,
     StepRunner,
     Steps,
+    agent_place,
     all_answers,
-    amount,
+    amount_text,
+    arrows_in_a_row,
     at_a_time,
-    box,
-    in_a_row,
-    place,
     shaped_steps,
+    step_box,
     step_places,
     with_shaped,
 )
-from strands_cli.patterns.scope import Names, Results, scope
+from strands_cli.patterns.scope import Names, Results, scope_names
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -53,8 +53,8 @@ class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             yield from step_places(spec, f"{CONFIG}/branches/{index}/steps", branch.steps)
         if self.reduce:
             why = "several branches have answered; write branches.ID.response"
-            names = partial(scope, spec, why, **self.artifact_names(spec))
-            yield place(f"{CONFIG}/reduce", self.reduce, names)
+            names = partial(scope_names, spec, why, **self.artifact_names(spec))
+            yield agent_place(f"{CONFIG}/reduce", self.reduce, names)
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
         return {"branches": Names(Results([branch.id for branch in self.branches]), "branch")}
@@ -70,23 +70,25 @@ class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             for number, branch in enumerate(self.branches)
         ]
         needs = {key: row[index - 1 : index] for row in keys for index, key in enumerate(row)}
-        when = stages(needs, spec.runtime.max_parallel)
+        when = task_stages(needs, spec.runtime.max_parallel)
         boxes, arrows, frames = list[Box](), list[Arrow](), list[Frame]()
         for branch, row in zip(self.branches, keys, strict=True):
             boxes += [
-                box(key, step, f"step {index + 1}", stage=when[key], note=f"branch {branch.id}")
+                step_box(key, step, f"step {index + 1}", stage=when[key], note=f"branch {branch.id}")
                 for index, (key, step) in enumerate(zip(row, branch.steps, strict=True))
             ]
-            arrows += in_a_row([START, *row, "reduce" if self.reduce else END])
+            arrows += arrows_in_a_row([START, *row, "reduce" if self.reduce else END])
             frames.append(Frame(title=f"branch {branch.id}", boxes=tuple(row)))
         if self.reduce:
             last = max(when.values()) + 1
-            boxes.append(box("reduce", self.reduce, "reduce", "reduce", stage=last, note="over all branches"))
+            boxes.append(
+                step_box("reduce", self.reduce, "reduce", "reduce", stage=last, note="over all branches")
+            )
             arrows.append(Arrow(source="reduce", target=END))
         return boxes, arrows, frames
 
     def story(self, spec: BaseSpec) -> str:
-        branches = amount(len(self.branches), "branch", "branches")
+        branches = amount_text(len(self.branches), "branch", "branches")
         then = f" Then {first_line(self.reduce.agent)} works on all their results." if self.reduce else ""
         together = f"{branches} run at the same time, {at_a_time(spec)}"
         return f"{together}; within each, one step after the other.{then}"

@@ -10,7 +10,7 @@ import msgspec
 from strands_cli.documents.problems import json_pointer
 from strands_cli.errors import Issue
 from strands_cli.patterns.outline import NEVER, Arrow, Box, Calls, Frame, Kind
-from strands_cli.patterns.scope import Names, Results, scope
+from strands_cli.patterns.scope import Names, Results, scope_names
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -180,7 +180,7 @@ def with_shaped(config: dict[str, Any], *keys: str) -> dict[str, Any]:
     return {**config, **{key: shaped_step(config[key]) for key in keys if key in config}}
 
 
-def place(at: str, step: AgentStep | HumanStep, names: Callable[[], Names]) -> AgentPlace:
+def agent_place(at: str, step: AgentStep | HumanStep, names: Callable[[], Names]) -> AgentPlace:
     if isinstance(step, HumanStep):
         return AgentPlace(at, names, None, step.prompt, f"{at}/human/prompt")
     return AgentPlace(at, names, step.agent, step.input, f"{at}/input")
@@ -193,10 +193,10 @@ def step_places(spec: BaseSpec, at: str, steps: Steps, **names: Names | None) ->
     def step_scope(index: int) -> Names:
         before: dict[str, Names | None] = {"last_response": None} if index else {}
         why = "nothing has answered before the first step"
-        return scope(spec, why, steps=steps_before(order, index), **before, **names)
+        return scope_names(spec, why, steps=steps_before(order, index), **before, **names)
 
     for index, step in enumerate(steps):
-        yield place(f"{at}/{index}", step, partial(step_scope, index))
+        yield agent_place(f"{at}/{index}", step, partial(step_scope, index))
 
 
 def step_order(steps: Steps) -> dict[str, int]:
@@ -212,14 +212,14 @@ def steps_before(order: Mapping[str, int], done: int) -> Names:
     return Names(Results(order), "step", blocked=blocked, length=done, methods=())
 
 
-def box(key: str, step: Step | HumanStep, title: str, kind: Kind = "step", **more: Any) -> Box:
+def step_box(key: str, step: Step | HumanStep, title: str, kind: Kind = "step", **more: Any) -> Box:
     if isinstance(step, HumanStep):
         more["calls"] = NEVER
         return Box(key=key, kind="human", title=step.id or title, input=step.prompt, **more)
     return Box(key=key, kind=kind, title=step.id or title, agent=step.agent, input=step.input, **more)
 
 
-def in_a_row(keys: Iterable[str]) -> list[Arrow]:
+def arrows_in_a_row(keys: Iterable[str]) -> list[Arrow]:
     return [Arrow(source=one, target=other) for one, other in pairwise(keys)]
 
 
@@ -228,11 +228,11 @@ def all_answers(answers: Mapping[str, StepResult]) -> str:
     return "\n\n".join(f"{name}:\n{result.response}" for name, result in answers.items())
 
 
-def amount(number: int, noun: str, plural: str = "") -> str:
+def amount_text(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
-def times(number: int) -> str:
+def times_text(number: int) -> str:
     return {1: "once", 2: "twice"}.get(number, f"{number} times")
 
 

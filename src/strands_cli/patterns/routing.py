@@ -17,15 +17,15 @@ from strands_cli.patterns.pattern import (
     Step,
     StepRunner,
     Steps,
-    box,
-    in_a_row,
-    place,
+    agent_place,
+    arrows_in_a_row,
     replaced_schema,
     shaped_step,
     shaped_steps,
+    step_box,
     step_places,
 )
-from strands_cli.patterns.scope import Names, scope
+from strands_cli.patterns.scope import Names, scope_names
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -61,7 +61,7 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         return {**config, "routes": routes, "router": shaped_step(config["router"])}
 
     def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
-        yield place(f"{CONFIG}/router", self.router, partial(scope, spec))
+        yield agent_place(f"{CONFIG}/router", self.router, partial(scope_names, spec))
         for name, route in self.routes.items():
             yield from step_places(spec, _steps_at(name), route.steps, route=None)
 
@@ -73,12 +73,12 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             yield _steps_at(name), [step.id for step in route.steps]
 
     def outline(self, spec: BaseSpec) -> Parts:
-        boxes = [box("router", self.router, "router", "router", stage=1)]
+        boxes = [step_box("router", self.router, "router", "router", stage=1)]
         arrows, frames = [Arrow(source=START, target="router")], list[Frame]()
         for name, route in self.routes.items():
             is_default = name == self.default
             steps = [
-                box(
+                step_box(
                     f"routes/{name}/steps/{index}",
                     step,
                     f"step {index + 1}",
@@ -91,7 +91,7 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             boxes += steps
             keys = [step.key for step in steps]
             label = f"{name} (default)" if is_default else name
-            arrows += [Arrow(source="router", target=keys[0], label=label), *in_a_row([*keys, END])]
+            arrows += [Arrow(source="router", target=keys[0], label=label), *arrows_in_a_row([*keys, END])]
             frames.append(Frame(title=f"route {name}", boxes=tuple(keys)))
         return boxes, arrows, frames
 

@@ -82,7 +82,7 @@ class Results(Mapping[str, "Names | None"]):
 RESULT = Names({"response": None, "output": None, "agent": None, "id": None}, "part of a result", methods=())
 
 
-def unresolved(scope: Names, name: str, path: Collection[str | int]) -> tuple[str, str] | None:
+def unresolved_name(scope: Names, name: str, path: Collection[str | int]) -> tuple[str, str] | None:
     """Why a name with its path means nothing in a scope, and what to do; None if it means something."""
     level: Names | None = scope
     path_text = ""
@@ -99,13 +99,13 @@ def unresolved(scope: Names, name: str, path: Collection[str | int]) -> tuple[st
         if key in level.known and not reason:
             level = level.known[key]
         elif reason:
-            return f"{path_text!r} is not there yet: {reason}", _alternatives(level, key)
+            return f"{path_text!r} is not there yet: {reason}", _known_names_hint(level, key)
         else:
-            return f"There is no {level.noun} {key!r}", _alternatives(level, key)
+            return f"There is no {level.noun} {key!r}", _known_names_hint(level, key)
     return None
 
 
-def _alternatives(level: Names, key: str) -> str:
+def _known_names_hint(level: Names, key: str) -> str:
     usable = [name for name in level.known if not (level.blocked and level.blocked(name))][:20]
     return did_you_mean(key, usable) or (
         f"Known here: {', '.join(usable)}." if usable else "None is known here."
@@ -115,7 +115,7 @@ def _alternatives(level: Names, key: str) -> str:
 # --- Scopes -----------------------------------------------------------------------------------------------
 
 
-def scope(spec: BaseSpec, why: str = "", /, **names: Names | None) -> Names:
+def scope_names(spec: BaseSpec, why: str = "", /, **names: Names | None) -> Names:
     """The inputs, and the names that a place has besides; `why` explains a missing last_response."""
     input_names = [*spec.inputs.declared, *spec.inputs.values, *spec.variables]
     inputs: dict[str, Names | None] = dict.fromkeys(input_names)
@@ -128,7 +128,7 @@ def scope(spec: BaseSpec, why: str = "", /, **names: Names | None) -> Names:
 
 def header_scope(spec: BaseSpec) -> Names:
     secrets: dict[str, Names | None] = {secret.name: None for secret in spec.env.secrets}
-    return scope(spec, secrets=Names(secrets, "secret"))
+    return scope_names(spec, secrets=Names(secrets, "secret"))
 
 
 # --- Ways through a graph ---------------------------------------------------------------------------------
@@ -143,11 +143,11 @@ class Reach:
 
     def __contains__(self, name: str) -> bool:
         if self._found is None:
-            self._found = reachable(self._ways, self._start)
+            self._found = reachable_names(self._ways, self._start)
         return name in self._found
 
 
-def reachable(ways: Mapping[str, Collection[str]], start: Collection[str]) -> set[str]:
+def reachable_names(ways: Mapping[str, Collection[str]], start: Collection[str]) -> set[str]:
     found: set[str] = set()
     waiting = list(start)
     while waiting:

@@ -7,19 +7,19 @@ from typing import Any
 import msgspec
 
 from strands_cli.errors import Issue, did_you_mean
-from strands_cli.patterns.outline import END, NEVER, ONCE, START, Arrow, Box, stages
+from strands_cli.patterns.outline import END, NEVER, ONCE, START, Arrow, Box, task_stages
 from strands_cli.patterns.pattern import (
     CONFIG,
     AgentPlace,
     Parts,
     Pattern,
     StepRunner,
+    agent_place,
     all_answers,
-    amount,
+    amount_text,
     at_a_time,
-    place,
 )
-from strands_cli.patterns.scope import Names, Reach, Results, reachable, scope
+from strands_cli.patterns.scope import Names, Reach, Results, reachable_names, scope_names
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -40,10 +40,10 @@ def check_needs(pattern: "Workflow", spec: BaseSpec) -> Iterator[Issue]:
             elif need not in pattern.needs:
                 hint = did_you_mean(need, pattern.needs) or f"There are {', '.join(sorted(pattern.needs))}."
                 yield spec.issue(at, f"There is no task {need!r}.", hint)
-    yield from _cycles(pattern, spec)
+    yield from _check_cycles(pattern, spec)
 
 
-def _cycles(pattern: "Workflow", spec: BaseSpec) -> Iterator[Issue]:
+def _check_cycles(pattern: "Workflow", spec: BaseSpec) -> Iterator[Issue]:
     from graphlib import CycleError, TopologicalSorter
 
     needs = {task.id: [need for need in task.needs if need != task.id] for task in pattern.tasks}
@@ -75,7 +75,7 @@ class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True):
     def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
         needs = self.needs
         for index, task in enumerate(self.tasks):
-            yield place(f"{CONFIG}/tasks/{index}", task, partial(_task_scope, spec, needs, task.id))
+            yield agent_place(f"{CONFIG}/tasks/{index}", task, partial(_task_scope, spec, needs, task.id))
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
         return {"tasks": Names(Results([task.id for task in self.tasks]), "task")}
@@ -91,7 +91,7 @@ class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             f"tasks/{index}": [keys[name] for name in dict.fromkeys(task.needs) if name in keys]
             for index, task in enumerate(self.tasks)
         }
-        when = stages(needs, spec.runtime.max_parallel)
+        when = task_stages(needs, spec.runtime.max_parallel)
         boxes = []
         for key, task in zip(needs, self.tasks, strict=True):
             needed = [name for name in dict.fromkeys(task.needs) if name in keys]
@@ -113,7 +113,7 @@ class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         return boxes, arrows, []
 
     def story(self, spec: BaseSpec) -> str:
-        tasks = amount(len(self.tasks), "task")
+        tasks = amount_text(len(self.tasks), "task")
         return f"{tasks} run, each as soon as those that it needs are finished, {at_a_time(spec)}."
 
     async def run(self, run: StepRunner) -> StepResult:
@@ -126,7 +126,7 @@ class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True):
 
         async def work(index: int, task: Task) -> StepResult:
             needed = {name: await running[name] for name in task.needs}
-            seen = reachable(needs, task.needs)
+            seen = reachable_names(needs, task.needs)
             names: dict[str, Any] = {"tasks": {name: done[name] for name in needs if name in seen}}
             if len(needed) == 1:
                 names["last_response"] = needed[task.needs[0]].response
@@ -153,4 +153,4 @@ def _task_scope(spec: BaseSpec, needs: Mapping[str, Sequence[str]], name: str) -
 
     last: dict[str, Names | None] = {"last_response": None} if len(needs[name]) == 1 else {}
     why = "it is clear only in a task that needs exactly one other; write tasks.ID.response"
-    return scope(spec, why, tasks=Names(Results(needs), "task", blocked=blocked), **last)
+    return scope_names(spec, why, tasks=Names(Results(needs), "task", blocked=blocked), **last)

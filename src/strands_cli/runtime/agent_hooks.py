@@ -32,7 +32,7 @@ from strands.types.tools import ToolResult as SdkToolResult
 
 from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.events import ToolFinished, ToolStarted
-from strands_cli.runtime.model_output import ToolUseCollector, kept_text, received, repair_message
+from strands_cli.runtime.model_output import ToolUseCollector, kept_text, repair_message, repaired_events
 from strands_cli.runtime.model_requests import (
     STOPPED_TEXT,
     abandon_unresponsive,
@@ -219,7 +219,7 @@ class AgentHooks:
             yield stopped_answer()
             return
         collector = ToolUseCollector()
-        async with aclosing(until_stopped(received(next_fn(context)), self._cancel)) as events:
+        async with aclosing(until_stopped(repaired_events(next_fn(context)), self._cancel)) as events:
             async for event in events:
                 collector.add(event.get("event") or {})
                 if isinstance(event, ModelStopReason):
@@ -274,7 +274,7 @@ class AgentHooks:
         call_id, content = result["toolUseId"], result["content"]
         if call_id not in turn.answered and result["status"] == "error" and len(content) == 1:
             code = "cancelled" if self.agent.cancel_signal.is_set() else "denied"
-            result.update(_refused(call_id, ToolFailed(content[0].get("text", code), code=code)))
+            result.update(_refused_call(call_id, ToolFailed(content[0].get("text", code), code=code)))
 
     # --- a call -----------------------------------------------------------------------------------------
 
@@ -288,7 +288,7 @@ class AgentHooks:
         """The call is over for those that wait for it, unless a hook wants it made again."""
         call_id = event.tool_use["toolUseId"]
         if event.cancel_message is not None:
-            event.result = _refused(call_id, ToolFailed(event.cancel_message, code="denied"))
+            event.result = _refused_call(call_id, ToolFailed(event.cancel_message, code="denied"))
         if self._turn is not None and not event.retry:
             self._turn.answer(call_id)
 
@@ -301,7 +301,7 @@ class AgentHooks:
             yield self._unknown(context)
         elif not isinstance(context.tool, ToolBridge):
             if text is not None:
-                yield _malformed(context, text)
+                yield _malformed_call(context, text)
                 return
             async for event in next_fn(context):
                 yield event
@@ -338,10 +338,10 @@ class AgentHooks:
         schedule = self._turn.schedule if self._turn else Turn([])
         try:
             async with self._following(), schedule.slot(call_id):
-                async for event in _blocking(schedule, call_id, next_fn(context)):
+                async for event in _blocking_dependents(schedule, call_id, next_fn(context)):
                     yield event
         except ToolFailed as blocked:
-            yield ToolResultEvent(_refused(call_id, blocked))
+            yield ToolResultEvent(_refused_call(call_id, blocked))
 
     async def _permit(self, call_id: str, tool: Tool, judged: Tool, arguments: dict[str, Any]) -> None:
         """Raises if the call is refused; for a tool that a body calls, the user is asked only now."""
@@ -363,7 +363,7 @@ class AgentHooks:
         name = self._misnamed.get(call_id, context.tool_use["name"])
         known = self.agent.tool_names
         hint = did_you_mean(name, known) or f"The tools are {', '.join(known[:_MAX_NAMES])}."
-        result = _refused(call_id, ToolFailed(f"Unknown tool: {name}", code="unknown_tool", hint=hint))
+        result = _refused_call(call_id, ToolFailed(f"Unknown tool: {name}", code="unknown_tool", hint=hint))
         if self.context.emit is not None:
             self.context.emit(ToolStarted(name, "", call_id, context.tool_use["input"]))
             size = encoded_size(cast(Any, result))
@@ -371,19 +371,19 @@ class AgentHooks:
         return ToolResultEvent(result)
 
 
-def _refused(call_id: str, failed: ToolFailed) -> SdkToolResult:
+def _refused_call(call_id: str, failed: ToolFailed) -> SdkToolResult:
     return cast(SdkToolResult, failure_result(call_id, failed))
 
 
-def _malformed(context: ExecuteToolContext, text: str) -> ToolResultEvent:
+def _malformed_call(context: ExecuteToolContext, text: str) -> ToolResultEvent:
     try:
         parse_object(text)
     except ToolFailed as failed:
-        return ToolResultEvent(_refused(context.tool_use["toolUseId"], failed))
+        return ToolResultEvent(_refused_call(context.tool_use["toolUseId"], failed))
     raise AssertionError("only what cannot be parsed is kept as text")
 
 
-async def _blocking(
+async def _blocking_dependents(
     schedule: Turn, call_id: str, events: AsyncGenerator[TypedEvent, None]
 ) -> AsyncGenerator[TypedEvent, None]:
     """The events of a call; if it ends with a question to a human, its dependents are blocked first."""

@@ -17,8 +17,8 @@ from strands.types.content import ContentBlock, Message, Messages
 from strands.types.exceptions import ContextWindowOverflowException, MaxTokensReachedException
 
 from strands_cli.events import ContextCompacted, Event, Listener, ModelText
-from strands_cli.runtime.model_output import text_of
-from strands_cli.runtime.structured import canonical
+from strands_cli.runtime.model_output import message_text
+from strands_cli.runtime.structured import canonical_json
 from strands_cli.types.sections import Compaction
 
 Prepare = Callable[[Agent, Listener], object]
@@ -75,11 +75,11 @@ class Compactor(NullConversationManager):
         """Compacts a conversation that is over the limit, if that saves something."""
         agent = event.agent
         size = event.projected_input_tokens
-        size = _estimate(agent.messages) if size is None else size
+        size = _estimated_tokens(agent.messages) if size is None else size
         if size <= self._policy.when_tokens_over:
             return
-        cut = _cut(agent.messages, self._policy.preserve_recent_messages)
-        if _estimate(agent.messages[1:cut]) >= self._policy.when_tokens_over * _SMALLEST_SHARE:
+        cut = _first_kept_message(agent.messages, self._policy.preserve_recent_messages)
+        if _estimated_tokens(agent.messages[1:cut]) >= self._policy.when_tokens_over * _SMALLEST_SHARE:
             await self._compact(agent, cut, self._policy.when_tokens_over)
 
     async def after_request(self, event: AfterModelCallEvent) -> None:
@@ -88,9 +88,9 @@ class Compactor(NullConversationManager):
             return
         agent = event.agent
         keep = self._policy.preserve_recent_messages
-        while (cut := _cut(agent.messages, keep)) <= 1 and keep > _FEWEST_KEPT:
+        while (cut := _first_kept_message(agent.messages, keep)) <= 1 and keep > _FEWEST_KEPT:
             keep = max(_FEWEST_KEPT, keep // 2)
-        if cut > 1 and await self._compact(agent, cut, _estimate(agent.messages) // 2):
+        if cut > 1 and await self._compact(agent, cut, _estimated_tokens(agent.messages) // 2):
             event.retry = True
 
     async def _compact(self, agent: Agent, cut: int, most_tokens: int) -> bool:
@@ -101,7 +101,7 @@ class Compactor(NullConversationManager):
         messages = agent.messages
         before = len(messages)
         first, earlier = _without_summary(messages[0])
-        request = _request(first, earlier, messages[1:cut], most_tokens * CHARACTERS_PER_TOKEN)
+        request = _summary_request(first, earlier, messages[1:cut], most_tokens * CHARACTERS_PER_TOKEN)
         summary = await self._summary(agent, request)
         if not summary:
             return False
@@ -136,10 +136,10 @@ class Compactor(NullConversationManager):
         except MaxTokensReachedException:
             pass  # what was written before the limit is a list of points, and better than nothing
         answers = [message for message in writer.messages if message["role"] == "assistant"]
-        return text_of(answers[-1]).strip() if answers else ""
+        return message_text(answers[-1]).strip() if answers else ""
 
 
-def _cut(messages: Messages, keep: int) -> int:
+def _first_kept_message(messages: Messages, keep: int) -> int:
     """Where the messages begin that stay: at one of the assistant's, so that no call loses its result."""
     cut = max(0, len(messages) - keep)
     while cut > 0 and messages[cut]["role"] != "assistant":
@@ -147,9 +147,9 @@ def _cut(messages: Messages, keep: int) -> int:
     return cut
 
 
-def _estimate(messages: Messages) -> int:
+def _estimated_tokens(messages: Messages) -> int:
     """Tokens, roughly."""
-    return sum(len(part) for message in messages for part in _parts(message)) // CHARACTERS_PER_TOKEN
+    return sum(len(part) for message in messages for part in _message_texts(message)) // CHARACTERS_PER_TOKEN
 
 
 # --- What the summary is made from ------------------------------------------------------------------------
@@ -164,42 +164,42 @@ def _without_summary(first: Message) -> tuple[list[ContentBlock], str]:
     return task, text.removeprefix(SUMMARY_HEADING).strip()
 
 
-def _request(task: list[ContentBlock], earlier: str, messages: Messages, most: int) -> str:
+def _summary_request(task: list[ContentBlock], earlier: str, messages: Messages, most: int) -> str:
     """All of it as one text: some providers take no tool uses without tools."""
     conversation = "\n\n".join(
-        f"{message['role']}: {_shortened(part, _LONGEST_PART)}"
+        f"{message['role']}: {_shortened_middle(part, _LONGEST_PART)}"
         for message in messages
-        for part in _parts(message)
+        for part in _message_texts(message)
     )
     question = "\n".join(block["text"] for block in task if "text" in block)
     sections = {
-        "The task": _shortened(question, most // 4),
-        "What was summarised before": _shortened(earlier, most // 4),
+        "The task": _shortened_middle(question, most // 4),
+        "What was summarised before": _shortened_middle(earlier, most // 4),
     }
     room = most - sum(len(text) for text in sections.values())
-    sections["The conversation"] = _shortened(conversation, room)
+    sections["The conversation"] = _shortened_middle(conversation, room)
     return "\n\n".join(f"# {title}\n\n{text}" for title, text in sections.items() if text)
 
 
-def _parts(message: Message) -> Iterator[str]:
+def _message_texts(message: Message) -> Iterator[str]:
     for block in message["content"]:
         if "text" in block:
             yield block["text"]
         elif "toolUse" in block:
-            yield f"calls {block['toolUse']['name']} with {canonical(block['toolUse']['input'])}"
+            yield f"calls {block['toolUse']['name']} with {canonical_json(block['toolUse']['input'])}"
         elif "toolResult" in block:
             result = block["toolResult"]
-            text = "\n".join(_plain(cast(dict[str, Any], part)) for part in result["content"])
+            text = "\n".join(_result_text(cast(dict[str, Any], part)) for part in result["content"])
             yield f"result ({result['status']}): {text}"
 
 
-def _plain(part: dict[str, Any]) -> str:
+def _result_text(part: dict[str, Any]) -> str:
     if "text" in part:
         return str(part["text"])
-    return canonical(part["json"]) if "json" in part else f"({', '.join(part)})"
+    return canonical_json(part["json"]) if "json" in part else f"({', '.join(part)})"
 
 
-def _shortened(text: str, most: int) -> str:
+def _shortened_middle(text: str, most: int) -> str:
     """The beginning and the end of a text that is too long."""
     if len(text) <= most:
         return text

@@ -14,10 +14,10 @@ from strands.types.content import Message, Messages
 from strands_cli.errors import StrandsError, ToolFailed
 from strands_cli.events import Event, Listener, ModelFinished, ModelStarted, ModelText
 from strands_cli.runtime.agent_hooks import AskConsent
-from strands_cli.runtime.model_output import text_of
+from strands_cli.runtime.model_output import message_text
 from strands_cli.runtime.model_requests import STOPPED_TEXT
 from strands_cli.runtime.resources import RunResources
-from strands_cli.runtime.strands_adapter import AgentRequest, build_agent, invoke
+from strands_cli.runtime.strands_adapter import AgentRequest, build_agent, invoke_agent
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.contract import Tool
 from strands_cli.types.run_results import Usage
@@ -124,20 +124,20 @@ class Conversation:
         if is_stopped:
             _keep_partial(agent.messages, self._partial)
         self._messages = agent.messages
-        answer = self._resources.redactor.text(self._partial if is_stopped else text_of(result.message))
+        answer = self._resources.redactor.text(self._partial if is_stopped else message_text(result.message))
         seconds = perf_counter() - started
         return Reply(text=answer.strip(), is_stopped=is_stopped, usage=self._usage, seconds=seconds)
 
     async def _answered(self, agent: Agent, text: str) -> AgentResult:
         """The agent's answer; what its tools want to know from a person is asked in between."""
-        result = await invoke(agent, text, STEP)
+        result = await invoke_agent(agent, text, STEP)
         while result.interrupts:
             assert self._ask_person is not None, "without ask_person no tool can ask"
             responses = []
             for interrupt in result.interrupts:
                 answer = await self._ask_person(str(interrupt.reason or interrupt.name))
                 responses.append({"interruptResponse": {"interruptId": interrupt.id, "response": answer}})
-            result = await invoke(agent, cast(AgentInput, responses), STEP)
+            result = await invoke_agent(agent, cast(AgentInput, responses), STEP)
         return result
 
     def _on_event(self, event: Event) -> None:
@@ -164,7 +164,7 @@ def _refuse_question(name: str, reason: object) -> Never:
 def _keep_partial(messages: Messages, partial: str) -> None:
     """Keeps the partial answer of a stopped model, for its next turn."""
     last = messages[-1]
-    if last["role"] == "assistant" and text_of(last) == STOPPED_TEXT and partial.strip():
+    if last["role"] == "assistant" and message_text(last) == STOPPED_TEXT and partial.strip():
         last["content"] = [{"text": f"{partial.rstrip()}\n\n({STOPPED_TEXT})"}]
 
 
@@ -177,12 +177,12 @@ def _kept_messages(messages: Messages, error: StrandsError) -> Messages | None:
     if last is None:
         return None
     if last["role"] == "assistant":
-        return None if _has(last, "toolUse") else messages
-    if not _has(last, "toolResult"):
+        return None if _has_block(last, "toolUse") else messages
+    if not _has_block(last, "toolResult"):
         return None
     closing: Message = {"role": "assistant", "content": [{"text": f"(There was no answer: {error.message})"}]}
     return [*messages, closing]
 
 
-def _has(message: Message, kind: str) -> bool:
+def _has_block(message: Message, kind: str) -> bool:
     return any(kind in block for block in message["content"])

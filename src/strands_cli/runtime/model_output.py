@@ -26,7 +26,7 @@ CUT_OFF = " (nested too deeply)"
 _MARKS = re.compile(r'\\(?:.|\Z)|["\[\]{}]', re.DOTALL)
 
 
-async def received(events: AsyncGenerator[TypedEvent, None]) -> AsyncGenerator[TypedEvent, None]:
+async def repaired_events(events: AsyncGenerator[TypedEvent, None]) -> AsyncGenerator[TypedEvent, None]:
     """A model's events. Never reads ahead: a chunk has to be repaired before the SDK goes on."""
     nesting = Nesting()
     async for event in events:
@@ -104,7 +104,7 @@ def kept_text(sent: object) -> str | None:
     if not isinstance(sent, dict) or sent.keys() != {MALFORMED_KEY}:
         return None
     text = str(sent[MALFORMED_KEY])
-    return None if _parsed(text) is not None else text  # a model may imitate the key
+    return None if _parsed_tool_input(text) is not None else text  # a model may imitate the key
 
 
 class ToolUseCollector:
@@ -117,12 +117,12 @@ class ToolUseCollector:
     def add(self, chunk: Mapping[str, Any]) -> None:
         if "contentBlockStart" in chunk:
             start = chunk["contentBlockStart"]["start"].get("toolUse")
-            self._current = {**_identity(start), "text": ""} if start else None
+            self._current = {**_tool_use_identity(start), "text": ""} if start else None
         elif "contentBlockDelta" in chunk:
             if (delta := chunk["contentBlockDelta"]["delta"].get("toolUse")) is not None:
                 current = self._current or {"text": ""}  # some models name the tool in a delta only
                 text = current["text"] + delta.get("input", "")
-                self._current = {**_identity(delta), **current, "text": text}
+                self._current = {**_tool_use_identity(delta), **current, "text": text}
         elif "contentBlockStop" in chunk and self._current is not None:
             self._complete.append(self._current)
             self._current = None
@@ -133,7 +133,7 @@ class ToolUseCollector:
         return [use["text"] for use in self._complete if use.get("toolUseId") and use.get("name")]
 
 
-def _identity(use: Mapping[str, Any]) -> dict[str, str]:
+def _tool_use_identity(use: Mapping[str, Any]) -> dict[str, str]:
     return {name: use[name] for name in ("toolUseId", "name") if name in use}
 
 
@@ -165,17 +165,17 @@ def _as_object(parsed: Any, text: str | None) -> dict[str, Any]:
         text = json.dumps(parsed)
     if text is None or not text.strip():  # an empty input is how models call a tool without arguments
         return parsed if isinstance(parsed, dict) else {}
-    value = _parsed(text)
+    value = _parsed_tool_input(text)
     return {MALFORMED_KEY: whole_characters(text)} if value is None else value
 
 
-def _parsed(text: str) -> dict[str, Any] | None:
+def _parsed_tool_input(text: str) -> dict[str, Any] | None:
     try:
         return parse_object(text)
     except ToolFailed:
         return None
 
 
-def text_of(message: Message) -> str:
+def message_text(message: Message) -> str:
     """What a message says, without its tool uses."""
     return "\n".join(block["text"] for block in message["content"] if "text" in block)

@@ -28,7 +28,7 @@ from strands_cli.errors import ProviderError
 from strands_cli.events import Listener, ModelFinished, ModelRetried, ModelStarted, ModelText
 from strands_cli.providers.choice import ModelChoice
 from strands_cli.providers.model_failures import Failure, failure_of
-from strands_cli.runtime.model_output import received
+from strands_cli.runtime.model_output import repaired_events
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.types.run_results import Usage
 from strands_cli.types.sections import FailurePolicy
@@ -62,7 +62,7 @@ async def until_stopped(
     context.
     """
     queue: asyncio.Queue[Any] = asyncio.Queue()
-    pump = asyncio.create_task(_pump(events, queue))
+    pump = asyncio.create_task(_pump_events(events, queue))
     is_answered = False
     try:
         with cancel.on_set_in_loop(queue.put_nowait, _END):
@@ -103,7 +103,7 @@ async def abandon_unresponsive(
         _logger.debug("a model does not end after a stop, and is abandoned")
 
 
-async def _pump(events: AsyncGenerator[TypedEvent, None], queue: "asyncio.Queue[Any]") -> None:
+async def _pump_events(events: AsyncGenerator[TypedEvent, None], queue: "asyncio.Queue[Any]") -> None:
     try:
         async for event in events:
             queue.put_nowait(event)
@@ -155,7 +155,8 @@ class Retrying:
             raise error
         if failure.overflow:
             # The SDK makes the conversation shorter when it sees this very class.
-            raise error if isinstance(error, ContextWindowOverflowException) else _overflow(failure, error)
+            is_overflow = isinstance(error, ContextWindowOverflowException)
+            raise error if is_overflow else _overflow_error(failure, error)
         wait = wait_seconds(self._policy, attempt, failure.retry_after_seconds, random.random)
         if not failure.retryable or wait is None or attempt > self._policy.retries:
             raise _final_error(failure, attempt, wait) from error
@@ -186,7 +187,7 @@ def _final_error(failure: Failure, attempt: int, wait: float | None) -> Provider
     return ProviderError(message, hint=hint)
 
 
-def _overflow(failure: Failure, error: Exception) -> ContextWindowOverflowException:
+def _overflow_error(failure: Failure, error: Exception) -> ContextWindowOverflowException:
     overflow = ContextWindowOverflowException(failure.message)
     overflow.__cause__ = error
     return overflow
@@ -209,11 +210,11 @@ class Reporting:
         usage, stop_reason, is_complete = Usage(), "", False
         self._emit(ModelStarted(self._step, self._model))
         try:
-            async for event in received(next_fn(context)):
+            async for event in repaired_events(next_fn(context)):
                 if isinstance(event, ModelStopReason):
                     stop_reason, _, counted, _ = event["stop"]
                     usage = Usage(counted.get("inputTokens") or 0, counted.get("outputTokens") or 0)
-                elif text := _text(event.get("event")):
+                elif text := _chunk_text(event.get("event")):
                     self._emit(ModelText(self._step, text))
                 yield event
             is_complete = True
@@ -226,7 +227,7 @@ class Reporting:
             self._emit(ModelFinished(self._step, self._model, seconds, usage, stop_reason, error))
 
 
-def _text(chunk: Any) -> str:
+def _chunk_text(chunk: Any) -> str:
     delta = chunk.get("contentBlockDelta", {}).get("delta", {}) if chunk else {}
     return delta.get("text") or ""
 
@@ -238,17 +239,17 @@ class QuickMessage(dict[str, Any]):
     """A message with a cheaper deepcopy."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "QuickMessage":
-        return QuickMessage({key: _copied(value, memo) for key, value in self.items()})
+        return QuickMessage({key: _copied_content(value, memo) for key, value in self.items()})
 
 
-def _copied(value: Any, memo: dict[int, Any]) -> Any:
+def _copied_content(value: Any, memo: dict[int, Any]) -> Any:
     kind = type(value)
     if kind in _ATOMS:
         return value
     if kind is dict:
-        return {key: _copied(inner, memo) for key, inner in value.items()}
+        return {key: _copied_content(inner, memo) for key, inner in value.items()}
     if kind is list:
-        return [_copied(inner, memo) for inner in value]
+        return [_copied_content(inner, memo) for inner in value]
     return deepcopy(value, memo)
 
 
@@ -295,7 +296,7 @@ async def stream_in_slices(
     """
     left = cast(dict[str, int], dict(limits or {}))
     result: AgentResult | None = None
-    while result is None or (result.stop_reason == "limit_turns" and not _reached(left)):
+    while result is None or (result.stop_reason == "limit_turns" and not _reached_limit(left)):
         bounds = cast(Limits, {**left, "turns": min(turns, left.get("turns", turns))})
         async for event in agent.stream_async(prompt, limits=bounds, **options):
             if isinstance(event.get("result"), AgentResult):
@@ -303,20 +304,20 @@ async def stream_in_slices(
             else:
                 yield event
         assert result is not None, "a stream ends with its result"
-        left = _left_after(result, left)
+        left = _limits_left_after(result, left)
         prompt = None
     if result.stop_reason == "limit_turns":
-        result = replace(result, stop_reason=cast(Any, f"limit_{_reached(left)}"))
+        result = replace(result, stop_reason=cast(Any, f"limit_{_reached_limit(left)}"))
     yield {"result": result}
 
 
-def _reached(left: dict[str, int]) -> str:
+def _reached_limit(left: dict[str, int]) -> str:
     """The limit that is used up, in the order in which the SDK looks at them; empty if none is."""
     names = ("turns", "total_tokens", "output_tokens")
     return next((name for name in names if left.get(name, 1) <= 0), "")
 
 
-def _left_after(result: AgentResult, left: dict[str, int]) -> dict[str, int]:
+def _limits_left_after(result: AgentResult, left: dict[str, int]) -> dict[str, int]:
     spent = result.metrics.latest_agent_invocation
     if spent is None:
         return left

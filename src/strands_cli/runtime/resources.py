@@ -46,8 +46,8 @@ class RunResources:
         # Some providers repeat a key when they refuse it.
         self.redactor = Redactor([*self.secrets.values(), *provider_keys(self._choices.values())])
         self.tools = ToolSet(spec) if tools is None else tools
-        self.settings = _settings(spec, self.tools.registry.settings)
-        self.workspace = _workspace(spec, self.settings, self.begun_in)
+        self.settings = _workflow_settings(spec, self.tools.registry.settings)
+        self.workspace = _workflow_workspace(spec, self.settings, self.begun_in)
         self._directory = self.begun_in / directory
         self._models: dict[ModelChoice, Model] = {}
 
@@ -67,14 +67,14 @@ class RunResources:
         return self._models[choice]
 
 
-def _settings(spec: Spec, settings: Settings) -> Settings:
+def _workflow_settings(spec: Spec, settings: Settings) -> Settings:
     if not spec.security.http_allow:
         return settings
     http = msgspec.structs.replace(settings.http, allow=(*settings.http.allow, *spec.security.http_allow))
     return msgspec.structs.replace(settings, http=http)
 
 
-def _workspace(spec: Spec, settings: Settings, base: Path) -> Workspace:
+def _workflow_workspace(spec: Spec, settings: Settings, base: Path) -> Workspace:
     """The directories of the workflow's own `security.workspace`, from its file on, else the settings'."""
     if spec.security.workspace is None:
         return Workspace(settings.workspace, base)

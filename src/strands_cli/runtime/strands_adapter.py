@@ -22,7 +22,7 @@ from strands.types.exceptions import (
 from strands_cli.errors import Interrupted, RunError, StrandsError, ToolFailed
 from strands_cli.events import Event, Listener, RunNoticed, ToolFinished, ToolProgress, ToolStarted
 from strands_cli.runtime.agent_hooks import AskConsent, equip
-from strands_cli.runtime.model_output import text_of
+from strands_cli.runtime.model_output import message_text
 from strands_cli.runtime.model_requests import Reporting, Retrying, invoke_in_slices, stopped_answer
 from strands_cli.runtime.resources import RunResources
 from strands_cli.runtime.tools import agent_tools
@@ -70,7 +70,7 @@ class StepAgent:
     def __init__(self, resources: RunResources, request: AgentRequest) -> None:
         self._request = request
         tools = resources.tools.for_agent(request.agent, request.title)
-        self._structured = _structured(request, tools)
+        self._structured = _structured_answer(request, tools)
         self.agent = build_agent(
             resources,
             request,
@@ -82,12 +82,12 @@ class StepAgent:
     async def ask(self, text: str) -> AgentAnswer:
         """What the agent answers; RunError if there is no answer."""
         if self._structured is None:
-            return AgentAnswer(text_of((await self._invoke(text)).message).strip())
+            return AgentAnswer(message_text((await self._invoke(text)).message).strip())
         value, answer = await self._structured.ask(self._invoke, text)
         return AgentAnswer(answer, value)
 
     async def _invoke(self, text: str) -> AgentResult:
-        result = await invoke(self.agent, text, self._request.step)
+        result = await invoke_agent(self.agent, text, self._request.step)
         if str(result.stop_reason) == "cancelled":
             raise Interrupted("Stopped before the answer was complete.")
         return result
@@ -113,7 +113,7 @@ def build_agent(
     agent = Agent(
         model=resources.model(request.agent),
         tools=agent_tools([*tools, structured.tool] if structured else tools),
-        system_prompt=_prompt(resources, request, structured) or None,
+        system_prompt=_agent_prompt(resources, request, structured) or None,
         messages=messages,
         state=state,
         name=request.agent,
@@ -121,14 +121,14 @@ def build_agent(
         conversation_manager=manager,
         retry_strategy=None,  # ours honours the workflow's failure_policy
     )
-    context = _context(resources, request)
+    context = _call_context(resources, request)
     stages(agent, request.emit, partial(equip, agent, context=context, ask_consent=request.ask_consent))
     if structured:
         structured.attach(agent)
     return agent
 
 
-async def invoke(agent: Agent, prompt: AgentInput, step: str) -> AgentResult:
+async def invoke_agent(agent: Agent, prompt: AgentInput, step: str) -> AgentResult:
     """The result of an invocation, even one that is stopped; RunError if there is no usable answer."""
 
     def failed(what: str, hint: str) -> RunError:
@@ -156,11 +156,11 @@ async def invoke(agent: Agent, prompt: AgentInput, step: str) -> AgentResult:
             "Say in the prompt when it is done, or divide the step.",
         )
     if reason not in _USABLE:
-        raise failed(*_unusable(reason))
+        raise failed(*_unusable_answer(reason))
     return result
 
 
-def _unusable(reason: str) -> tuple[str, str]:
+def _unusable_answer(reason: str) -> tuple[str, str]:
     """What happened to an answer that the provider ended for its own reason, and what helps."""
     if reason in _WITHHELD:
         return f"was withheld by the provider ({reason})", "Change the prompt or the input."
@@ -199,7 +199,7 @@ def _unless_over(may_ask_model: Callable[[], bool]) -> Any:
     return ask
 
 
-def _structured(request: AgentRequest, tools: list[Tool]) -> "Structured | None":
+def _structured_answer(request: AgentRequest, tools: list[Tool]) -> "Structured | None":
     if request.schema is None:
         return None
     from strands_cli.runtime.structured import Structured
@@ -207,14 +207,14 @@ def _structured(request: AgentRequest, tools: list[Tool]) -> "Structured | None"
     return Structured(request.schema, [tool.id for tool in tools], name=request.agent)
 
 
-def _prompt(resources: RunResources, request: AgentRequest, structured: "Structured | None") -> str:
+def _agent_prompt(resources: RunResources, request: AgentRequest, structured: "Structured | None") -> str:
     parts = [request.prompt, *resources.tools.prompts_for(request.agent)]
     if structured:
         parts.append(structured.instruction)
     return "\n\n".join(part.strip() for part in parts if part.strip())
 
 
-def _context(resources: RunResources, request: AgentRequest) -> CallContext:
+def _call_context(resources: RunResources, request: AgentRequest) -> CallContext:
     def emit(event: Event) -> None:
         if isinstance(event, ToolStarted | ToolProgress | ToolFinished):
             event = msgspec.structs.replace(event, step=request.step)

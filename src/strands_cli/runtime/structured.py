@@ -18,7 +18,7 @@ from strands.types.content import Message
 
 from strands_cli.documents.problems import relocated_schema
 from strands_cli.errors import AnswerError, SpecError, ToolError, ToolFailed
-from strands_cli.runtime.model_output import text_of
+from strands_cli.runtime.model_output import message_text
 from strands_cli.toolkit.arguments import parse_object
 from strands_cli.toolkit.call import prepare_arguments
 from strands_cli.toolkit.contract import Tool
@@ -62,7 +62,8 @@ class Structured:
         self._refused: list[str] = []
         self._choice = _only_choice(schema)
         self.tool = self._make_tool(
-            _wrapped(schema) if self._is_wrapped else schema, free_tool_name(taken, "answer", "final_answer")
+            _object_schema(schema) if self._is_wrapped else schema,
+            free_tool_name(taken, "answer", "final_answer"),
         )
 
     def _make_tool(self, schema: dict[str, Any], name: str) -> Tool:
@@ -97,11 +98,11 @@ class Structured:
         """Takes the answer from the turn's messages, since a result may come from elsewhere than the body."""
         found = (block["toolResult"] for block in event.message["content"] if "toolResult" in block)
         results: dict[str, Any] = {result["toolUseId"]: result for result in found}
-        for use in _calls(event.agent.messages, self.tool.id):
+        for use in _calls_of_tool(event.agent.messages, self.tool.id):
             result = results.get(use["toolUseId"])
             if result and result["status"] == "success":
                 self._value = self._value_of(prepare_arguments(self.tool, {"input": use["input"]}))
-                event.end_turn = canonical(self._value)
+                event.end_turn = canonical_json(self._value)
             else:
                 error = error_of(result) if result else None
                 self._refused.append(str(error["message"]) if error else "it had no result")
@@ -119,11 +120,11 @@ class Structured:
         for attempt in range(1 + MAX_REPETITIONS):
             answer = await invoke(self._repetition(problem) if attempt else prompt)
             if self._value is not msgspec.UNSET:
-                return self._value, canonical(self._value)
+                return self._value, canonical_json(self._value)
             if self._is_hopeless:
                 problem = f"it was refused {len(self._refused)} times, at last with: {self._refused[-1]}"
                 break
-            text = text_of(answer.message)
+            text = message_text(answer.message)
             value, problem = self._read(text)
             if not problem:
                 return value, text
@@ -168,7 +169,7 @@ class Structured:
         return arguments[_WRAPPED] if self._is_wrapped else arguments
 
 
-def canonical(value: Any) -> str:
+def canonical_json(value: Any) -> str:
     """The one text of a value."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
@@ -182,7 +183,7 @@ def _only_choice(schema: dict[str, Any]) -> str:
     return str(required[0]) if isinstance(declared, dict) and "enum" in declared else ""
 
 
-def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
+def _object_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """An object schema around any other: tools take nothing but objects."""
     inner = schema
     if "$id" not in schema:  # which would make its references its own
@@ -192,7 +193,7 @@ def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
     return wrapper | {key: schema[key] for key in ("$schema",) if key in schema}
 
 
-def _calls(messages: list[Message], name: str) -> list[Any]:
+def _calls_of_tool(messages: list[Message], name: str) -> list[Any]:
     """The calls of a tool in the last message that the model sent."""
     last = next((message for message in reversed(messages) if message["role"] == "assistant"), None)
     uses = [block["toolUse"] for block in last["content"] if "toolUse" in block] if last else []

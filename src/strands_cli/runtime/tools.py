@@ -24,7 +24,7 @@ def load_python_callable(reference: str) -> Tool:
     registry = get_registry()
     info = registry.get_by_import_path(reference)
     if info is None:
-        raise _refusal(registry, reference)
+        raise _reference_error(registry, reference)
     try:
         return registry.load(info)
     except ToolError as error:
@@ -32,7 +32,7 @@ def load_python_callable(reference: str) -> Tool:
         raise ToolError(message, code=error.code, hint=error.hint, issue=error.issue) from error
 
 
-def _refusal(registry: ToolRegistry, reference: str) -> ToolError:
+def _reference_error(registry: ToolRegistry, reference: str) -> ToolError:
     allowed = registry.get_allowlist()
     if reference in allowed:
         issue = next((issue for issue in registry.problems if reference in issue.reason), None)

@@ -66,9 +66,9 @@ def open_telemetry(
             raise UnsupportedError(reason, hint=remedy)
         warn(f"{reason} {remedy}")  # the environment is for all programs, and does not stop this one
         return SpanExport(None)
-    from strands_cli.telemetry.collector import connect
+    from strands_cli.telemetry.collector import connect_collector
 
-    return SpanExport(*connect(str(url), telemetry, redactor, warn, environment))
+    return SpanExport(*connect_collector(str(url), telemetry, redactor, warn, environment))
 
 
 def missing_exporter(

@@ -32,7 +32,7 @@ _MAX_BATCH = 128
 _QUIET = logging.NullHandler()
 
 
-def connect(
+def connect_collector(
     url: str,
     telemetry: Telemetry,
     redactor: Redactor,
@@ -52,7 +52,7 @@ def connect(
         shutdown_on_exit=False,
     )
     is_timed = any(environment.get(f"OTEL_EXPORTER_OTLP_{name}TIMEOUT") for name in ("", "TRACES_"))
-    exporter = _Exporter(url, None if is_timed else _REQUEST_SECONDS)
+    exporter = _WatchedExporter(url, None if is_timed else _REQUEST_SECONDS)
     provider.add_span_processor(
         BatchSpanProcessor(exporter, max_queue_size=_MAX_WAITING, max_export_batch_size=_MAX_BATCH)
     )
@@ -74,7 +74,7 @@ def connect(
     return Spans(provider.get_tracer(TRACER), telemetry.redact, redactor), close
 
 
-class _Exporter(OTLPSpanExporter):
+class _WatchedExporter(OTLPSpanExporter):
     """The exporter, with what became of its batches."""
 
     def __init__(self, url: str, request_seconds: float | None) -> None:

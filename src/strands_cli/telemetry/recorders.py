@@ -144,7 +144,7 @@ class Recorder(ABC, Generic[T]):
     def _text(self, text: str) -> str:
         # The events of a run come without its secrets already.
         shown = self._redactor.text(text) if self._has_secrets else text
-        return _encodable(shown)[:_LONGEST_TEXT]
+        return _encodable_text(shown)[:_LONGEST_TEXT]
 
     def _texts(self, event: Event, fields: dict[str, str]) -> dict[str, str]:
         """The fields of an event under the names that a record has for them."""
@@ -173,10 +173,10 @@ class Recorder(ABC, Generic[T]):
             plain = json.loads(json.dumps(value, default=_non_json_text))
         except (TypeError, ValueError, RecursionError):  # odd keys, cycles
             plain = "(cannot be shown as JSON)"
-        return _encodable(json.dumps(self._redactor.value(plain), ensure_ascii=False))
+        return _encodable_text(json.dumps(self._redactor.value(plain), ensure_ascii=False))
 
 
-def _encodable(text: str) -> str:
+def _encodable_text(text: str) -> str:
     """The text without lone surrogates, for which a collector would lose the whole batch."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
@@ -221,15 +221,15 @@ def span_listener(
     return Spans(trace.get_tracer(TRACER), redact, redactor)
 
 
-class _Node:
+class _OpenSpan:
     """An open span, with the open spans below it, and what was current before it."""
 
     __slots__ = ("before", "open", "parent", "span")
 
-    def __init__(self, span: "Span", parent: "_Node | None") -> None:
+    def __init__(self, span: "Span", parent: "_OpenSpan | None") -> None:
         self.span = span
         self.parent = parent
-        self.open: dict[int, _Node] = {}
+        self.open: dict[int, _OpenSpan] = {}
         self.before: Context | None = None
         if parent is not None:
             parent.open[id(self)] = self
@@ -244,7 +244,7 @@ class _Node:
         self.span.end()
 
 
-class Spans(Recorder[_Node]):
+class Spans(Recorder[_OpenSpan]):
     """A span for each part of a run. Those of runs, steps and tools are the current ones in their tasks, so
     that what a tool's body makes is below it."""
 
@@ -252,7 +252,7 @@ class Spans(Recorder[_Node]):
         super().__init__(redact, redactor)
         self._tracer = tracer
 
-    def _start(self, event: Start, parent: _Node | None) -> _Node:
+    def _start(self, event: Start, parent: _OpenSpan | None) -> _OpenSpan:
         """Below its parent; without one, below what is current, such as the program's own span."""
         from opentelemetry import context, trace
 
@@ -260,17 +260,17 @@ class Spans(Recorder[_Node]):
         name = self._text(f"{kind}:{getattr(event, field)}")
         attributes = {key: text for key, text in self._texts(event, fields).items() if text}
         around = None if parent is None else trace.set_span_in_context(parent.span)
-        node = _Node(self._tracer.start_span(name, around, attributes=attributes), parent)
+        node = _OpenSpan(self._tracer.start_span(name, around, attributes=attributes), parent)
         if isinstance(event, ModelStarted):
             node.span.set_attribute("gen_ai.operation.name", "chat")
             return node
         if isinstance(event, ToolStarted) and node.span.is_recording():
-            _set_value(node.span, "tool.inputs", self._inputs(event.arguments))
+            _set_span_value(node.span, "tool.inputs", self._inputs(event.arguments))
         node.before = context.get_current()
         context.attach(trace.set_span_in_context(node.span))
         return node
 
-    def _finish(self, event: Finish, record: _Node | None) -> None:
+    def _finish(self, event: Finish, record: _OpenSpan | None) -> None:
         from opentelemetry import context
 
         if record is None:
@@ -297,7 +297,7 @@ class Spans(Recorder[_Node]):
     def _finish_tool(self, event: ToolFinished, span: "Span") -> None:
         span.set_attribute("tool.output_size", event.output_size)
         if span.is_recording():
-            _set_value(span, "tool.outputs", self._outputs(event))
+            _set_span_value(span, "tool.outputs", self._outputs(event))
         if event.code is not None:
             span.set_attribute("tool.code", self._text(event.code))
             self._fail(span, "" if event.code == "interrupted" else event.code)
@@ -308,7 +308,7 @@ class Spans(Recorder[_Node]):
         if reason:
             span.set_status(Status(StatusCode.ERROR, self._reason(reason)))
 
-    def _remark(self, event: Remark, parent: _Node | None) -> None:
+    def _remark(self, event: Remark, parent: _OpenSpan | None) -> None:
         """Each request is a span; that one follows because another failed is an event of the step."""
         if parent is None:
             return
@@ -324,7 +324,7 @@ class Spans(Recorder[_Node]):
             parent.span.add_event("compaction", sizes)
 
 
-def _set_value(span: "Span", name: str, encoded: str | None) -> None:
+def _set_span_value(span: "Span", name: str, encoded: str | None) -> None:
     if encoded is not None:
         span.set_attribute(name, encoded[:_LONGEST_VALUE])
 
@@ -362,7 +362,7 @@ class Trace(Recorder[Entry]):
         self._room_for_characters = most_characters
         self._document: Entry = {
             "format": TRACE_FORMAT,
-            "run": {"workflow": "", "pattern": "", "started": _now(), "outcome": "running"},
+            "run": {"workflow": "", "pattern": "", "started": _timestamp(), "outcome": "running"},
             "steps": [],
             "notices": [],
             "cut": {"entries": 0, "characters": 0},
@@ -388,7 +388,7 @@ class Trace(Recorder[Entry]):
         entry: Entry = self._texts(event, _ENTRIES[type(event)])
         if isinstance(event, RunStarted):
             self._began = perf_counter()
-            self._document["run"] = entry | {"started": _now(), "outcome": "running"}
+            self._document["run"] = entry | {"started": _timestamp(), "outcome": "running"}
             run: Entry = self._document["run"]
             return run
         entry["at"] = self._seconds()
@@ -465,5 +465,5 @@ class Trace(Recorder[Entry]):
         entry[name] = json.loads(encoded) if kept == encoded else f"{kept}…"
 
 
-def _now() -> str:
+def _timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
