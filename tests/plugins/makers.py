@@ -15,7 +15,7 @@ import pytest
 from strands_cli.events import Event
 from strands_cli.plugins.plugin import Plugin, read_plugin
 from strands_cli.plugins.plugin_tool import plugin_tool
-from strands_cli.sandbox import tree
+from strands_cli.sandbox import process_tree
 from strands_cli.settings import Settings, load_settings
 from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.context import CallContext
@@ -106,9 +106,9 @@ class Bench:
         return self.call(self.tool(source, **keys), arguments)
 
     def survivors(self) -> list[int]:
-        proc = tree.open_proc()
+        proc = process_tree.open_proc()
         try:
-            return tree.bearers(f"STRANDS_TEST_MARK={self.mark}", proc)
+            return process_tree.marked_processes(f"STRANDS_TEST_MARK={self.mark}", proc)
         finally:
             os.close(proc)
 

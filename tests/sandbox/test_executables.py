@@ -21,21 +21,21 @@ import msgspec
 import pytest
 
 from strands_cli.errors import ToolError
-from strands_cli.sandbox import tree
+from strands_cli.sandbox import process_tree
 from strands_cli.sandbox.executables import (
     ExecutableLevel,
     Finished,
     complete_confined,
     environment_for,
     executables_level,
-    level_of,
-    require,
+    level_from_abilities,
+    require_confinement,
     run_confined,
     start_confined,
 )
 from strands_cli.sandbox.profile import EXECUTABLE_PROFILE, Profile
 from strands_cli.sandbox.seccomp import further_filter
-from strands_cli.sandbox.spawner_handle import Abilities, spawner
+from strands_cli.sandbox.spawner_handle import Abilities, shared_spawner
 from tests.sandbox.hostile_programs import HOSTILE, SHEBANGS, SYSTEM_PYTHON, Hostile
 from tests.sandbox.ordinary_user import as_nobody, ordinary_user
 
@@ -85,9 +85,9 @@ class Place:
         return asyncio.run(call)
 
     def survivors(self) -> list[int]:
-        proc = tree.open_proc()
+        proc = process_tree.open_proc()
         try:
-            return tree.bearers(f"STRANDS_TEST_MARK={self.mark}", proc)
+            return process_tree.marked_processes(f"STRANDS_TEST_MARK={self.mark}", proc)
         finally:
             os.close(proc)
 
@@ -357,8 +357,8 @@ def test_nothing_outlives_a_host_that_is_killed(room: str, place: Place) -> None
     deadline = time.monotonic() + 20
     while len(place.survivors()) < 4 and time.monotonic() < deadline:
         time.sleep(0.05)
-    proc = tree.open_proc()
-    all_of_it = tree.descendants(host.pid, proc)
+    proc = process_tree.open_proc()
+    all_of_it = process_tree.descendants(host.pid, proc)
     os.close(proc)
     assert len(all_of_it) > 5
     host.kill()
@@ -386,14 +386,14 @@ def test_a_killed_spawner_is_replaced_and_loses_no_call(room: bool, place: Place
         calls = [run_confined(argv, profile, cwd=place.workspace, room=room) for _ in range(3)]
         tasks = [asyncio.create_task(call) for call in calls]
         await asyncio.sleep(0.3)
-        os.kill(spawner(network=False, room=room).process(), signal.SIGKILL)
+        os.kill(shared_spawner(network=False, room=room).process(), signal.SIGKILL)
         await asyncio.sleep(0.05)
         later = [run_confined(argv, profile, cwd=place.workspace, room=room) for _ in range(3)]
         return await asyncio.gather(*tasks, *later)
 
-    before = spawner(network=False, room=room).process()
+    before = shared_spawner(network=False, room=room).process()
     assert [done.stdout for done in asyncio.run(main())] == [b"done\n"] * 6
-    assert spawner(network=False, room=room).process() != before
+    assert shared_spawner(network=False, room=room).process() != before
     assert place.nothing_survives()
 
 
@@ -404,8 +404,8 @@ def test_a_call_whose_keeper_is_killed_answers_with_an_error(room: bool, place: 
     async def main() -> Finished:
         task = asyncio.create_task(run_confined(argv, place.profile(), cwd=place.workspace, room=room))
         await place.populated(3)
-        proc = tree.open_proc()
-        parents = tree.running(proc)
+        proc = process_tree.open_proc()
+        parents = process_tree.running_processes(proc)
         os.close(proc)
         found = set(place.survivors())
         (keeper,) = {
@@ -516,10 +516,10 @@ def test_a_process_that_is_not_needed_any_more_sees_no_end_of_its_input(place: P
 
 QUICK_RUNNER = """
 import os, select, socket, time
-from strands_cli.sandbox import messages, tree
+from strands_cli.sandbox import messages, process_tree
 from strands_cli.sandbox.spawner.slot import Keeper
 
-tree.become_subreaper()
+process_tree.become_subreaper()
 runner = os.fork()
 if not runner:
     if not os.fork():
@@ -528,16 +528,16 @@ if not runner:
 os.waitid(os.P_PID, runner, os.WEXITED | os.WNOWAIT)  # it has ended before its keeper is ready
 pair, runners_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-keeper = Keeper(runner, pair, os.pidfd_open(os.getppid()), tree.open_proc(), -1)
+keeper = Keeper(runner, pair, os.pidfd_open(os.getppid()), process_tree.open_proc(), -1)
 keeper.rehearse()
-messages.send(runners_end, {"memory": 1 << 30, "processes": 64, "grace": 300}, theirs.fileno())
+messages.send_value(runners_end, {"memory": 1 << 30, "processes": 64, "grace": 300}, theirs.fileno())
 theirs.close()
 if not os.fork():
     said = []
     while "exited" not in said and select.select([ours], [], [], 5)[0]:
-        said.append(messages.receive(ours)[0][0])
+        said.append(messages.receive_value(ours)[0][0])
     print(said, flush=True)
-    messages.send(ours, "kill")
+    messages.send_value(ours, "kill")
     os._exit(0)
 keeper.keep()
 """
@@ -580,7 +580,7 @@ def test_what_cannot_be_executed_is_said_with_the_remedy(
 
 
 def test_a_spawner_that_is_about_to_end_is_replaced(place: Place) -> None:
-    handle = spawner(network=False, room=False)
+    handle = shared_spawner(network=False, room=False)
     process = handle.process()
     os.kill(process, signal.SIGSTOP)
     assert handle._calls is not None
@@ -590,7 +590,7 @@ def test_a_spawner_that_is_about_to_end_is_replaced(place: Place) -> None:
 
 
 def test_a_call_that_finds_too_many_waiting_is_told_so_at_once() -> None:
-    handle = spawner(network=False, room=False)
+    handle = shared_spawner(network=False, room=False)
     process = handle.process()
     os.kill(process, signal.SIGSTOP)  # its runners take a few, and nobody makes new ones
     try:
@@ -658,7 +658,7 @@ def test_the_level_follows_from_what_the_spawner_found(landlock: int, room: bool
         why_not_alone="",
         processes="watched",
     )
-    level = level_of(found)
+    level = level_from_abilities(found)
     assert level.name == name
     assert ("landlock" in level.missing, "namespaces" in level.missing) == (not landlock, not room)
 
@@ -667,7 +667,7 @@ def test_where_processes_are_shared_only_the_own_group_can_be_signalled(place: P
     shared = further_filter(network=False, shares_processes=True)
     text = (
         "import os, sys\nfrom strands_cli.sandbox import landlock, seccomp\n"
-        "landlock.no_new_privileges()\nseccomp.load(bytes.fromhex(sys.argv[1]))\n"
+        "landlock.no_new_privileges()\nseccomp.load_filter(bytes.fromhex(sys.argv[1]))\n"
         "for act in (lambda: os.kill(os.getppid(), 0), lambda: os.kill(-1, 0), lambda: os.kill(0, 0)):\n"
         "    try: act(); print('sent')\n"
         "    except PermissionError: print('refused')\n"
@@ -683,12 +683,12 @@ def test_less_than_that_is_refused_unless_it_is_accepted_by_name() -> None:
         name="seccomp", layers=("rlimits", "seccomp"), missing={"landlock": "none", "namespaces": "none"}
     )
     with pytest.raises(ToolError, match="landlock: none") as caught:
-        require(weak)
+        require_confinement(weak)
     assert "accept" in caught.value.hint
-    require(weak, accept="seccomp")
+    require_confinement(weak, accept="seccomp")
     nothing = ExecutableLevel(name="unavailable", layers=(), missing={"seccomp": "no libseccomp"})
     with pytest.raises(ToolError, match="no libseccomp"):
-        require(nothing, accept="seccomp")
+        require_confinement(nothing, accept="seccomp")
 
 
 def test_the_whole_file_system_is_never_granted(place: Place) -> None:

@@ -104,9 +104,10 @@ class CodeRun:
             "session": session,
         }
         parts = [
-            messages.frame(messages.FILE, messages.file_content(name, data)) for name, data in files.items()
+            messages.encode_frame(messages.FILE, messages.file_content(name, data))
+            for name, data in files.items()
         ]
-        parts.append(messages.frame(messages.CODE, json.dumps(request).encode()))
+        parts.append(messages.encode_frame(messages.CODE, json.dumps(request).encode()))
         try:
             await asyncio.get_running_loop().sock_sendall(self._child.channel, b"".join(parts))
         except (BrokenPipeError, ConnectionResetError):
@@ -155,7 +156,7 @@ class CodeRun:
                 self.outcome.dropped_bytes += len(content) - len(kept)
             elif kind == messages.FILE:
                 name, data = messages.split_file(content)
-                self.outcome.files[_checked(name)] = data
+                self.outcome.files[_checked_file_name(name)] = data
             elif kind == messages.LATE:
                 line = json.loads(content)["line"]
                 self._line = line if isinstance(line, int) else None
@@ -165,14 +166,14 @@ class CodeRun:
                 self.outcome.error = PythonError("SandboxError", f"not confined: {content[:1000]!r}")
                 return True
             else:
-                self._note_outcome(msgspec.convert(_strict_json(content), _Outcome))
+                self._note_outcome(msgspec.convert(_strict_json(content), _ReportedOutcome))
                 return True
         except (ValueError, TypeError, KeyError, RecursionError, msgspec.MsgspecError):
             self.outcome.error = PythonError("SandboxError", "the code has tampered with its own answer")
             return True
         return False
 
-    def _note_outcome(self, reported: "_Outcome") -> None:
+    def _note_outcome(self, reported: "_ReportedOutcome") -> None:
         self.outcome.value, self.outcome.representation = reported.value, reported.repr
         if reported.error is not None:
             text = reported.error.message[:_LONGEST_MESSAGE]
@@ -182,7 +183,7 @@ class CodeRun:
 
     async def _answer(self, content: bytes) -> None:
         """Calls the tool that the code asks for, for as long as the code itself may live."""
-        request = msgspec.convert(_strict_json(content), _Call)
+        request = msgspec.convert(_strict_json(content), _ToolCallRequest)
         self.outcome.calls += 1
         answer: dict[str, Any] = {"error": _NO_TOOLS}
         if self._call_tool is not None:
@@ -195,7 +196,7 @@ class CodeRun:
             encoded = json.dumps(answer).encode()
         except (TypeError, ValueError):
             encoded = json.dumps({"error": _NO_JSON}).encode()
-        data = messages.frame(messages.ANSWER, encoded)
+        data = messages.encode_frame(messages.ANSWER, encoded)
         try:
             await asyncio.get_running_loop().sock_sendall(self._child.channel, data)
         except (BrokenPipeError, ConnectionResetError):
@@ -231,7 +232,7 @@ class CodeRun:
         self.outcome.error = PythonError(kind, text, self._line)
 
 
-class _Outcome(msgspec.Struct):
+class _ReportedOutcome(msgspec.Struct):
     """The last frame, as far as it can be believed: it comes from the process that ran the code."""
 
     value: Any = None
@@ -240,12 +241,12 @@ class _Outcome(msgspec.Struct):
     dropped: tuple[int, int] = (0, 0)
 
 
-class _Call(msgspec.Struct):
+class _ToolCallRequest(msgspec.Struct):
     name: str
     arguments: dict[str, Any]
 
 
-def _checked(name: str) -> str:
+def _checked_file_name(name: str) -> str:
     """A file's name as the tree in memory gives it: one that stays below the directory it is put into."""
     is_plain = name and not name.startswith("/") and posixpath.normpath(f"/{name}") == f"/{name}"
     if not is_plain or "\0" in name:
@@ -255,8 +256,8 @@ def _checked(name: str) -> str:
 
 def _strict_json(content: bytes) -> Any:
     """JSON with integers of any size, and without the numbers that only Python's JSON has."""
-    return json.loads(content, parse_constant=_refuse_constant)
+    return json.loads(content, parse_constant=_refuse_json_constant)
 
 
-def _refuse_constant(name: str) -> None:
+def _refuse_json_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")

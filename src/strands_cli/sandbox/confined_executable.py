@@ -139,7 +139,7 @@ class Confined:
         # input first: an executable that was started ahead would take that for a call without arguments.
         held = [self.stdin] if self.stdin in self._open else []
         try:
-            messages.send(self._control, order, *held)
+            messages.send_value(self._control, order, *held)
         except OSError:
             pass  # its keeper has gone, and everything with it
 
@@ -154,7 +154,7 @@ class Confined:
 
     def _read_report(self) -> None:
         try:
-            report, _ = messages.receive(self._control)
+            report, _ = messages.receive_value(self._control)
         except BlockingIOError:
             return
         except OSError:

@@ -25,7 +25,7 @@ from strands_cli.errors import ToolError
 from strands_cli.sandbox.confined_executable import Confined, Exit, Intake, Outlet
 from strands_cli.sandbox.profile import Profile
 from strands_cli.sandbox.seccomp import SeccompMissing, executable_filter, further_filter
-from strands_cli.sandbox.spawner_handle import Abilities, SpawnerLost, spawner
+from strands_cli.sandbox.spawner_handle import Abilities, SpawnerLost, shared_spawner
 
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
 """What every executable gets of the caller's environment; HOME and TMPDIR lead to its scratch directory."""
@@ -36,7 +36,7 @@ DRAIN_SECONDS = 0.1
 
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 _SCRATCH = "/tmp"
-"""Where a room has its scratch directory (`spawner/rooms.py`)."""
+"""Where a room has its scratch directory (`spawner/mounts.py`)."""
 _ANSWER_SECONDS = 2.0
 """How long a keeper may take to end a tree before it is left to itself."""
 _SIGNAL_SCOPE_ABI = 6
@@ -84,10 +84,10 @@ async def start_confined(
     It may read `cwd`. That it cannot be executed is raised by `Confined.wait`. `accept` is a lower level that
     the user accepts; without `room`, namespaces are not even tried.
     """
-    handle = spawner(network=profile.network, room=room)
+    handle = shared_spawner(network=profile.network, room=room)
     found = handle.abilities() if handle.is_running() else await asyncio.to_thread(handle.abilities)
-    require(level_of(found), accept)
-    request = _request(argv, profile, cwd, found)
+    require_confinement(level_from_abilities(found), accept)
+    request = _spawn_request(argv, profile, cwd, found)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     stdin, stdout, stderr = os.pipe(), os.pipe(), os.pipe()
     confined = Confined(ours, (stdin[1], stdout[0], stderr[0]), list(argv), profile, cwd)
@@ -148,7 +148,7 @@ async def complete_confined(
     `seconds` is by default the profile's; `idle_seconds` bounds the silence between two pieces of output.
     Once `until` is true of what it has printed, that is the whole answer: it is ended then (`answered`).
     """
-    call = _Call(confined, idle_seconds, on_stderr_line, until)
+    call = _ExecutableCall(confined, idle_seconds, on_stderr_line, until)
     limit = confined.profile.seconds if seconds is None else seconds
     timer = asyncio.get_running_loop().call_later(limit, confined.terminate, "timeout")
     outlet = Outlet(confined.stdin, input, confined.close_pipe)
@@ -162,7 +162,7 @@ async def complete_confined(
     return call.finished(ending)
 
 
-class _Call:
+class _ExecutableCall:
     """The output of one call, and the watch over it."""
 
     def __init__(
@@ -225,7 +225,7 @@ class _Call:
             stdout_truncated=self._stdout.is_truncated,
             stderr_truncated=self._stderr.is_truncated,
             seconds=time.monotonic() - self._started,
-            hint=hint_from(stderr.decode("utf-8", "replace"), profile, cwd) if failed else None,
+            hint=hint_from_stderr(stderr.decode("utf-8", "replace"), profile, cwd) if failed else None,
         )
 
     def stop(self) -> None:
@@ -254,7 +254,7 @@ class _Call:
             self._idle_timer = self._loop.call_later(rest, self._check_idle, seconds)
 
 
-def _request(argv: Sequence[str], profile: Profile, cwd: Path, found: Abilities) -> dict[str, Any]:
+def _spawn_request(argv: Sequence[str], profile: Profile, cwd: Path, found: Abilities) -> dict[str, Any]:
     place = os.path.realpath(cwd)
     writes = [*map(os.path.realpath, profile.writes)]
     reads = [path for path in map(os.path.realpath, profile.reads) if path not in writes]
@@ -311,7 +311,7 @@ _CONTEXT_LINES = 10
 """How far above an error its circumstances are looked for, as in a traceback."""
 
 
-def hint_from(stderr: str, profile: Profile, directory: str) -> Hint | None:
+def hint_from_stderr(stderr: str, profile: Profile, directory: str) -> Hint | None:
     """The last line that looks like a refusal by the sandbox decides."""
     lines = stderr.splitlines()[-40:]
     for number in range(len(lines) - 1, -1, -1):
@@ -319,18 +319,22 @@ def hint_from(stderr: str, profile: Profile, directory: str) -> Hint | None:
         is_refused = _NOT_PERMITTED.search(lines[number]) and _SOCKET.search(around)
         if not profile.network and (is_refused or _UNREACHABLE.search(lines[number])):
             return Hint("network", "", "It tried to use the network: declare `network: true` if it may.")
-        if hint := _about_files(lines[number], profile, directory):
+        if hint := _file_hint(lines[number], profile, directory):
             return hint
     return None
 
 
-def _about_files(line: str, profile: Profile, directory: str) -> Hint | None:
+def _file_hint(line: str, profile: Profile, directory: str) -> Hint | None:
     visible = (*profile.reads, directory)
     found = [os.path.normpath(Path(directory, path)) for path in _PATH.findall(line)]
-    found = [path for path in found if not _is_within(path, profile.writes) and not _is_scratch(path)]
-    hidden = next((path for path in found if not _is_within(path, visible)), "")
+    found = [
+        path for path in found if not _is_path_within(path, profile.writes) and not _is_scratch_path(path)
+    ]
+    hidden = next((path for path in found if not _is_path_within(path, visible)), "")
     if hidden and (_DENIED.search(line) or _MISSING.search(line)):
-        return _write_hint(hidden) if _CREATES.search(line) or not _is_there(hidden) else _read_hint(hidden)
+        return (
+            _write_hint(hidden) if _CREATES.search(line) or not _path_exists(hidden) else _read_hint(hidden)
+        )
     if _READ_ONLY.search(line) or (found and _DENIED.search(line)):
         return _write_hint(found[-1] if found else "")
     return None
@@ -347,17 +351,17 @@ def _read_hint(path: str) -> Hint:
     return Hint("files.read", path, f"It tried to read {path}: declare it under `files.read` if it may.")
 
 
-def _is_scratch(path: str) -> bool:
+def _is_scratch_path(path: str) -> bool:
     """A path in a room's own scratch, or in one of the directories that serve where there is no room."""
-    own = path.startswith(f"{_SCRATCH}/") and not _is_there(path) and path.count("/") <= _SCRATCH_DEPTH
+    own = path.startswith(f"{_SCRATCH}/") and not _path_exists(path) and path.count("/") <= _SCRATCH_DEPTH
     return own or path.startswith(f"{tempfile.gettempdir()}/strands-")
 
 
-def _is_within(path: str, places: tuple[str, ...]) -> bool:
+def _is_path_within(path: str, places: tuple[str, ...]) -> bool:
     return any(Path(path).is_relative_to(place) for place in places)
 
 
-def _is_there(path: str) -> bool:
+def _path_exists(path: str) -> bool:
     try:
         return Path(path).exists()
     except OSError:
@@ -388,16 +392,18 @@ class ExecutableLevel(msgspec.Struct, frozen=True, kw_only=True):
 def executables_level(*, network: bool = False, room: bool = True) -> ExecutableLevel:
     """The strongest combination that this machine offers. Starts the spawner: tens of milliseconds, once."""
     if sys.platform != "linux":
-        return _unavailable({"system": f"{sys.platform} has no confinement that is supported; Linux has"})
+        return _unavailable_level(
+            {"system": f"{sys.platform} has no confinement that is supported; Linux has"}
+        )
     try:
-        found = spawner(network=network, room=room).abilities()
+        found = shared_spawner(network=network, room=room).abilities()
     except SpawnerLost as lost:
-        return _unavailable({"spawner": str(lost)})
-    return level_of(found)
+        return _unavailable_level({"spawner": str(lost)})
+    return level_from_abilities(found)
 
 
 @cache
-def level_of(found: Abilities) -> ExecutableLevel:
+def level_from_abilities(found: Abilities) -> ExecutableLevel:
     missing = {}
     try:
         executable_filter(network=False)
@@ -415,11 +421,14 @@ def level_of(found: Abilities) -> ExecutableLevel:
         missing["network namespace"] = found.why_not_alone
     held = [name for name in ("seccomp", "landlock", "namespaces") if name not in missing]
     return ExecutableLevel(
-        name=_name_of(held), layers=("rlimits", *held), missing=missing, processes=found.processes
+        name=_executable_level_name(held),
+        layers=("rlimits", *held),
+        missing=missing,
+        processes=found.processes,
     )
 
 
-def _name_of(held: list[str]) -> ExecutableLevelName:
+def _executable_level_name(held: list[str]) -> ExecutableLevelName:
     if "seccomp" not in held:
         return "unavailable"
     if len(held) == 3:
@@ -427,11 +436,11 @@ def _name_of(held: list[str]) -> ExecutableLevelName:
     return "namespaces" if "namespaces" in held else "landlock" if "landlock" in held else "seccomp"
 
 
-def _unavailable(missing: dict[str, str]) -> ExecutableLevel:
+def _unavailable_level(missing: dict[str, str]) -> ExecutableLevel:
     return ExecutableLevel(name="unavailable", layers=(), missing=missing)
 
 
-def require(level: ExecutableLevel, accept: str = "") -> None:
+def require_confinement(level: ExecutableLevel, accept: str = "") -> None:
     """ToolError unless executables may run at this level; `accept` is a lower one that the user accepts."""
     if level.name in ("full", "namespaces", "landlock") or (level.name == "seccomp" and accept == "seccomp"):
         return

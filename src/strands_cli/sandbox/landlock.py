@@ -35,10 +35,12 @@ _ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def abi() -> int:
+def abi_version() -> int:
     """The version of Landlock that the kernel has; 0 where there is none. Asked by syscall: /sys may lie."""
     try:
-        return _syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_CREATE_RULESET_VERSION))
+        return _landlock_syscall(
+            _CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_CREATE_RULESET_VERSION)
+        )
     except OSError:
         return 0
 
@@ -58,7 +60,7 @@ class Ruleset:
         scoped = _ABSTRACT_SOCKETS_AND_SIGNALS if abi >= _SCOPE_ABI else 0
         attributes = (ctypes.c_uint64 * 3)(self._handled, tcp, scoped)
         size = 24 if abi >= _SCOPE_ABI else 16 if abi >= _TCP_ABI else 8
-        self._descriptor = _syscall(
+        self._descriptor = _landlock_syscall(
             _CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), ctypes.c_uint32(0)
         )
 
@@ -73,12 +75,12 @@ class Ruleset:
             granted = rights & self._handled & (-1 if is_directory else _FOR_FILES)
             rule = struct.pack("=Qi", granted, parent)
             ruleset, kind = ctypes.c_int(self._descriptor), ctypes.c_int(_RULE_PATH_BENEATH)
-            _syscall(_ADD_RULE, ruleset, kind, rule, ctypes.c_uint32(0))
+            _landlock_syscall(_ADD_RULE, ruleset, kind, rule, ctypes.c_uint32(0))
             os.close(parent)
 
     def enter(self) -> None:
         """From here on there is nothing else for this process and all that it starts. Needs no_new_privs."""
-        _syscall(_RESTRICT_SELF, ctypes.c_int(self._descriptor), ctypes.c_uint32(0))
+        _landlock_syscall(_RESTRICT_SELF, ctypes.c_int(self._descriptor), ctypes.c_uint32(0))
         os.close(self._descriptor)
 
 
@@ -88,7 +90,7 @@ def no_new_privileges() -> None:
         raise OSError(ctypes.get_errno(), "no_new_privs was refused")
 
 
-def _syscall(number: int, *arguments: object) -> int:
+def _landlock_syscall(number: int, *arguments: object) -> int:
     result = int(_LIBC.syscall(ctypes.c_long(number), *arguments))
     if result < 0:
         code = ctypes.get_errno()

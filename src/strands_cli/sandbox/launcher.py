@@ -67,8 +67,8 @@ class ZygoteHandle:
         program = seccomp.python_filter() if "seccomp" in layers else b""
         self._control.settimeout(_START_SECONDS)
         try:
-            messages.send(self._control, (set(layers), program))
-            report, _ = messages.receive(self._control)
+            messages.send_value(self._control, (set(layers), program))
+            report, _ = messages.receive_value(self._control)
         except ConnectionError:
             report = None
         assert self.process.stderr is not None
@@ -107,9 +107,9 @@ class ZygoteHandle:
         ours, theirs = socket.socketpair()
         status, status_end = os.pipe()
         options = {"limits": limits, "zones": zones}
-        request = ("start", number, _deadline(seconds), options)
+        request = ("start", number, _deadline_after(seconds), options)
         try:
-            messages.send(self._control, request, theirs.fileno(), status_end)
+            messages.send_value(self._control, request, theirs.fileno(), status_end)
         except OSError:
             self.is_lost = True
             ours.close()
@@ -123,7 +123,7 @@ class ZygoteHandle:
     def ask(self, order: str, number: int, seconds: float = 0.0) -> None:
         """`arm` or `kill`, for one of its children."""
         try:
-            messages.send(self._control, (order, number, _deadline(seconds), {}))
+            messages.send_value(self._control, (order, number, _deadline_after(seconds), {}))
         except OSError:
             pass  # it has ended, and all its children with it
 
@@ -140,7 +140,7 @@ class ZygoteHandle:
         self._control.close()
 
 
-def _deadline(seconds: float) -> float:
+def _deadline_after(seconds: float) -> float:
     """A point on the clock that all processes share, which waiting in line does not move; 0 is never."""
     return time.monotonic() + seconds if seconds else 0.0
 

@@ -17,13 +17,13 @@ _LONGEST_PACKET = 1 << 18
 _MAX_DESCRIPTORS = 4
 
 
-def send(socket: _socket.socket, value: Any, *descriptors: int, flags: int = 0) -> None:
+def send_value(socket: _socket.socket, value: Any, *descriptors: int, flags: int = 0) -> None:
     """As `socket.send_fds`, which in Python 3.11 forgets the flags and so waits where it must not."""
     rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
     socket.sendmsg([marshal.dumps(value)], rights, _socket.MSG_NOSIGNAL | flags)
 
 
-def receive(socket: _socket.socket, flags: int = 0) -> tuple[Any, list[int]]:
+def receive_value(socket: _socket.socket, flags: int = 0) -> tuple[Any, list[int]]:
     """The next value and the descriptors that came with it; None where the other side has gone."""
     descriptors = array.array("i")
     space = _socket.CMSG_SPACE(_MAX_DESCRIPTORS * descriptors.itemsize)
@@ -48,7 +48,7 @@ REFUSED = b"X"
 _NAME_BYTES = 2
 
 
-def frame(kind: bytes, content: bytes) -> bytes:
+def encode_frame(kind: bytes, content: bytes) -> bytes:
     return HEADER.pack(kind, len(content)) + content
 
 
@@ -72,7 +72,7 @@ def read_frame(descriptor: int) -> tuple[bytes, bytes]:
 
 
 def write_frame(descriptor: int, kind: bytes, content: bytes) -> None:
-    rest = memoryview(frame(kind, content))
+    rest = memoryview(encode_frame(kind, content))
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 

@@ -40,11 +40,11 @@ async def run_interpreted(
             raise RuntimeError(answer["error"]["message"])
         return answer["value"]
 
-    await asyncio.to_thread(_run, code, profile, files, {"call_tool": call}, outcome)
+    await asyncio.to_thread(_run_in_monty, code, profile, files, {"call_tool": call}, outcome)
     return outcome
 
 
-def _run(
+def _run_in_monty(
     code: str, profile: Profile, files: Mapping[str, bytes], lookup: dict[str, Any], outcome: PythonOutcome
 ) -> None:
     import pydantic_monty as monty

@@ -25,7 +25,7 @@ def libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def check(result: int, what: str) -> None:
+def check_result(result: int, what: str) -> None:
     if result:
         raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
 
@@ -36,7 +36,7 @@ def unshare(flags: int) -> None:
     With NEWPID it is the next child that is the first process of the new namespace: all others in it die with
     it. With NEWUSER the process has every capability in the new namespace until `drop_capabilities`.
     """
-    check(libc().unshare(flags), "unshare")
+    check_result(libc().unshare(flags), "unshare")
 
 
 def unshare_with_user(flags: int) -> None:
@@ -85,7 +85,7 @@ def clear_capabilities() -> None:
     """Gives up the capabilities that this process holds; enough where it never executes another program."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     nothing = (ctypes.c_uint32 * 6)()
-    check(libc().capset(header, nothing), "capset")
+    check_result(libc().capset(header, nothing), "capset")
 
 
 def die_with_parent(parent: int) -> None:
@@ -93,14 +93,14 @@ def die_with_parent(parent: int) -> None:
 
     0 stands for a parent in another PID namespace. A parent that is gone already is noticed here.
     """
-    check(libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "PR_SET_PDEATHSIG")
+    check_result(libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "PR_SET_PDEATHSIG")
     if os.getppid() != parent:
         os._exit(1)
 
 
 def hide_memory() -> None:
     """No other process of the same user may read this one's memory, /proc entries or descriptors."""
-    check(libc().prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "PR_SET_DUMPABLE")
+    check_result(libc().prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "PR_SET_DUMPABLE")
 
 
 def apply_limits(limits: Mapping[str, int]) -> None:

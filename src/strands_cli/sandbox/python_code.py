@@ -78,7 +78,7 @@ async def run_once(
     whether a process for the next call is made ahead.
     """
     for attempt in range(_TRIES):
-        child = await _take(code, profile, layers)
+        child = await _take_child(code, profile, layers)
         run = CodeRun(child, profile, call_tool)
         try:
             return await run.run(code, files or {}, session=False), child.zygote
@@ -107,7 +107,7 @@ async def _run_in_session(
     """
     lasting = msgspec.structs.replace(profile, cpu_seconds=_SESSION_CPU_SECONDS)
     for _ in range(_TRIES):
-        session = await SESSIONS.take(name, lambda: _take(code, lasting, layers))
+        session = await SESSIONS.take(name, lambda: _take_child(code, lasting, layers))
         session.child.arm(profile.seconds)
         run = CodeRun(session.child, profile, call_tool)
         lives = False
@@ -124,7 +124,7 @@ async def _run_in_session(
     raise ZygoteLost
 
 
-async def _take(code: str, profile: Profile, layers: frozenset[Layer]) -> Child:
+async def _take_child(code: str, profile: Profile, layers: frozenset[Layer]) -> Child:
     for _ in range(_TRIES):
         try:
             zygote = await asyncio.wrap_future(ZYGOTES.get(layers))
@@ -295,31 +295,31 @@ def python_level_now() -> PythonLevel:
 async def try_level(layers: frozenset[Layer] = ALL_LAYERS) -> PythonLevel:
     """Starts a confined process and has it try what it must not be able to do."""
     if sys.platform != "linux":
-        return _without_kernel(f"{sys.platform} has no seccomp", {"seccomp": "needs Linux"})
+        return _level_without_kernel(f"{sys.platform} has no seccomp", {"seccomp": "needs Linux"})
     try:
         outcome, zygote = await run_once(_SELF_TEST, _TEST_PROFILE, layers, parks=False)
     except SeccompMissing as error:
-        return _without_kernel(str(error), {"seccomp": f"{error}: {_REMEDIES['seccomp']}"})
+        return _level_without_kernel(str(error), {"seccomp": f"{error}: {_REMEDIES['seccomp']}"})
     except ZygoteLost as error:
-        return _without_kernel(f"no process could be started: {error or 'it ended at once'}", {})
+        return _level_without_kernel(f"no process could be started: {error or 'it ended at once'}", {})
     missing = {name: f"{why}; {_REMEDIES[name]}" for name, why in zygote.missing.items()}
     if os.geteuid() != 0:
         missing.pop("uid", None)  # an ordinary user has nobody to become
     if outcome.error is not None or not isinstance(outcome.value, dict):
-        return _without_kernel(f"the self-test failed: {outcome.error}", missing)
+        return _level_without_kernel(f"the self-test failed: {outcome.error}", missing)
     holes = [name for name, is_refused in outcome.value.items() if not is_refused]
     if holes:
-        return _without_kernel(f"the self-test broke out: {', '.join(holes)}", missing)
-    return PythonLevel(name=_name_of(zygote.layers), layers=zygote.layers, missing=missing)
+        return _level_without_kernel(f"the self-test broke out: {', '.join(holes)}", missing)
+    return PythonLevel(name=_python_level_name(zygote.layers), layers=zygote.layers, missing=missing)
 
 
-def _name_of(layers: frozenset[str]) -> PythonLevelName:
+def _python_level_name(layers: frozenset[str]) -> PythonLevelName:
     if {"seccomp", "landlock", "namespaces"} <= layers:
         return "full"
     return "seccomp+landlock" if "landlock" in layers else "seccomp"
 
 
-def _without_kernel(reason: str, missing: Mapping[str, str]) -> PythonLevel:
+def _level_without_kernel(reason: str, missing: Mapping[str, str]) -> PythonLevel:
     if find_spec("pydantic_monty") is not None:
         return PythonLevel(name="interpreter", reason=reason, missing=missing)
     return PythonLevel(name="disabled", reason=reason, missing=missing)

@@ -2,8 +2,8 @@
 
 `python_filter` allows what a Python program needs that touches nothing but its own memory and one channel;
 `executable_filter` refuses what no tool needs, and sockets unless they are asked for; `further_filter`
-refuses more to executables: a second filter, since filters add up. All are BPF programs: bytes that `load`
-gives to the kernel without libseccomp, which a confined process does not have.
+refuses more to executables: a second filter, since filters add up. All are BPF programs: bytes that
+`load_filter` gives to the kernel without libseccomp, which a confined process does not have.
 """
 
 import ctypes
@@ -15,12 +15,12 @@ from importlib import import_module
 from typing import Any
 
 
-def names(*groups: str) -> tuple[str, ...]:
+def split_names(*groups: str) -> tuple[str, ...]:
     """Lists of names that a reader can compare with a manual's."""
     return tuple(name for group in groups for name in group.split())
 
 
-PYTHON_CALLS = names(
+PYTHON_CALLS = split_names(
     # Its channel and the streams that lead nowhere; a descriptor cannot be opened, duplicated or received.
     "read write close poll ppoll select pselect6 fstat lseek",
     # Memory.
@@ -37,7 +37,7 @@ PYTHON_CALLS = names(
 
 _SOCKET_CALLS = ("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4")
 
-REFUSED_TO_EXECUTABLES = names(
+REFUSED_TO_EXECUTABLES = split_names(
     # Other processes' memory and descriptors.
     "ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp",
     # The machine: mounts, modules, time, swap, names, quotas, reboot.
@@ -75,7 +75,7 @@ class SeccompMissing(Exception):
     """Filters cannot be made here; the message says what is missing."""
 
 
-def library() -> Any:
+def libseccomp() -> Any:
     """libseccomp's bindings; SeccompMissing where they, or the library itself, are not installed."""
     try:
         return import_module("pyseccomp")
@@ -90,39 +90,39 @@ def library() -> Any:
 @cache
 def python_filter(architecture: str = "") -> bytes:
     """The allowlist for Python code: everything else fails with EPERM."""
-    return _exported(_python_rules(architecture), text=False)
+    return _exported_filter(_python_rules(architecture), text=False)
 
 
 @cache
 def executable_filter(*, network: bool = False, architecture: str = "") -> bytes:
     """The denylist for executables: what is refused fails with EPERM, everything else is allowed."""
-    return _exported(_executable_rules(network, architecture), text=False)
+    return _exported_filter(_executable_rules(network, architecture), text=False)
 
 
 @cache
 def further_filter(*, network: bool, shares_processes: bool) -> bytes:
     """`shares_processes`: the executable can reach the host's processes, and Landlock does not prevent it."""
-    lib = library()
+    lib = libseccomp()
     rules = lib.SyscallFilter(lib.ALLOW)
     refuse = lib.ERRNO(errno.EPERM)
     _refuse_set_id_files(lib, rules, refuse)
     _refuse_addressable_sockets(lib, rules, refuse, network)
     # Memory that no process has mapped would be counted nowhere; programs fall back to a file.
-    _add(lib, rules, refuse, "memfd_create")
-    _add(lib, rules, refuse, "memfd_secret")
-    _add(lib, rules, refuse, "prlimit64", lib.Arg(0, lib.NE, 0), lib.Arg(2, lib.NE, 0))
+    _add_rule(lib, rules, refuse, "memfd_create")
+    _add_rule(lib, rules, refuse, "memfd_secret")
+    _add_rule(lib, rules, refuse, "prlimit64", lib.Arg(0, lib.NE, 0), lib.Arg(2, lib.NE, 0))
     if shares_processes:
         _refuse_signals_to_others(lib, rules, refuse)
-    return _exported(rules, text=False)
+    return _exported_filter(rules, text=False)
 
 
 def filter_text(kind: str, architecture: str = "", *, network: bool = False) -> str:
     """A filter as libseccomp's readable pseudo code, for people and tests; kind: `python`, `executable`."""
     rules = _python_rules(architecture) if kind == "python" else _executable_rules(network, architecture)
-    return _exported(rules, text=True).decode()
+    return _exported_filter(rules, text=True).decode()
 
 
-def load(program: bytes) -> None:
+def load_filter(program: bytes) -> None:
     """Puts this thread, and all that it starts, under the filter, for good. Needs no_new_privs."""
 
     class Program(ctypes.Structure):
@@ -135,42 +135,44 @@ def load(program: bytes) -> None:
 
 
 def _python_rules(architecture: str) -> Any:
-    lib = library()
-    rules = _empty(lib, lib.ERRNO(errno.EPERM), architecture)
+    lib = libseccomp()
+    rules = _new_rules(lib, lib.ERRNO(errno.EPERM), architecture)
     for name in PYTHON_CALLS:
-        _add(lib, rules, lib.ALLOW, name)
+        _add_rule(lib, rules, lib.ALLOW, name)
     # Memory that is never executable, so that no machine code can be brought in.
     for name in ("mmap", "mprotect"):
-        _add(lib, rules, lib.ALLOW, name, lib.Arg(2, lib.MASKED_EQ, mmap.PROT_EXEC, 0))
+        _add_rule(lib, rules, lib.ALLOW, name, lib.Arg(2, lib.MASKED_EQ, mmap.PROT_EXEC, 0))
     # A thread of this process, and nothing else that clone can make. glibc tries clone3 first, whose flags
     # are out of a filter's sight, and takes clone when the kernel seems not to have it.
     forbidden = _CLONE_NEW_NAMESPACES | _CLONE_VFORK_OR_PTRACE
-    _add(lib, rules, lib.ALLOW, "clone", lib.Arg(0, lib.MASKED_EQ, _CLONE_THREAD | forbidden, _CLONE_THREAD))
-    _add(lib, rules, lib.ERRNO(errno.ENOSYS), "clone3")
+    _add_rule(
+        lib, rules, lib.ALLOW, "clone", lib.Arg(0, lib.MASKED_EQ, _CLONE_THREAD | forbidden, _CLONE_THREAD)
+    )
+    _add_rule(lib, rules, lib.ERRNO(errno.ENOSYS), "clone3")
     # Its own limits may be read, not changed.
     own, unchanged = lib.Arg(0, lib.EQ, 0), lib.Arg(2, lib.EQ, 0)
-    _add(lib, rules, lib.ALLOW, "prlimit64", own, unchanged)
+    _add_rule(lib, rules, lib.ALLOW, "prlimit64", own, unchanged)
     return rules
 
 
 def _executable_rules(network: bool, architecture: str) -> Any:
-    lib = library()
+    lib = libseccomp()
     refuse = lib.ERRNO(errno.EPERM)
-    rules = _empty(lib, lib.ALLOW, architecture)
+    rules = _new_rules(lib, lib.ALLOW, architecture)
     for name in REFUSED_TO_EXECUTABLES:
-        _add(lib, rules, refuse, name)
+        _add_rule(lib, rules, refuse, name)
     for flag in (1 << bit for bit in range(32) if _CLONE_NEW_NAMESPACES >> bit & 1):
-        _add(lib, rules, refuse, "clone", lib.Arg(0, lib.MASKED_EQ, flag, flag))
-    _add(lib, rules, lib.ERRNO(errno.ENOSYS), "clone3")
+        _add_rule(lib, rules, refuse, "clone", lib.Arg(0, lib.MASKED_EQ, flag, flag))
+    _add_rule(lib, rules, lib.ERRNO(errno.ENOSYS), "clone3")
     # Characters that are pushed into a terminal would be typed into the user's shell.
     for request in (_TIOCSTI, _TIOCLINUX):
-        _add(lib, rules, refuse, "ioctl", lib.Arg(1, lib.MASKED_EQ, 0xFFFFFFFF, request))
+        _add_rule(lib, rules, refuse, "ioctl", lib.Arg(1, lib.MASKED_EQ, 0xFFFFFFFF, request))
     if not network:
         # Pairs of UNIX sockets are pipes, which many runtimes are built on; they lead nowhere.
-        _add(lib, rules, refuse, "socket")
-        _add(lib, rules, refuse, "socketpair", lib.Arg(0, lib.NE, _AF_UNIX))
+        _add_rule(lib, rules, refuse, "socket")
+        _add_rule(lib, rules, refuse, "socketpair", lib.Arg(0, lib.NE, _AF_UNIX))
         for name in _SOCKET_CALLS[2:]:
-            _add(lib, rules, refuse, name)
+            _add_rule(lib, rules, refuse, name)
     return rules
 
 
@@ -179,32 +181,32 @@ def _refuse_set_id_files(lib: Any, rules: Any, refuse: int) -> None:
     for bit in (_SET_USER_ID, _SET_GROUP_ID):
         for name, place in _MODE_OF.items():
             if not (bit == _SET_GROUP_ID and name.startswith("mkdir")):
-                _add(lib, rules, refuse, name, lib.Arg(place, lib.MASKED_EQ, bit, bit))
+                _add_rule(lib, rules, refuse, name, lib.Arg(place, lib.MASKED_EQ, bit, bit))
         for name, flags in (("open", 1), ("openat", 2)):
             creates = lib.Arg(flags, lib.MASKED_EQ, os.O_CREAT, os.O_CREAT)
-            _add(lib, rules, refuse, name, creates, lib.Arg(flags + 1, lib.MASKED_EQ, bit, bit))
-    _add(lib, rules, lib.ERRNO(errno.ENOSYS), "openat2")  # its mode is out of a filter's sight
+            _add_rule(lib, rules, refuse, name, creates, lib.Arg(flags + 1, lib.MASKED_EQ, bit, bit))
+    _add_rule(lib, rules, lib.ERRNO(errno.ENOSYS), "openat2")  # its mode is out of a filter's sight
 
 
 def _refuse_addressable_sockets(lib: Any, rules: Any, refuse: int, network: bool) -> None:
     """A pair of datagram sockets can send to any address; services of the machine listen at UNIX ones."""
     datagram = lib.Arg(1, lib.MASKED_EQ, _SOCK_TYPE, _SOCK_DGRAM)
-    _add(lib, rules, refuse, "socketpair", datagram)
+    _add_rule(lib, rules, refuse, "socketpair", datagram)
     if not network:
         return
     others = [family for family in range(64) if family not in (_AF_INET, _AF_INET6, _AF_NETLINK)]
     for family in others:
-        _add(lib, rules, refuse, "socket", lib.Arg(0, lib.MASKED_EQ, 0xFFFFFFFF, family))
+        _add_rule(lib, rules, refuse, "socket", lib.Arg(0, lib.MASKED_EQ, 0xFFFFFFFF, family))
 
 
 def _refuse_signals_to_others(lib: Any, rules: Any, refuse: int) -> None:
     """Only the own process group is left: another's number cannot be told from a child's."""
     for name in ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal"):
         conditions = (lib.Arg(0, lib.NE, 0),) if name == "kill" else ()
-        _add(lib, rules, refuse, name, *conditions)
+        _add_rule(lib, rules, refuse, name, *conditions)
 
 
-def _empty(lib: Any, default: int, architecture: str) -> Any:
+def _new_rules(lib: Any, default: int, architecture: str) -> Any:
     rules = lib.SyscallFilter(default)
     target = getattr(lib.Arch, architecture.upper()) if architecture else lib.system_arch()
     if target != lib.system_arch():
@@ -215,13 +217,13 @@ def _empty(lib: Any, default: int, architecture: str) -> Any:
     return rules
 
 
-def _add(lib: Any, rules: Any, action: int, name: str, *conditions: Any) -> None:
+def _add_rule(lib: Any, rules: Any, action: int, name: str, *conditions: Any) -> None:
     number = lib.resolve_syscall(lib.Arch.NATIVE, name)
     if number != -1:  # a call that this libseccomp has not heard of
         rules.add_rule(action, number, *conditions)
 
 
-def _exported(rules: Any, *, text: bool) -> bytes:
+def _exported_filter(rules: Any, *, text: bool) -> bytes:
     with os.fdopen(os.memfd_create("filter"), "w+b") as file:
         (rules.export_pfc if text else rules.export_bpf)(file)
         file.seek(0)

@@ -73,7 +73,7 @@ class SpawnerHandle:
             self._running()
             assert self._calls is not None
             try:
-                messages.send(self._calls, request, *descriptors, flags=socket.MSG_DONTWAIT)
+                messages.send_value(self._calls, request, *descriptors, flags=socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return False
             except (BrokenPipeError, ConnectionResetError) as error:
@@ -119,7 +119,7 @@ class SpawnerHandle:
         self._process, self._host, self._calls = process, os.getpid(), ours
         self._watch = os.pidfd_open(process)
         readable, _, _ = select.select([ours], [], [], _READY_SECONDS)
-        report = messages.receive(ours)[0] if readable else None
+        report = messages.receive_value(ours)[0] if readable else None
         if report is None:
             os.kill(process, signal.SIGKILL)
             self._stop()
@@ -142,6 +142,6 @@ class SpawnerHandle:
 
 
 @cache
-def spawner(*, network: bool, room: bool = True) -> SpawnerHandle:
+def shared_spawner(*, network: bool, room: bool = True) -> SpawnerHandle:
     """The spawner that all calls of this process share."""
     return SpawnerHandle(network=network, room=room)

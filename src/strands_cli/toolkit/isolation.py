@@ -19,7 +19,7 @@ from typing import IO, Any
 import msgspec
 
 from strands_cli.errors import ToolError, ToolFailed
-from strands_cli.sandbox.tree import end_marked_tree
+from strands_cli.sandbox.process_tree import end_marked_tree
 from strands_cli.toolkit.context import ToolContext, tool_of
 from strands_cli.toolkit.values import Raised, tool_failed_from_error
 

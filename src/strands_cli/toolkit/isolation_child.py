@@ -14,7 +14,7 @@ import msgspec
 
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.events import Event, ToolProgress
-from strands_cli.sandbox import tree
+from strands_cli.sandbox import process_tree
 from strands_cli.toolkit.context import CallContext, ToolContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.isolation import MARK, FunctionPlace, IsolatedCall, frame_of
@@ -30,7 +30,7 @@ from strands_cli.toolkit.workspace import Workspace
 
 
 def main() -> None:
-    tree.end_with_host(int(sys.argv[1]), f"{MARK}={os.environ[MARK]}")
+    process_tree.end_with_host(int(sys.argv[1]), f"{MARK}={os.environ[MARK]}")
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the body prints must not mix with the frames
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]

@@ -320,12 +320,14 @@ def _answer_check(attempt: _CheckedCall) -> Check:
 
 
 def _left_processes(trial: _ToolTrial) -> Check:
-    from strands_cli.sandbox import tree
+    from strands_cli.sandbox import process_tree
 
     deadline = time.monotonic() + _SURVIVAL_SECONDS
-    proc = tree.open_proc()
+    proc = process_tree.open_proc()
     try:
-        while (left := tree.bearers(f"{_MARK}={trial.mark}", proc)) and time.monotonic() < deadline:
+        while (
+            left := process_tree.marked_processes(f"{_MARK}={trial.mark}", proc)
+        ) and time.monotonic() < deadline:
             time.sleep(0.02)
     finally:
         os.close(proc)

@@ -26,7 +26,7 @@ _EARLY_SECONDS = 0.1
 """How long before its end code is asked where it stands, so that the answer can say so."""
 
 
-class _Output(io.RawIOBase):
+class _OutputStream(io.RawIOBase):
     """Standard output or error: frames to the host, up to a limit; what is beyond it is counted.
 
     What is printed after a rest is sent at once, so that it is known even if the process is killed; what
@@ -105,13 +105,15 @@ class Interpreter:
         self._main = types.ModuleType("__main__")
         self._main.__dict__.update(call_tool=tools, tools=tools)
         sys.modules["__main__"] = self._main
-        self._outputs: list[_Output] = []
+        self._outputs: list[_OutputStream] = []
 
     def serve(self) -> bool:
         """Runs the next piece of code; whether there may be another one."""
         request = self._request()
         limit, goes_on = request["output_bytes"], request["session"]
-        self._outputs = [_Output(self._channel, kind, limit) for kind in (messages.STDOUT, messages.STDERR)]
+        self._outputs = [
+            _OutputStream(self._channel, kind, limit) for kind in (messages.STDOUT, messages.STDERR)
+        ]
         sys.stdout, sys.stderr = (output.text for output in self._outputs)
         sys.stdin = io.StringIO()
         signal.signal(signal.SIGALRM, self._tell_where_it_stands)
@@ -139,14 +141,14 @@ class Interpreter:
         import threading
 
         try:
-            outcome = _as_answer(self._run(code), limit)
+            outcome = _reported_value(self._run(code), limit)
             if ends:  # as at the end of a program: its threads are waited for, its exit functions run
                 threading._shutdown()  # type: ignore[attr-defined]  # what the interpreter itself calls then
                 atexit._run_exitfuncs()
         except SystemExit as left:
-            outcome = {"error": _described(left)} if left.code not in (None, 0) else {}
+            outcome = {"error": _described_error(left)} if left.code not in (None, 0) else {}
         except BaseException as error:  # noqa: BLE001 - whatever the code raises is its outcome
-            outcome = {"error": _described(error)}
+            outcome = {"error": _described_error(error)}
         self._flush()
         return outcome
 
@@ -191,29 +193,29 @@ class Interpreter:
         )
 
 
-def _as_answer(value: object, limit: int) -> dict[str, Any]:
+def _reported_value(value: object, limit: int) -> dict[str, Any]:
     """The value as JSON where it has such a form, else as its text."""
     try:
         if len(json.dumps(value, allow_nan=False)) <= limit:
             return {"value": value}
     except (TypeError, ValueError, RecursionError):
         pass
-    return {"repr": _text_by(repr, value)[:limit]}
+    return {"repr": _text_or_failure(repr, value)[:limit]}
 
 
-def _described(error: BaseException) -> dict[str, Any]:
-    text = _text_by(str, error)[:_LONGEST_MESSAGE]
-    return {"type": type(error).__name__, "message": text, "line": _line_of(error)}
+def _described_error(error: BaseException) -> dict[str, Any]:
+    text = _text_or_failure(str, error)[:_LONGEST_MESSAGE]
+    return {"type": type(error).__name__, "message": text, "line": _failing_line(error)}
 
 
-def _text_by(make: Callable[[object], str], value: object) -> str:
+def _text_or_failure(make: Callable[[object], str], value: object) -> str:
     try:
         return make(value)
     except BaseException as error:  # noqa: BLE001 - a value's own text is code that a model wrote, too
         return f"<{type(value).__name__}; its {make.__name__} raises {type(error).__name__}>"
 
 
-def _line_of(error: BaseException) -> int | None:
+def _failing_line(error: BaseException) -> int | None:
     """The line of the code that raised: the deepest one, since what it calls is not the model's."""
     line = error.lineno if isinstance(error, SyntaxError) else None
     trace = error.__traceback__
@@ -224,7 +226,7 @@ def _line_of(error: BaseException) -> int | None:
     return line
 
 
-def serve(descriptor: int, files: MemoryFiles) -> None:
+def run_interpreter(descriptor: int, files: MemoryFiles) -> None:
     """Runs whatever the host sends, until it sends no more."""
     interpreter = Interpreter(descriptor, files)
     try:

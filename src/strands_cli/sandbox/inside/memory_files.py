@@ -65,7 +65,7 @@ class MemoryFiles:
         return (*self.files, *self.background) if path.startswith(BACKGROUND) else self.files
 
 
-class _Stored(io.BytesIO):
+class _WritableFile(io.BytesIO):
     """A file that is being written: what is in it is in the tree as soon as it is flushed."""
 
     def __init__(self, tree: MemoryFiles, path: str, data: bytes) -> None:
@@ -83,7 +83,7 @@ class _Stored(io.BytesIO):
         super().close()
 
 
-class _ReadOnly(io.BytesIO):
+class _ReadOnlyFile(io.BytesIO):
     def __init__(self, path: str, data: bytes) -> None:
         super().__init__(data)
         self.name = path
@@ -95,13 +95,13 @@ class _ReadOnly(io.BytesIO):
         raise io.UnsupportedOperation("not writable")
 
 
-class _Appended(_Stored):
+class _AppendedFile(_WritableFile):
     def write(self, data: Any) -> int:
         self.seek(0, io.SEEK_END)
         return super().write(data)
 
 
-def open_in(tree: MemoryFiles) -> Callable[..., Any]:
+def memory_open(tree: MemoryFiles) -> Callable[..., Any]:
     """The `open` that confined code uses."""
 
     def open(
@@ -121,7 +121,7 @@ def open_in(tree: MemoryFiles) -> Callable[..., Any]:
             raise ValueError(f"invalid mode: {mode!r}")
         if "b" in mode and (encoding or errors or newline):
             raise ValueError("binary mode doesn't take an encoding argument")
-        raw = _opened(tree, tree.place(file), file, mode)
+        raw = _open_memory_file(tree, tree.place(file), file, mode)
         if "b" in mode:
             return raw
         text = io.TextIOWrapper(raw, encoding or "utf-8", errors, newline)
@@ -131,7 +131,7 @@ def open_in(tree: MemoryFiles) -> Callable[..., Any]:
     return open
 
 
-def _opened(tree: MemoryFiles, path: str, given: Any, mode: str) -> io.BytesIO:
+def _open_memory_file(tree: MemoryFiles, path: str, given: Any, mode: str) -> io.BytesIO:
     found = tree.content(path)
     if len(path) > _LONGEST_PATH:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), given)
@@ -142,16 +142,16 @@ def _opened(tree: MemoryFiles, path: str, given: Any, mode: str) -> io.BytesIO:
     if found is not None and "x" in mode:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), given)
     if "r" in mode and "+" not in mode:
-        return _ReadOnly(path, found or b"")
+        return _ReadOnlyFile(path, found or b"")
     if not tree.is_folder(posixpath.dirname(path)):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), given)
     start = b"" if found is None or "w" in mode else found
-    stored = (_Appended if "a" in mode else _Stored)(tree, path, start)
+    stored = (_AppendedFile if "a" in mode else _WritableFile)(tree, path, start)
     stored.flush()
     return stored
 
 
-class _Entry:
+class _DirectoryEntry:
     """As much of `os.DirEntry` as programs look at."""
 
     def __init__(self, tree: MemoryFiles, folder: Any, name: str) -> None:
@@ -175,19 +175,19 @@ class _Entry:
         return os.stat(self.path)
 
 
-class _Entries:
+class _DirectoryEntries:
     """As much of what `os.scandir` returns: an iterator that can be closed."""
 
-    def __init__(self, entries: Iterable[_Entry]) -> None:
+    def __init__(self, entries: Iterable[_DirectoryEntry]) -> None:
         self._rest = iter(list(entries))
 
-    def __iter__(self) -> "_Entries":
+    def __iter__(self) -> "_DirectoryEntries":
         return self
 
-    def __next__(self) -> _Entry:
+    def __next__(self) -> _DirectoryEntry:
         return next(self._rest)
 
-    def __enter__(self) -> "_Entries":
+    def __enter__(self) -> "_DirectoryEntries":
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -197,7 +197,7 @@ class _Entries:
         self._rest = iter([])
 
 
-class _Calls:
+class _OsFunctions:
     """The functions of `os` that speak of paths."""
 
     def __init__(self, tree: MemoryFiles) -> None:
@@ -209,7 +209,7 @@ class _Calls:
         place = self._tree.place(path)
         data = self._tree.content(place)
         if data is None and not self._tree.is_folder(place):
-            raise _missing(path)
+            raise _no_such_file(path)
         mode = _DIRECTORY_MODE if data is None else _FILE_MODE
         return os.stat_result((mode, hash(place) & 0xFFFFFFFF, 1, 1, 0, 0, len(data or b""), 0, 0, 0))
 
@@ -223,56 +223,56 @@ class _Calls:
     def listdir(self, path: Any = ".") -> list[str]:
         place = self._tree.place(path)
         if not self._tree.is_folder(place):
-            raise _missing(path)
+            raise _no_such_file(path)
         return self._tree.names_in(place)
 
-    def scandir(self, path: Any = ".") -> _Entries:
-        return _Entries(_Entry(self._tree, path, name) for name in self.listdir(path))
+    def scandir(self, path: Any = ".") -> _DirectoryEntries:
+        return _DirectoryEntries(_DirectoryEntry(self._tree, path, name) for name in self.listdir(path))
 
     def mkdir(self, path: Any, mode: int = 0o777, *, dir_fd: Any = None) -> None:
         place = self._tree.place(path)
         if self._tree.content(place) is not None or self._tree.is_folder(place):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
         if not self._tree.is_folder(posixpath.dirname(place)):
-            raise _missing(path)
+            raise _no_such_file(path)
         self._tree.folders.add(place)
 
     def rmdir(self, path: Any, *, dir_fd: Any = None) -> None:
         place = self._tree.place(path)
         if not self._tree.is_folder(place):
-            raise _missing(path)
+            raise _no_such_file(path)
         if self._tree.names_in(place):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
         self._tree.folders.discard(place)
 
     def remove(self, path: Any, *, dir_fd: Any = None) -> None:
         if self._tree.files.pop(self._tree.place(path), None) is None:
-            raise _missing(path)
+            raise _no_such_file(path)
 
     def rename(self, src: Any, dst: Any, **_options: Any) -> None:
         place = self._tree.place(src)
         if place not in self._tree.files:
-            raise _missing(src)
+            raise _no_such_file(src)
         self._tree.files[self._tree.place(dst)] = self._tree.files.pop(place)
 
     def chdir(self, path: Any) -> None:
         if not self._tree.is_folder(self._tree.place(path)):
-            raise _missing(path)
+            raise _no_such_file(path)
         self._tree.here = self._tree.place(path)
 
     def getcwd(self) -> str:
         return self._tree.here
 
 
-def _missing(path: Any) -> FileNotFoundError:
+def _no_such_file(path: Any) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
-def install(tree: MemoryFiles) -> None:
+def install_memory_files(tree: MemoryFiles) -> None:
     """From here on, `open`, `io.open` and the functions of `os` on paths see the tree and nothing else."""
-    calls = _Calls(tree)
+    calls = _OsFunctions(tree)
     names = "stat lstat access listdir scandir mkdir rmdir remove rename chdir getcwd"
     for name in names.split():
         setattr(os, name, getattr(calls, name))
     os.unlink, os.replace = calls.remove, calls.rename
-    builtins.open = io.open = open_in(tree)
+    builtins.open = io.open = memory_open(tree)

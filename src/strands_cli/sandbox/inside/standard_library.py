@@ -26,7 +26,7 @@ _LEFT_OUT = frozenset(_LEFT_OUT_NAMES.split())
 _EXTENSION_NAMES = "_test _xx xx _ctypes _tkinter _curses _dbm _gdbm readline nis"
 _EXTENSIONS_LEFT_OUT = tuple(_EXTENSION_NAMES.split())
 _PYC_HEADER_BYTES = 16
-_QUIET_LOOP = "_quiet_loop"
+_SOCKETLESS_LOOP = "_socketless_loop"
 _ZONES = "/usr/share/zoneinfo"
 
 
@@ -37,12 +37,16 @@ class MemoryLibrary:
         self._modules: dict[str, tuple[bool, bytes, str]] = {}
         self._extensions = dict(_mapped_extensions())
         tag = sys.implementation.cache_tag
-        for name, is_package, source in _sources(os.path.dirname(os.__file__), ""):
+        for name, is_package, source in _module_sources(os.path.dirname(os.__file__), ""):
             folder, _, base = source.rpartition("/")
             code = _current_bytecode(f"{folder}/__pycache__/{base[:-3]}.{tag}.pyc", source)
-            self._modules[name] = (is_package, code or _read(source), source)
+            self._modules[name] = (is_package, code or _read_file(source), source)
         # Whoever imports asyncio gets an event loop that can do without descriptors.
-        self._modules[_QUIET_LOOP] = (False, _read(f"{os.path.dirname(__file__)}/quiet_loop.py"), "")
+        self._modules[_SOCKETLESS_LOOP] = (
+            False,
+            _read_file(f"{os.path.dirname(__file__)}/socketless_loop.py"),
+            "",
+        )
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
         if found := self._modules.get(name):
@@ -59,7 +63,7 @@ class MemoryLibrary:
     def exec_module(self, module: ModuleType) -> None:
         exec(self.get_code(module.__name__), module.__dict__)  # the standard library's own code
         if module.__name__ == "asyncio":
-            import_module(_QUIET_LOOP).install()
+            import_module(_SOCKETLESS_LOOP).install_socketless_loop()
         elif module.__name__ == "tempfile":
             module.__dict__["tempdir"] = "/tmp"  # it would try to find one with real files
 
@@ -89,7 +93,7 @@ def _mapped_extensions() -> Iterator[tuple[str, str]]:
         yield name, f"{folder}/{file}"
 
 
-def _sources(folder: str, prefix: str) -> Iterator[tuple[str, bool, str]]:
+def _module_sources(folder: str, prefix: str) -> Iterator[tuple[str, bool, str]]:
     with os.scandir(folder) as entries:
         for entry in entries:
             name = entry.name.removesuffix(".py")
@@ -99,13 +103,13 @@ def _sources(folder: str, prefix: str) -> Iterator[tuple[str, bool, str]]:
                 yield prefix + name, False, entry.path
             elif "." not in name and os.path.exists(f"{entry.path}/__init__.py"):
                 yield prefix + name, True, f"{entry.path}/__init__.py"
-                yield from _sources(entry.path, f"{prefix}{name}.")
+                yield from _module_sources(entry.path, f"{prefix}{name}.")
 
 
 def _current_bytecode(file: str, source: str) -> bytes | None:
     """The compiled form, unless it is missing or belongs to another version of the source."""
     try:
-        code = _read(file)
+        code = _read_file(file)
     except OSError:
         return None
     if not code.startswith(MAGIC_NUMBER):
@@ -135,13 +139,13 @@ def _read_zones_in(directory: str, zones: dict[str, bytes]) -> list[str]:
     with _scandir(directory) as entries:
         for entry in entries:
             if not entry.is_dir():
-                zones[entry.path] = _read(entry.path)
+                zones[entry.path] = _read_file(entry.path)
             elif entry.name not in ("posix", "right"):
                 below.append(entry.path)
     return below
 
 
-def _read(file: str) -> bytes:
+def _read_file(file: str) -> bytes:
     descriptor = os.open(file, os.O_RDONLY)
     try:
         return os.read(descriptor, os.fstat(descriptor).st_size)

@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from strands_cli.sandbox import landlock, messages, namespaces, seccomp, tree
+from strands_cli.sandbox import landlock, messages, namespaces, process_tree, seccomp
 from strands_cli.sandbox.inside import memory_files
-from strands_cli.sandbox.inside.interpreter import serve
+from strands_cli.sandbox.inside.interpreter import run_interpreter
 from strands_cli.sandbox.inside.standard_library import MemoryLibrary, read_zones
 
 _REST_SECONDS = 3600.0
@@ -64,7 +64,7 @@ class Zygote:
         namespaces.drop_capabilities()
         landlock.no_new_privileges()
         namespaces.hide_memory()
-        memory_files.install(self._files)
+        memory_files.install_memory_files(self._files)
         _forget_surroundings()
 
     def _try(self, layer: str, step: Callable[[], object]) -> None:
@@ -77,10 +77,10 @@ class Zygote:
 
     def run(self) -> None:
         """Forks, kills and reaps until the host is gone."""
-        messages.send(self._control, (self.layers, self.missing))
+        messages.send_value(self._control, (self.layers, self.missing))
         os.dup2(0, 2)  # until here, standard error told the host why it could not start
         gc.freeze()
-        ended = tree.wake_on_child()
+        ended = process_tree.wake_on_child()
         poll = select.poll()
         poll.register(self._control.fileno(), select.POLLIN)
         poll.register(ended, select.POLLIN)
@@ -107,7 +107,7 @@ class Zygote:
 
     def _obey(self) -> bool:
         """Does what the host asks for; false when the host has gone."""
-        message, descriptors = messages.receive(self._control)
+        message, descriptors = messages.receive_value(self._control)
         if message is None:
             return False
         order, call, until, options = message
@@ -129,7 +129,7 @@ class Zygote:
         if not process:
             try:
                 self._confine_child(zygote, channel, options["limits"])
-                serve(_CHANNEL, self._files)
+                run_interpreter(_CHANNEL, self._files)
             except OSError as error:
                 messages.write_frame(_CHANNEL, messages.REFUSED, str(error).encode())
             finally:
@@ -145,16 +145,16 @@ class Zygote:
         os.dup2(channel, _CHANNEL)
         os.closerange(_CHANNEL + 1, os.sysconf("SC_OPEN_MAX"))
         namespaces.die_with_parent(zygote)
-        if not ("namespaces" in self.layers and _counts_alone()):
+        if not ("namespaces" in self.layers and _enter_user_namespace()):
             bounds["NPROC"] += len(self._children) + 1
         if "rlimits" in self.layers:
             namespaces.apply_limits({**bounds, "AS": bounds["AS"] + self._base_bytes})
         if "landlock" in self.layers:
-            landlock.Ruleset(landlock.abi(), network=False).enter()
+            landlock.Ruleset(landlock.abi_version(), network=False).enter()
         for name in [name for name in sys.modules if name.startswith(("ctypes", "_ctypes", "strands_cli"))]:
             del sys.modules[name]
         if "seccomp" in self.layers:
-            seccomp.load(self._filter)
+            seccomp.load_filter(self._filter)
 
     def _reap(self) -> None:
         while self._children:
@@ -181,11 +181,11 @@ class Zygote:
 
 
 def _require_landlock() -> None:
-    if not landlock.abi():
+    if not landlock.abi_version():
         raise OSError("the kernel has no Landlock, or it is switched off")
 
 
-def _counts_alone() -> bool:
+def _enter_user_namespace() -> bool:
     """Moves into a user namespace of its own, where the limit on processes counts nobody else's."""
     try:
         namespaces.unshare(namespaces.NEWUSER)
@@ -214,7 +214,7 @@ def main() -> None:
     namespaces.die_with_parent(host)
     control = _socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-    configuration, _ = messages.receive(control)
+    configuration, _ = messages.receive_value(control)
     if configuration is None:
         return
     zygote = Zygote(control, *configuration)

@@ -31,7 +31,7 @@ def parent_group() -> str:
             lines = [line.rstrip("\n").split(":", 2) for line in file]
     except OSError:
         return ""
-    return next((place for place in _candidates(lines) if _is_usable(place)), "")
+    return next((place for place in _candidate_directories(lines) if _can_limit_processes(place)), "")
 
 
 def group_path(parent: str, number: int) -> str:
@@ -42,17 +42,17 @@ def remove_group(path: str) -> None:
     try:
         os.rmdir(path)
     except OSError:
-        pass  # not quite empty yet, or gone: `sweep` comes by again
+        pass  # not quite empty yet, or gone: `remove_abandoned_groups` comes by again
 
 
-def sweep(parent: str) -> None:
+def remove_abandoned_groups(parent: str) -> None:
     """Removes the empty groups of makers that are gone."""
     for name in os.listdir(parent):
         if name.startswith(_PREFIX) and not os.path.exists(f"/proc/{name.split('-')[1]}"):
             remove_group(f"{parent}/{name}")
 
 
-def _candidates(lines: list[list[str]]) -> list[str]:
+def _candidate_directories(lines: list[list[str]]) -> list[str]:
     places = []
     for _, controllers, path in lines:
         inside = path.rstrip("/")
@@ -63,7 +63,7 @@ def _candidates(lines: list[list[str]]) -> list[str]:
     return places
 
 
-def _is_usable(place: str) -> bool:
+def _can_limit_processes(place: str) -> bool:
     """Whether a group that is made here has a limit on processes: tried, since nothing else tells."""
     probe = f"{place}/{_PREFIX}{os.getpid()}-probe"
     try:

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NoReturn
 
-from strands_cli.sandbox import messages, namespaces, seccomp, tree
+from strands_cli.sandbox import messages, namespaces, process_tree, seccomp
 from strands_cli.sandbox.landlock import READ, READ_EXECUTE, READ_WRITE, Ruleset, no_new_privileges
-from strands_cli.sandbox.spawner import rooms
+from strands_cli.sandbox.spawner import mounts
 from strands_cli.sandbox.spawner.cgroups import Group
 
 LOOK_SECONDS = 0.025
@@ -60,7 +60,7 @@ class Slot:
     def enter_room(self) -> None:
         if self._user:
             namespaces.keep_ids(self._user, self._group)
-        rooms.furnish()
+        mounts.mount_system()
 
     def live(self, calls: _socket.socket, host: int, number: int, group: str) -> int:
         """The life of a keeper, from its birth to its exit status."""
@@ -84,13 +84,13 @@ class Slot:
         if self.in_room:
             self.enter_room()
         else:
-            tree.become_subreaper()
+            process_tree.become_subreaper()
             for place in ("", "/home", "/tmp"):
                 os.mkdir(scratch + place, 0o700)
-        proc = tree.open_proc()
+        proc = process_tree.open_proc()
         others = None
         if self._user:
-            others = 1 if self.in_room else tree.tasks_of_user(proc) + _SPARE_PROCESSES
+            others = 1 if self.in_room else process_tree.tasks_of_user(proc) + _SPARE_PROCESSES
         ruleset = self._ruleset(scratch) if self.abi else None
         namespaces.hide_memory()
         pair, runners_end = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
@@ -105,19 +105,19 @@ class Slot:
             made.run(calls, runners_end, partial(try_to, os.write, self._taken_end, number_text))
         runners_end.close()
         calls.close()
-        disk = os.open(rooms.SCRATCH, os.O_RDONLY | os.O_CLOEXEC) if self.in_room else -1
+        disk = os.open(mounts.SCRATCH, os.O_RDONLY | os.O_CLOEXEC) if self.in_room else -1
         return Keeper(runner, pair, host, proc, disk)
 
     def _ruleset(self, scratch: str) -> Ruleset:
         """The rules that every call has, made before there is one."""
         ruleset = Ruleset(self.abi, network=self.network)
-        ruleset.allow(READ_EXECUTE, *rooms.SYSTEM_DIRECTORIES)
+        ruleset.allow(READ_EXECUTE, *mounts.SYSTEM_DIRECTORIES)
         if scratch:
-            ruleset.allow(READ, "/proc", *(f"/etc/{name}" for name in rooms.SETTINGS))
-            ruleset.allow(READ_WRITE, *rooms.DEVICES, scratch)
+            ruleset.allow(READ, "/proc", *(f"/etc/{name}" for name in mounts.SETTINGS))
+            ruleset.allow(READ_WRITE, *mounts.DEVICES, scratch)
         else:  # a room has nothing else there
             ruleset.allow(READ, "/proc", "/etc")
-            ruleset.allow(READ_WRITE, "/dev", rooms.SCRATCH)
+            ruleset.allow(READ_WRITE, "/dev", mounts.SCRATCH)
         return ruleset
 
 
@@ -158,27 +158,27 @@ class Runner:
 
     def run(self, calls: _socket.socket, pair: _socket.socket, tell_taken: Callable[[], object]) -> NoReturn:
         """Takes the next call, hands its socket to the keeper and becomes the executable."""
-        request, descriptors = messages.receive(calls)
+        request, descriptors = messages.receive_value(calls)
         if len(descriptors) != 4:
             os._exit(0)  # the host has gone
         control = _socket.socket(fileno=descriptors[0])
         # Said here and not by the keeper, which may be killed before it hears of the call: the host makes a
         # call again that nobody has taken. Where the host no longer listens, the keeper finds out.
-        try_to(messages.send, control, ("taken", {}))
-        messages.send(pair, request["watch"], control.fileno())
+        try_to(messages.send_value, control, ("taken", {}))
+        messages.send_value(pair, request["watch"], control.fileno())
         step = ""
         try:
             for step in self._steps(request, descriptors[1:], tell_taken):  # noqa: B007 - the last one counts
                 pass
         except OSError as error:
-            messages.send(pair, {"step": step, "errno": error.errno or 0, "text": str(error)})
+            messages.send_value(pair, {"step": step, "errno": error.errno or 0, "text": str(error)})
         os._exit(127)
 
     def _steps(self, request: Request, streams: list[int], tell_taken: Callable[[], object]) -> Iterator[str]:
         """From this process to the executable; the name of each step comes before it is taken."""
         yield "see"
         if not self._scratch:
-            rooms.admit(request["reads"], request["writes"], request["scratch"])
+            mounts.mount_call_paths(request["reads"], request["writes"], request["scratch"])
         yield "directory"
         os.chdir(request["directory"])
         yield "streams"
@@ -204,13 +204,13 @@ class Runner:
             self._ruleset.enter()
         yield "calls"
         for program in request["filters"]:
-            seccomp.load(program)
+            seccomp.load_filter(program)
         yield "next"
         tell_taken()
         yield "execute"
         home, temporary = (f"{self._scratch}/home", f"{self._scratch}/tmp")
         if not self._scratch:
-            home, temporary = rooms.HOME, rooms.SCRATCH
+            home, temporary = mounts.HOME, mounts.SCRATCH
         environment = {**request["environment"], "HOME": home, "TMPDIR": temporary}
         os.execvpe(request["argv"][0], request["argv"], environment)
 
@@ -221,16 +221,16 @@ class Runner:
         """
         namespaces.empty_bounding_set()
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-        messages.send(ours, {"argv": ["x" * 100] * 30, "filters": [bytes(4000)]}, ours.fileno())
-        request, descriptors = messages.receive(theirs)
+        messages.send_value(ours, {"argv": ["x" * 100] * 30, "filters": [bytes(4000)]}, ours.fileno())
+        request, descriptors = messages.receive_value(theirs)
         next(self._steps(request, descriptors, ours.close))
         os.close(descriptors[0])
         namespaces.apply_limits({"CORE": 0})
         if not self._scratch:
-            rooms.rehearse()
+            mounts.rehearse_mounts()
         if self._ruleset is not None:
             self._ruleset.allow(READ, "/dev/null")
-        try_to(seccomp.load, bytes(8))  # which is refused, since that is not a filter
+        try_to(seccomp.load_filter, bytes(8))  # which is refused, since that is not a filter
         theirs.close()
         ours.close()
 
@@ -255,13 +255,13 @@ class Keeper:
 
     def keep(self) -> None:
         """Waits for a call, then sees it through; returns when nothing is left of it."""
-        limits, descriptors = messages.receive(self._pair)
+        limits, descriptors = messages.receive_value(self._pair)
         if not descriptors:
             return  # the host has gone, and with it the runner
         self._control = _socket.socket(fileno=descriptors[0])
         self._limits: dict[str, int] = limits
         self._look_at = time.monotonic() + LOOK_SECONDS
-        wake = tree.wake_on_child()
+        wake = process_tree.wake_on_child()
         watched = select.poll()
         for descriptor in (self._control.fileno(), self._host, self._pair.fileno(), wake):
             watched.register(descriptor, select.POLLIN)
@@ -287,7 +287,7 @@ class Keeper:
         self._reap()
         self._look()
         self._report("ended", self._account())
-        messages.receive(other)
+        messages.receive_value(other)
         other.close()
         # The runner may have taken its call, and have ended, by now: what was reported of it reached nobody.
         self._reported = self._survivors = False
@@ -295,7 +295,7 @@ class Keeper:
     def _order(self) -> str | None:
         """What the host says. The pipe that may come with it is held until this process ends."""
         try:
-            order: str | None = messages.receive(self._control)[0]
+            order: str | None = messages.receive_value(self._control)[0]
         except OSError:
             return None
         return order
@@ -303,7 +303,7 @@ class Keeper:
     def _read_refusal(self) -> None:
         """What the runner says if it cannot become the executable; nothing where it has."""
         try:
-            refusal, _ = messages.receive(self._pair, _socket.MSG_DONTWAIT)
+            refusal, _ = messages.receive_value(self._pair, _socket.MSG_DONTWAIT)
         except OSError:
             return
         if refusal is not None:
@@ -325,9 +325,9 @@ class Keeper:
             except ProcessLookupError:
                 pass  # nobody is left
         elif number == signal.SIGKILL:
-            tree.end_descendants(os.getpid(), self._proc)
+            process_tree.end_descendants(os.getpid(), self._proc)
         else:
-            tree.send(number, tree.descendants(os.getpid(), self._proc))
+            process_tree.send_signal(number, process_tree.descendants(os.getpid(), self._proc))
 
     def _look(self) -> None:
         """Ends the tree where its time is up, or where it holds more than it may."""
@@ -335,7 +335,7 @@ class Keeper:
         if self._kill_at is None and now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
             below, scratch = self._below()
-            held = tree.memory(below, self._proc, self._limits["memory"]) + scratch
+            held = process_tree.memory_in_use(below, self._proc, self._limits["memory"]) + scratch
             self._peak = max(self._peak, held)
             if held > self._limits["memory"]:
                 self._end("memory", 0)
@@ -347,7 +347,7 @@ class Keeper:
     def _below(self) -> tuple[list[int], int]:
         """The processes of the tree, and the bytes in the room's scratch file system: they are memory too."""
         if not self._in_room:
-            return tree.likely_descendants(os.getpid(), self._proc), 0
+            return process_tree.likely_descendants(os.getpid(), self._proc), 0
         used = os.statvfs(self._disk)
         processes = [int(name) for name in os.listdir(self._proc) if name.isdigit() and name != "1"]
         return processes, (used.f_blocks - used.f_bfree) * used.f_frsize
@@ -382,6 +382,6 @@ class Keeper:
 
     def _report(self, kind: str, values: dict[str, Any]) -> None:
         try:
-            messages.send(self._control, (kind, values), flags=_socket.MSG_DONTWAIT)
+            messages.send_value(self._control, (kind, values), flags=_socket.MSG_DONTWAIT)
         except OSError:
             pass  # the host no longer listens, so the call is to end

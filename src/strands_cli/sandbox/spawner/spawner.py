@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from strands_cli.sandbox import landlock, messages, namespaces, tree
+from strands_cli.sandbox import landlock, messages, namespaces, process_tree
 from strands_cli.sandbox.spawner import cgroups
 from strands_cli.sandbox.spawner.slot import Slot, remove_scratch
 
@@ -35,7 +35,7 @@ class Spawner:
         self._calls = calls
         self._host = host
         self._slot = slot
-        self._proc = tree.open_proc()
+        self._proc = process_tree.open_proc()
         self._groups = cgroups.parent_group() if os.geteuid() == 0 else ""
         self._keepers: dict[int, int] = {}
         """The number of every keeper that has not ended."""
@@ -45,14 +45,14 @@ class Spawner:
         self._failures = 0
 
     def serve(self) -> None:
-        tree.become_subreaper()
+        process_tree.become_subreaper()
         if self._groups:
-            cgroups.sweep(self._groups)
+            cgroups.remove_abandoned_groups(self._groups)
         why_not_alone = self._leave_network()
         # Whether there can be rooms is tried once; without them executables run on the host's root.
         why_no_room = "not asked for"
         if self._slot.in_room:
-            why_no_room = attempt(self._slot.enter_room, clone_into_room)
+            why_no_room = try_in_child(self._slot.enter_room, clone_into_room)
             self._slot.in_room = not why_no_room
         abilities = {
             "landlock": self._slot.abi,
@@ -61,8 +61,8 @@ class Spawner:
             "why_not_alone": why_not_alone,
             "processes": "cgroup" if self._groups else self._slot.counted,
         }
-        messages.send(self._calls, abilities)
-        wake = tree.wake_on_child()
+        messages.send_value(self._calls, abilities)
+        wake = process_tree.wake_on_child()
         watched = select.poll()
         watched.register(self._calls, 0)  # only the hang-up: what arrives is for the runners
         for descriptor in (self._host, self._slot.taken, wake):
@@ -91,7 +91,7 @@ class Spawner:
         if self._slot.network:
             return ""
         leave = namespaces.unshare if os.geteuid() == 0 else namespaces.unshare_with_user
-        reason = attempt(lambda: leave(namespaces.NEWNET), os.fork)
+        reason = try_in_child(lambda: leave(namespaces.NEWNET), os.fork)
         if not reason:
             leave(namespaces.NEWNET)
         return reason
@@ -126,7 +126,7 @@ class Spawner:
             any_left = False
         numbers = {process: self._keepers.pop(process, None) for process in ended}
         if None in numbers.values() or any(ended.values()):
-            tree.end_descendants(os.getpid(), self._proc, spared=self._keepers)
+            process_tree.end_descendants(os.getpid(), self._proc, spared=self._keepers)
         for process, number in numbers.items():
             if number is not None:
                 self._forget(number, was_killed=ended[process] != 0)
@@ -156,7 +156,7 @@ def clone_into_room() -> int:
     return process
 
 
-def attempt(act: Callable[[], object], fork: Callable[[], int]) -> str:
+def try_in_child(act: Callable[[], object], fork: Callable[[], int]) -> str:
     """Does something in a child that ends at once; empty where it works, otherwise the reason why not."""
     reading, writing = os.pipe()
     try:
@@ -188,7 +188,7 @@ def main() -> None:
     os.closerange(watched + 1, os.sysconf("SC_OPEN_MAX"))
     os.chdir("/")
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    slot = Slot(landlock.abi(), temporary, network=network == "network", in_room=room == "room")
+    slot = Slot(landlock.abi_version(), temporary, network=network == "network", in_room=room == "room")
     gc.freeze()
     gc.disable()
     Spawner(_socket.socket(fileno=CALLS), watched, slot).serve()

@@ -1,18 +1,19 @@
 """A room: what a confined executable sees of the file system, where mount namespaces can be had.
 
 The root is an empty tmpfs into which system directories, the paths that the profile names and little else are
-bound; what is not there cannot be read, listed or guessed. `furnish` makes all that is the same for every
-call, before there is one; `admit` adds what one call may see and closes the door to the host's root.
+bound; what is not there cannot be read, listed or guessed. `mount_system` makes all that is the same for
+every call, before there is one; `mount_call_paths` adds what one call may see and closes the door to the
+host's root.
 """
 
 import ctypes
 import os
 
 from strands_cli.sandbox import namespaces
-from strands_cli.sandbox.seccomp import names
+from strands_cli.sandbox.seccomp import split_names
 
-SYSTEM_DIRECTORIES = names("/usr /bin /sbin /lib /lib32 /lib64 /libx32 /opt /nix/store /gnu/store")
-SETTINGS = names(
+SYSTEM_DIRECTORIES = split_names("/usr /bin /sbin /lib /lib32 /lib64 /libx32 /opt /nix/store /gnu/store")
+SETTINGS = split_names(
     # Programs and their libraries.
     "alternatives ld.so.cache ld.so.conf ld.so.conf.d ld-musl-x86_64.path java jvm.conf ImageMagick-6",
     "ImageMagick-7 fonts perl python3 R php mime.types magic terminfo",
@@ -24,7 +25,7 @@ SETTINGS = names(
     "pki/tls/certs pki/ca-trust pki/tls/openssl.cnf crypto-policies",
 )
 """Below /etc, and nothing else of it: keys and passwords lie there too, and root could read them."""
-DEVICES = names("/dev/null /dev/zero /dev/full /dev/random /dev/urandom")
+DEVICES = split_names("/dev/null /dev/zero /dev/full /dev/random /dev/urandom")
 SCRATCH = "/tmp"
 HOME = f"{SCRATCH}/home"
 
@@ -36,24 +37,24 @@ _MOUNT_SETATTR, _AT_RECURSIVE = 442, 0x8000
 _LIBC = namespaces.libc()
 
 
-class _Attributes(ctypes.Structure):
+class _MountAttributes(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "user_namespace"))
 
 
-def furnish() -> None:
+def mount_system() -> None:
     """Moves this process, in mount and PID namespaces of its own, to a root with the system's parts only."""
     _mount("none", "/", None, _REC | _PRIVATE)
     base = "/tmp" if os.path.isdir("/tmp") else "/usr"
     _mount("tmpfs", base, "tmpfs", _NOSUID | _NODEV, "size=1m,mode=755")
     os.mkdir(base + _HOST)
-    namespaces.check(_LIBC.pivot_root(base.encode(), (base + _HOST).encode()), "pivot_root")
+    namespaces.check_result(_LIBC.pivot_root(base.encode(), (base + _HOST).encode()), "pivot_root")
     os.chdir("/")
     for path in SYSTEM_DIRECTORIES:
-        _show(path)
+        _mount_system_path(path)
     for name in SETTINGS:
-        _show(f"/etc/{name}")
+        _mount_system_path(f"/etc/{name}")
     for device in DEVICES:
-        _bind(device, 0)
+        _bind_mount(device, 0)
     for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
         os.symlink(f"/proc/self/{target}", f"/dev/{name}")
     os.symlink(f"{SCRATCH}/shm", "/dev/shm")
@@ -65,26 +66,26 @@ def furnish() -> None:
         os.mkdir(place)
 
 
-def admit(reads: list[str], writes: list[str], scratch_bytes: int) -> None:
+def mount_call_paths(reads: list[str], writes: list[str], scratch_bytes: int) -> None:
     """Adds what one call may see; then there is no way to the host's root. Missing paths stay missing."""
     for path, flags in sorted([(path, _RDONLY) for path in reads] + [(path, 0) for path in writes]):
         if not path.startswith(("/proc", "/dev")):
-            _bind(path, flags | _NOSUID | _NODEV)
+            _bind_mount(path, flags | _NOSUID | _NODEV)
     inodes = max(1024, scratch_bytes // 4096)
     _mount("tmpfs", SCRATCH, None, _REMOUNT | _NOSUID | _NODEV, f"size={scratch_bytes},nr_inodes={inodes}")
     _mount("proc", "/proc", None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV | _NOEXEC)
-    namespaces.check(_LIBC.umount2(_HOST.encode(), _MNT_DETACH), "umount2")
+    namespaces.check_result(_LIBC.umount2(_HOST.encode(), _MNT_DETACH), "umount2")
     os.rmdir(_HOST)
     _mount("tmpfs", "/", None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
 
 
-def rehearse() -> None:
-    """What `admit` does, without effect."""
-    _bind("/dev/null", _NOSUID)
+def rehearse_mounts() -> None:
+    """What `mount_call_paths` does, without effect."""
+    _bind_mount("/dev/null", _NOSUID)
     _mount("tmpfs", SCRATCH, None, _REMOUNT | _NOSUID | _NODEV, "size=1m")
 
 
-def _show(path: str) -> None:
+def _mount_system_path(path: str) -> None:
     """A part of the system, read-only; a link stays one where it leads to such a part."""
     source = _HOST + path
     try:
@@ -92,18 +93,18 @@ def _show(path: str) -> None:
     except FileNotFoundError:
         return
     except OSError:
-        _bind(path, _RDONLY | _NOSUID | _NODEV)
+        _bind_mount(path, _RDONLY | _NOSUID | _NODEV)
         return
     parent = path.rpartition("/")[0]
     whole = os.path.normpath(target if target.startswith("/") else f"{parent}/{target}")
     if whole.startswith(("/run", "/var", "/mnt")):
-        _bind_file(whole, path)
+        _copy_linked_file(whole, path)
         return
     os.makedirs(parent or "/", exist_ok=True)
     os.symlink(target, path)
 
 
-def _bind_file(source: str, path: str) -> None:
+def _copy_linked_file(source: str, path: str) -> None:
     """What a link of the host leads to, at the link's own place."""
     try:
         with open(_HOST + source, "rb") as file:
@@ -115,7 +116,7 @@ def _bind_file(source: str, path: str) -> None:
     os.close(copy)
 
 
-def _bind(path: str, flags: int) -> None:
+def _bind_mount(path: str, flags: int) -> None:
     source = _HOST + path
     try:
         is_directory = os.stat(source).st_mode & 0o170000 == 0o040000
@@ -127,12 +128,12 @@ def _bind(path: str, flags: int) -> None:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o644))
     _mount(source, path, None, _BIND | _REC)
     if flags:
-        _set_flags(path, flags)
+        _set_mount_flags(path, flags)
 
 
-def _set_flags(path: str, flags: int) -> None:
+def _set_mount_flags(path: str, flags: int) -> None:
     """For a mount and all that is mounted below it; on kernels before 5.12 for the mount alone."""
-    attributes = _Attributes(set=flags)
+    attributes = _MountAttributes(set=flags)
     size = ctypes.c_size_t(ctypes.sizeof(attributes))
     here = ctypes.c_int(-100)
     done = _LIBC.syscall(
@@ -150,4 +151,4 @@ def _mount(source: str, target: str, kind: str | None, flags: int, data: str = "
         ctypes.c_ulong(flags),
         data.encode() if data else None,
     )
-    namespaces.check(done, f"mount {target}")
+    namespaces.check_result(done, f"mount {target}")

@@ -10,7 +10,7 @@ import threading
 from typing import Any
 
 
-class _QuietSelector:
+class _WakeableSelector:
     """What a loop asks for events: there are none, but it can be woken."""
 
     def __init__(self) -> None:
@@ -25,10 +25,10 @@ class _QuietSelector:
         self._woken.set()
 
 
-class QuietLoop(asyncio.BaseEventLoop):
+class SocketlessLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
-        self._selector = _QuietSelector()
+        self._selector = _WakeableSelector()
 
     def _process_events(self, event_list: list[Any]) -> None:
         return None
@@ -37,10 +37,10 @@ class QuietLoop(asyncio.BaseEventLoop):
         self._selector.wake()
 
 
-class QuietPolicy(asyncio.DefaultEventLoopPolicy):
+class SocketlessLoopPolicy(asyncio.DefaultEventLoopPolicy):
     def new_event_loop(self) -> asyncio.AbstractEventLoop:
-        return QuietLoop()
+        return SocketlessLoop()
 
 
-def install() -> None:
-    asyncio.set_event_loop_policy(QuietPolicy())
+def install_socketless_loop() -> None:
+    asyncio.set_event_loop_policy(SocketlessLoopPolicy())

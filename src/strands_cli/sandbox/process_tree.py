@@ -40,11 +40,11 @@ def open_proc() -> int:
     return os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
-def running(proc: int) -> dict[int, int]:
+def running_processes(proc: int) -> dict[int, int]:
     """Every process that has not ended, with its parent."""
     found = {}
     for name in os.listdir(proc):
-        if name.isdigit() and (stat := read(proc, f"{name}/stat")):
+        if name.isdigit() and (stat := read_proc_file(proc, f"{name}/stat")):
             state, parent = stat.rpartition(b")")[2].split()[:2]
             if state not in (b"Z", b"X"):
                 found[int(name)] = int(parent)
@@ -54,7 +54,7 @@ def running(proc: int) -> dict[int, int]:
 def descendants(of: int, proc: int, spared: Collection[int] = ()) -> list[int]:
     """The processes below one, nearest first, without some of its children and all that is below those."""
     children: dict[int, list[int]] = {}
-    for process, parent in running(proc).items():
+    for process, parent in running_processes(proc).items():
         children.setdefault(parent, []).append(process)
     found = [process for process in children.get(of, ()) if process not in spared]
     for process in found:
@@ -64,19 +64,23 @@ def descendants(of: int, proc: int, spared: Collection[int] = ()) -> list[int]:
 
 def likely_descendants(of: int, proc: int) -> list[int]:
     """The same, at a cost that does not grow with the machine; one that ends meanwhile may hide others."""
-    found = _children(of, proc)
+    found = _child_processes(of, proc)
     for process in found:
-        found.extend(_children(process, proc))
+        found.extend(_child_processes(process, proc))
     return found
 
 
-def _children(process: int, proc: int) -> list[int]:
+def _child_processes(process: int, proc: int) -> list[int]:
     try:
         tasks = os.open(f"{process}/task", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=proc)
     except OSError:
         return []
     try:
-        return [int(child) for task in os.listdir(tasks) for child in read(tasks, f"{task}/children").split()]
+        return [
+            int(child)
+            for task in os.listdir(tasks)
+            for child in read_proc_file(tasks, f"{task}/children").split()
+        ]
     except OSError:
         return []
     finally:
@@ -87,8 +91,8 @@ def tasks_of_user(proc: int) -> int:
     """How many processes and threads this user has, as RLIMIT_NPROC counts them."""
     user, total = os.getuid(), 0
     for name in os.listdir(proc):
-        if name.isdigit() and (stat := read(proc, f"{name}/stat")):
-            is_own = f"\nUid:\t{user}\t".encode() in read(proc, f"{name}/status")
+        if name.isdigit() and (stat := read_proc_file(proc, f"{name}/stat")):
+            is_own = f"\nUid:\t{user}\t".encode() in read_proc_file(proc, f"{name}/status")
             total += int(stat.rpartition(b")")[2].split()[17]) if is_own else 0
     return total
 
@@ -103,13 +107,13 @@ def end_descendants(of: int, proc: int, spared: Collection[int] = ()) -> None:
         found = descendants(of, proc, spared)
         if not found:
             return
-        send(SIGSTOP, found)
+        send_signal(SIGSTOP, found)
         found = descendants(of, proc, spared)
-        send(SIGKILL, found)
-        send(SIGCONT, found)
+        send_signal(SIGKILL, found)
+        send_signal(SIGCONT, found)
 
 
-def bearers(mark: str, proc: int) -> list[int]:
+def marked_processes(mark: str, proc: int) -> list[int]:
     """The processes of this user whose environment holds a `NAME=value` that only one call gave."""
     here = str(os.getpid())
     found = [int(name) for name in os.listdir(proc) if name.isdigit() and name != here]
@@ -117,7 +121,7 @@ def bearers(mark: str, proc: int) -> list[int]:
 
 
 def is_marked(process: int, mark: str, proc: int) -> bool:
-    return mark.encode() in read(proc, f"{process}/environ").split(b"\0")
+    return mark.encode() in read_proc_file(proc, f"{process}/environ").split(b"\0")
 
 
 def end_marked_tree(process: int, mark: str) -> None:
@@ -128,21 +132,21 @@ def end_marked_tree(process: int, mark: str) -> None:
     try:
         proc = open_proc()
     except OSError:
-        _end_group(process)
+        _kill_process_group(process)
         return
     marked = is_marked(process, mark, proc)
     if marked:  # otherwise it has ended, and its number may be another's
-        send(SIGSTOP, [process])
+        send_signal(SIGSTOP, [process])
         end_descendants(process, proc)
-        _end_group(process)
+        _kill_process_group(process)
     for _ in range(_MAX_ROUNDS):
-        if not (left := bearers(mark, proc)):
+        if not (left := marked_processes(mark, proc)):
             break
-        send(SIGKILL, left)
+        send_signal(SIGKILL, left)
     os.close(proc)
 
 
-def _end_group(leader: int) -> None:
+def _kill_process_group(leader: int) -> None:
     try:
         os.killpg(leader, SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -163,7 +167,7 @@ def end_with_host(host: int, mark: str) -> None:
     starter = os.fork()
     if not starter:
         if not os.fork():
-            _guard(me, watched, mark)
+            _guard_process_tree(me, watched, mark)
         os._exit(0)
     os.waitpid(starter, 0)
     for descriptor in watched:
@@ -171,7 +175,7 @@ def end_with_host(host: int, mark: str) -> None:
     become_subreaper()
 
 
-def _guard(process: int, watched: list[int], mark: str) -> None:
+def _guard_process_tree(process: int, watched: list[int], mark: str) -> None:
     os.setsid()
     first, second = watched
     os.closerange(0, first)  # the pipes above all: their readers wait for the end of all writers
@@ -185,7 +189,7 @@ def _guard(process: int, watched: list[int], mark: str) -> None:
     os._exit(0)
 
 
-def send(number: int, processes: list[int]) -> None:
+def send_signal(number: int, processes: list[int]) -> None:
     for process in processes:
         try:
             os.kill(process, number)
@@ -193,27 +197,27 @@ def send(number: int, processes: list[int]) -> None:
             pass  # it has ended, and its number may be somebody else's by now
 
 
-def memory(processes: list[int], proc: int, limit: int) -> int:
+def memory_in_use(processes: list[int], proc: int, limit: int) -> int:
     """The bytes that processes hold together. Exact only where the quick sum, which counts shared pages once
     for each process, is above the limit.
     """
-    quick = sum(_resident(process, proc) for process in processes)
-    return quick if quick <= limit else sum(_proportional(process, proc) for process in processes)
+    quick = sum(_resident_bytes(process, proc) for process in processes)
+    return quick if quick <= limit else sum(_proportional_bytes(process, proc) for process in processes)
 
 
-def _resident(process: int, proc: int) -> int:
-    fields = read(proc, f"{process}/statm").split()
+def _resident_bytes(process: int, proc: int) -> int:
+    fields = read_proc_file(proc, f"{process}/statm").split()
     return int(fields[1]) * _PAGE if fields else 0
 
 
-def _proportional(process: int, proc: int) -> int:
-    for line in read(proc, f"{process}/smaps_rollup").splitlines():
+def _proportional_bytes(process: int, proc: int) -> int:
+    for line in read_proc_file(proc, f"{process}/smaps_rollup").splitlines():
         if line.startswith(b"Pss:"):
             return int(line.split()[1]) * 1024
-    return _resident(process, proc)
+    return _resident_bytes(process, proc)
 
 
-def read(proc: int, name: str) -> bytes:
+def read_proc_file(proc: int, name: str) -> bytes:
     """A file below /proc; empty where it, or the process, is gone or out of reach."""
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
