@@ -37,8 +37,8 @@ from strands_cli.providers.local.engine import (
     thread_count,
 )
 from strands_cli.providers.local.model import LocalModel
-from strands_cli.providers.local.prompts import CALL_OPENING, ToolEntry, chat, schema_of
-from strands_cli.providers.local.weights import file_for
+from strands_cli.providers.local.prompts import CALL_OPENING, ToolEntry, chat_with_tools, schema_of
+from strands_cli.providers.local.weights import weights_file
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.workspace import Workspace
 from strands_cli.tools import get_registry
@@ -57,7 +57,7 @@ Design = Callable[[Engine, LocalTurn, OnText], LocalAnswer]
 
 
 def _whole_prompt(engine: Engine, turn: LocalTurn) -> str:
-    return engine.render(chat(turn.messages, turn.system, turn.tools, engine.persona))
+    return engine.render(chat_with_tools(turn.messages, turn.system, turn.tools, engine.persona))
 
 
 def grammar_design(engine: Engine, turn: LocalTurn, heard: OnText) -> LocalAnswer:
@@ -336,7 +336,7 @@ def _memory_mb() -> float:
 
 
 def measure() -> Iterator[Row]:
-    engine = engine_for(file_for(None), thread_count())
+    engine = engine_for(weights_file(None), thread_count())
     speed = run_speed(engine)
     ratio = speed["ours"] / speed["llama.cpp"]
     yield Row("three answers of 100 tokens", speed["ours"], "s", "llama.cpp's own time", ratio, 1.1)
@@ -354,7 +354,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--echo", action="store_true", help="the echo demo's messages instead")
     parser.add_argument("--speed", action="store_true", help="speed and memory instead")
     asked = parser.parse_args(arguments)
-    engine = engine_for(file_for(asked.model), thread_count())
+    engine = engine_for(weights_file(asked.model), thread_count())
     with tempfile.TemporaryDirectory() as directory:
         stage = Stage(Path(directory).resolve())
         if asked.speed:

@@ -4,7 +4,7 @@ import pytest
 
 from strands_cli.loader import load_spec
 from strands_cli.loader.spec import Spec
-from strands_cli.providers.choice import ModelChoice, model_of, with_choice
+from strands_cli.providers.choice import ModelChoice, model_of, with_model_options
 from strands_cli.types.sections import Inference
 from tests.projects import Project
 
@@ -46,30 +46,30 @@ def test_an_agent_takes_from_the_runtime_what_it_does_not_say(spec: Spec) -> Non
 
 
 def test_another_provider_drops_the_model_the_host_and_the_region_of_the_file(spec: Spec) -> None:
-    chosen = choices(with_choice(spec, provider="openai"))
+    chosen = choices(with_model_options(spec, provider="openai"))
     assert [(item.provider, item.model_id, item.host, item.region) for item in chosen if item] == [
         ("openai", None, None, None)
     ] * 3
 
 
 def test_the_same_provider_drops_nothing(spec: Spec) -> None:
-    chosen = choices(with_choice(spec, provider="ollama"))
+    chosen = choices(with_model_options(spec, provider="ollama"))
     assert [item.model_id for item in chosen if item] == ["llama3.2:3b", "llama3.1:70b", "llama3.2:3b"]
     assert [item.region for item in chosen if item] == [None, None, None]
 
 
 def test_a_model_and_a_host_are_for_the_provider_that_is_named(spec: Spec) -> None:
-    chosen = choices(with_choice(spec, provider="openai", model="qwen3", host="http://localhost:8000"))
+    chosen = choices(with_model_options(spec, provider="openai", model="qwen3", host="http://localhost:8000"))
     assert {str(item) for item in chosen} == {"openai qwen3 at http://localhost:8000"}
 
 
 def test_a_model_without_a_provider_is_for_the_agents_of_the_runtimes_provider(spec: Spec) -> None:
-    chosen = choices(with_choice(spec, model="tiny"))
+    chosen = choices(with_model_options(spec, model="tiny"))
     assert [item.model_id for item in chosen if item] == ["tiny", "tiny", "claude"]
 
 
 def test_nothing_said_changes_nothing(spec: Spec) -> None:
-    assert with_choice(spec) is spec
+    assert with_model_options(spec) is spec
 
 
 @pytest.mark.parametrize(

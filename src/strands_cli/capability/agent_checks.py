@@ -9,7 +9,14 @@ from strands_cli.errors import Issue, did_you_mean
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.pattern import AgentPlace
 from strands_cli.patterns.scope import Names, header_scope, scope_names, unresolved_name
-from strands_cli.providers.choice import HOST_HINT, ModelChoice, Provider, missing, models_of, problem_of_host
+from strands_cli.providers.choice import (
+    HOST_HINT,
+    ModelChoice,
+    Provider,
+    host_problem,
+    missing_requirements,
+    models_of,
+)
 from strands_cli.templates import Flaw, names_in_template
 
 Places = Sequence[AgentPlace]
@@ -88,7 +95,7 @@ def check_models(spec: Spec) -> Iterator[Issue]:
     hosts: dict[tuple[str, ...], str | None] = {("runtime",): spec.runtime.host}
     hosts |= {("agents", name): agent.host for name, agent in spec.agents.items()}
     for path, host in hosts.items():
-        if host is not None and (problem := problem_of_host(host)):
+        if host is not None and (problem := host_problem(host)):
             yield spec.issue(json_pointer((*path, "host")), f"The host {problem}", HOST_HINT)
     reported: set[tuple[str, str]] = set()
     for agent, choice, provider in models_of(spec):
@@ -104,7 +111,7 @@ def missing_for_models(spec: Spec) -> Iterator[Issue]:
     reported: set[tuple[str, str]] = set()
     for agent, choice, _ in models_of(spec):
         at = _setting_pointer(spec, agent, "provider")
-        for reason, remedy in missing(choice):
+        for reason, remedy in missing_requirements(choice):
             if (at, reason) not in reported:
                 reported.add((at, reason))
                 yield spec.issue(at, reason, remedy, "warning")

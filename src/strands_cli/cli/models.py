@@ -30,7 +30,7 @@ def list_models(as_json: bool) -> None:
 
 
 def _model_row(model: CatalogueModel) -> tuple[str, ...]:
-    state = "here" if weights.is_here(model) else "-"
+    state = "here" if weights.is_on_this_machine(model) else "-"
     title = f"{model.title} (default)" if model.name == DEFAULT else model.title
     return (model.name, f"{model.size // 1_000_000} MB", model.licence, state, title)
 
@@ -44,7 +44,7 @@ def _model_document(model: CatalogueModel) -> dict[str, Any]:
         "sha256": model.sha256,
         "publisher": model.publisher,
         "packages": [f"{package.name}=={package.version}" for package in model.packages],
-        "path": str(weights.path_of(model)) if weights.is_here(model) else None,
+        "path": str(weights.weights_path(model)) if weights.is_on_this_machine(model) else None,
     }
 
 
@@ -71,16 +71,18 @@ def pull(name: str, source: Path | None) -> None:
 
 def _pull_with_progress(model: CatalogueModel, source: Path | None) -> Path:
     if not sys.stderr.isatty():
-        return weights.pull(model, given=source)
+        return weights.pull_weights(model, given=source)
     with click.progressbar(length=model.size, label=model.name, file=sys.stderr) as bar:
-        return weights.pull(model, given=source, progress=lambda done, total: bar.update(done - bar.pos))
+        return weights.pull_weights(
+            model, given=source, progress=lambda done, total: bar.update(done - bar.pos)
+        )
 
 
 @models.command()
 @click.argument("name", default=DEFAULT)
 def path(name: str) -> None:
     """Print where a model's file is, once it is here and verified."""
-    click.echo(str(weights.file_for(model_named(name).name)))
+    click.echo(str(weights.weights_file(model_named(name).name)))
 
 
 @models.command()
@@ -88,7 +90,7 @@ def path(name: str) -> None:
 def remove(name: str) -> None:
     """Delete a model's file."""
     model = model_named(name)
-    if weights.remove(model):
+    if weights.remove_weights(model):
         click.echo(f"Removed {model.name}.")
     else:
         print_note(f"{model.name} is not on this machine.")

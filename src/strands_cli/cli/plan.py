@@ -21,14 +21,14 @@ from strands_cli.drawing.overview import budget_texts, outline_of
 from strands_cli.errors import UsageError
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.outline import Box, Outline, first_line, printable_text, tool_name
-from strands_cli.providers.choice import PROVIDERS, ModelChoice, model_of, with_default
+from strands_cli.providers.choice import PROVIDERS, ModelChoice, model_of, with_default_model
 from strands_cli.tools.toolset import ToolSet
 
 
 def resolved_model(spec: Spec, agent: str) -> ModelChoice | None:
     """The model that an agent asks, by its name, even if the file leaves it to the provider."""
     choice = model_of(spec, agent)
-    return with_default(choice) if choice is not None and choice.provider in PROVIDERS else choice
+    return with_default_model(choice) if choice is not None and choice.provider in PROVIDERS else choice
 
 
 def warn_of_problems(spec: Spec, tools: ToolSet) -> None:

@@ -27,7 +27,7 @@ from strands_cli.cli.output import (
 from strands_cli.errors import UsageError
 from strands_cli.loader import load_spec
 from strands_cli.loader.spec import Spec
-from strands_cli.providers.choice import require_models, with_choice
+from strands_cli.providers.choice import require_models, with_model_options
 from strands_cli.types import RunResult
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def run(
     """
     spec = load_workflow(file, pairs)
     spec = load_spec(file, {**spec.variables, **_ask_inputs(spec)}) if ask else spec
-    spec = with_choice(spec, provider=provider, model=model, host=host)
+    spec = with_model_options(spec, provider=provider, model=model, host=host)
     require_models(spec, spec.agents)
     from strands_cli.exec.run import prepare
     from strands_cli.exec.steps import RunOptions

@@ -58,7 +58,7 @@ class ModelChoice(msgspec.Struct, frozen=True):
 
         if self.host is None:
             return self.provider in PROVIDERS and PROVIDERS[self.provider].is_local
-        return not problem_of_host(self.host) and urlsplit(self.host).hostname in _LOCAL_HOSTS
+        return not host_problem(self.host) and urlsplit(self.host).hostname in _LOCAL_HOSTS
 
 
 # --- The providers -----------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ ENTRY_POINTS = "strands_cli.providers"
 """The group in which an installed package offers `name = "module:PROVIDER"`."""
 
 
-class _Providers(MutableMapping[str, Provider]):
+class _ProviderTable(MutableMapping[str, Provider]):
     """By name; iterated over are ours, and others that have been asked for."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class _Providers(MutableMapping[str, Provider]):
         if row is None and name in self._rows:
             row = import_module(f"{__package__}.{name}").PROVIDER
         elif row is None:
-            row = _installed(name)
+            row = _installed_provider(name)
         self._rows[name] = row
         return row
 
@@ -134,7 +134,7 @@ class _Providers(MutableMapping[str, Provider]):
         return len(self._rows)
 
 
-def _installed(name: str) -> Provider:
+def _installed_provider(name: str) -> Provider:
     """KeyError where no installed package brings the provider; ProviderError where it cannot be used."""
     from importlib.metadata import entry_points
 
@@ -155,17 +155,17 @@ def _installed(name: str) -> Provider:
     raise KeyError(name)
 
 
-PROVIDERS: MutableMapping[str, Provider] = _Providers()
+PROVIDERS: MutableMapping[str, Provider] = _ProviderTable()
 
 
 def build_model(choice: ModelChoice) -> "Model":
     """The model of a choice; ProviderError where something is missing, or the host is not an address."""
-    for reason, remedy in missing(choice):
+    for reason, remedy in missing_requirements(choice):
         raise ProviderError(reason, hint=remedy)
     from httpx import InvalidURL
 
     try:
-        return PROVIDERS[choice.provider].build(with_default(choice))
+        return PROVIDERS[choice.provider].build(with_default_model(choice))
     except (InvalidURL, ValueError) as error:
         raise ProviderError(
             f"No model of {choice.provider} can be set up: {str(error).rstrip('.')}.",
@@ -173,16 +173,18 @@ def build_model(choice: ModelChoice) -> "Model":
         ) from error
 
 
-def with_default(choice: ModelChoice) -> ModelChoice:
+def with_default_model(choice: ModelChoice) -> ModelChoice:
     return msgspec.structs.replace(
         choice, model_id=choice.model_id or PROVIDERS[choice.provider].default_model
     )
 
 
-def missing(choice: ModelChoice, environment: Mapping[str, str] = os.environ) -> Iterator[tuple[str, str]]:
+def missing_requirements(
+    choice: ModelChoice, environment: Mapping[str, str] = os.environ
+) -> Iterator[tuple[str, str]]:
     """What a provider lacks here, each with what helps."""
     provider = PROVIDERS[choice.provider]
-    if provider.package and not _is_installed(provider.package):
+    if provider.package and not _is_package_installed(provider.package):
         yield (
             f"The provider {choice.provider} needs the package {provider.package}, which is not installed.",
             f"Install it: pip install 'strands-cli[{provider.extra}]'",
@@ -202,7 +204,7 @@ def provider_keys(choices: Iterable[ModelChoice]) -> Iterator[str]:
     return (value for value in values if len(value) >= _SHORTEST_KEY)
 
 
-def _is_installed(package: str) -> bool:
+def _is_package_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
     except ModuleNotFoundError:  # the parent of a dotted name is missing
@@ -230,13 +232,13 @@ def client_options(read_seconds: float) -> dict[str, Any]:
     return {
         "timeout": httpx.Timeout(connect=CONNECT_SECONDS, read=read_seconds, write=WRITE_SECONDS, pool=None),
         "limits": httpx.Limits(max_connections=None, max_keepalive_connections=0),
-        "verify": _trust(),
+        "verify": _ssl_context(),
         "follow_redirects": True,
     }
 
 
 @cache
-def _trust() -> "ssl.SSLContext":
+def _ssl_context() -> "ssl.SSLContext":
     """Reading the certificates takes longer than all the rest of a client."""
     import httpx
 
@@ -283,11 +285,11 @@ def require_models(spec: BaseSpec, agents: Iterable[str]) -> None:
     """ProviderError for what the models of agents lack here, before anything is done."""
     for agent in agents:
         choice = model_of(spec, agent)
-        for reason, remedy in missing(choice) if choice else ():
+        for reason, remedy in missing_requirements(choice) if choice else ():
             raise ProviderError(reason, hint=remedy)
 
 
-def with_choice(
+def with_model_options(
     spec: S, *, provider: str | None = None, model: str | None = None, host: str | None = None
 ) -> S:
     """The workflow as the command line wants it, for every agent that it can mean.
@@ -295,7 +297,7 @@ def with_choice(
     A provider other than the file's takes neither the file's model nor its host and region. A model or a host
     without a provider is meant for the runtime's provider, and for no agent that has another one.
     """
-    if problem := problem_of_host(host or ""):
+    if problem := host_problem(host or ""):
         raise UsageError(f"The host {problem}", hint=HOST_HINT)
     options = {"provider": provider, "model_id": model, "host": host}
     changes = {name: value for name, value in options.items() if value is not None}
@@ -318,13 +320,13 @@ def with_choice(
 # --- Hosts -------------------------------------------------------------------------------------------------
 
 
-def problem_of_host(host: str) -> str:
+def host_problem(host: str) -> str:
     """One sentence where a host is not an address that can be asked; nothing where it is one."""
-    problem = _problem_of_host(host)
+    problem = _address_problem(host)
     return f"{_without_userinfo(host)!r} is not an address: {problem}." if problem else ""
 
 
-def _problem_of_host(host: str) -> str:
+def _address_problem(host: str) -> str:
     from urllib.parse import urlsplit
 
     if any(character.isspace() or not character.isprintable() for character in host):

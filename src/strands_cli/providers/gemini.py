@@ -27,7 +27,7 @@ def build(choice: ModelChoice, read_seconds: float = READ_SECONDS) -> "Model":
         timeout=int(read_seconds * 1000),
         retry_options=genai.types.HttpRetryOptions(attempts=1),
         httpx_async_client=httpx.AsyncClient(
-            event_hooks={"request": [_connect_soon]}, **client_options(read_seconds)
+            event_hooks={"request": [_limit_connect_time]}, **client_options(read_seconds)
         ),
     )
     key = os.environ.get("GEMINI_API_KEY") or os.environ.get("GOOGLE_API_KEY") or NO_KEY
@@ -38,7 +38,7 @@ def build(choice: ModelChoice, read_seconds: float = READ_SECONDS) -> "Model":
     )
 
 
-async def _connect_soon(request: "httpx.Request") -> None:
+async def _limit_connect_time(request: "httpx.Request") -> None:
     """Google's client has one timeout for all, and would wait for a connection as long as for an answer."""
     request.extensions["timeout"]["connect"] = CONNECT_SECONDS
 

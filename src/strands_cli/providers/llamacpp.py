@@ -24,7 +24,7 @@ def build(choice: ModelChoice, read_seconds: float = PATIENT_READ_SECONDS) -> "M
     )
     model.client = httpx.AsyncClient(
         base_url=model.base_url,
-        event_hooks={"response": [_look_for_error]},
+        event_hooks={"response": [_raise_streamed_error]},
         **client_options(read_seconds),
     )
     return model
@@ -36,7 +36,7 @@ class BrokenOff(Exception):
     status_code = 500
 
 
-async def _look_for_error(response: "httpx.Response") -> None:
+async def _raise_streamed_error(response: "httpx.Response") -> None:
     """The SDK's model reads over an error in a stream, and takes half an answer for a whole one."""
     if not response.is_success:
         return

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from strands_cli.providers.choice import PROVIDERS, FailureKind, ModelChoice, with_default
+from strands_cli.providers.choice import PROVIDERS, FailureKind, ModelChoice, with_default_model
 
 T = TypeVar("T")
 
@@ -81,14 +81,14 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 def failure_of(error: BaseException, choice: ModelChoice | None = None) -> Failure:
     """What a failed request to a model means; of the kind `unknown` where a provider has no part in it."""
     chain = ErrorChain(error)
-    kind = _kind(chain)
+    kind = _failure_kind(chain)
     if choice is not None and choice.provider in PROVIDERS:
-        choice = with_default(choice)
+        choice = with_default_model(choice)
     is_for_good = "insufficient_quota" in chain.words or chain.is_any(_TOO_DEEP)
     return Failure(
         kind=kind,
-        message=_message(kind, chain, choice),
-        hint=_hint(kind, chain, choice) if choice else "",
+        message=_failure_message(kind, chain, choice),
+        hint=_failure_hint(kind, chain, choice) if choice else "",
         retryable=kind in RETRYABLE and not is_for_good,
         retry_after_seconds=chain.retry_after_seconds,
     )
@@ -102,7 +102,7 @@ def error_classes() -> dict[FailureKind, frozenset[str]]:
     }
 
 
-def _kind(chain: "ErrorChain") -> FailureKind:
+def _failure_kind(chain: "ErrorChain") -> FailureKind:
     classes = error_classes()
     if chain.is_any(classes["overflow"]):
         return "overflow"
@@ -125,9 +125,9 @@ def _kind_of_status(status: int, text: str) -> FailureKind:
     return "credentials" if "api key" in text else "refused"
 
 
-def _message(kind: FailureKind, chain: "ErrorChain", choice: ModelChoice | None) -> str:
+def _failure_message(kind: FailureKind, chain: "ErrorChain", choice: ModelChoice | None) -> str:
     subject = choice.provider if choice else "the model's provider"
-    if origin := _origin(choice.host if choice else None) or chain.origin:
+    if origin := _url_origin(choice.host if choice else None) or chain.origin:
         subject = f"{subject} at {origin}"
     begun = subject if choice else f"T{subject[1:]}"
     status = f" ({chain.status})" if chain.status else ""
@@ -137,7 +137,7 @@ def _message(kind: FailureKind, chain: "ErrorChain", choice: ModelChoice | None)
         "throttled": f"{begun} asks to slow down{status}: {text}.",
         "busy": f"{begun} is busy{status}: {text}.",
         "server": f"{begun} failed{status}: {text}.",
-        "connection": _lost(chain, subject),
+        "connection": _connection_message(chain, subject),
         "timeout": f"{begun} did not answer in time{status}.",
         "answer": f"{begun} sent an answer that makes no sense: {text}.",
         "trust": f"{begun} has a certificate that is not trusted: {text}.",
@@ -149,7 +149,7 @@ def _message(kind: FailureKind, chain: "ErrorChain", choice: ModelChoice | None)
     return messages[kind]
 
 
-def _lost(chain: "ErrorChain", subject: str) -> str:
+def _connection_message(chain: "ErrorChain", subject: str) -> str:
     system = [error for error in chain.errors if isinstance(error, OSError)]
     if any(isinstance(error, socket.gaierror) for error in system):
         return f"No connection to {subject}: there is no host of that name."
@@ -161,7 +161,7 @@ def _lost(chain: "ErrorChain", subject: str) -> str:
     return f"The connection to {subject} broke: {reason}."
 
 
-def _hint(kind: FailureKind, chain: "ErrorChain", choice: ModelChoice) -> str:
+def _failure_hint(kind: FailureKind, chain: "ErrorChain", choice: ModelChoice) -> str:
     row = PROVIDERS.get(choice.provider)
     if row and kind in row.hints:
         return row.hints[kind].format(model=choice.model_id)
@@ -220,8 +220,8 @@ class ErrorChain:
             current = waiting.pop(0)
             if not any(current is other for other in self.errors):
                 self.errors.append(current)
-                waiting += _wrapped(current)
-        self.words = [word.lower() for error in self.errors for word in _found(error, _WORD_AT, str)]
+                waiting += _wrapped_errors(current)
+        self.words = [word.lower() for error in self.errors for word in _attributes_at(error, _WORD_AT, str)]
 
     def is_any(self, names: Collection[str]) -> bool:
         """Whether one of them is of a class, as `package.Name`, that is among these names."""
@@ -230,7 +230,7 @@ class ErrorChain:
     @property
     def status(self) -> int | None:
         """The HTTP status of the answer, or the one that its error word stands for."""
-        by_number = (status for error in self.errors if (status := _status(error) or 0) >= 400)
+        by_number = (status for error in self.errors if (status := _http_status(error) or 0) >= 400)
         by_word = (_WORDS[word] for word in self.words if word in _WORDS)
         return next(by_number, None) or next(by_word, None)
 
@@ -238,14 +238,14 @@ class ErrorChain:
     def text(self) -> str:
         """What the provider itself said, in one line."""
         first = self.errors[0]
-        messages = (message for error in reversed(self.errors) if (message := _message_in(error)))
+        messages = (message for error in reversed(self.errors) if (message := _provider_message(error)))
         text = " ".join((next(messages, "") or str(first) or type(first).__name__).split())
         return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
 
     @property
     def origin(self) -> str | None:
         """Scheme, host and port that were asked; never what a URL has before or behind them."""
-        return next((origin for error in self.errors if (origin := _origin(_url(error)))), None)
+        return next((origin for error in self.errors if (origin := _url_origin(_requested_url(error)))), None)
 
     @property
     def retry_after_seconds(self) -> float | None:
@@ -253,8 +253,8 @@ class ErrorChain:
         status = self.status
         # Ollama's client leaves the response out, but not what it was doing when it raised.
         doing = [error.__context__ for error in self.errors if error.__context__ is not None]
-        for error in (*self.errors, *(error for error in doing if _status(error) == status)):
-            if (wait := _wait(error)) is not None:
+        for error in (*self.errors, *(error for error in doing if _http_status(error) == status)):
+            if (wait := _retry_after_seconds(error)) is not None:
                 return wait
         return None
 
@@ -265,7 +265,7 @@ def class_names(kind: type[BaseException]) -> Iterator[str]:
         yield f"{base.__module__.partition('.')[0].removesuffix('2')}.{base.__name__}"
 
 
-def _origin(url: str | None) -> str | None:
+def _url_origin(url: str | None) -> str | None:
     try:
         parts = urlsplit(url or "")
     except ValueError:
@@ -273,7 +273,7 @@ def _origin(url: str | None) -> str | None:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else None
 
 
-def _at(value: Any, path: str) -> Any:
+def _attribute_at(value: Any, path: str) -> Any:
     """What lies at a path of keys and attributes; None where there is no such thing."""
     for name in path.split("."):
         try:
@@ -283,66 +283,70 @@ def _at(value: Any, path: str) -> Any:
     return value
 
 
-def _wrapped(error: BaseException) -> list[BaseException]:
+def _wrapped_errors(error: BaseException) -> list[BaseException]:
     # httpcore forgets what a socket said. Elsewhere a context may be anything that happened before.
     is_hidden = type(error).__module__.startswith("httpcore") and isinstance(error.__context__, OSError)
     inside = [
         getattr(error, "original_exception", None),
         error.__cause__,
         *getattr(error, "exceptions", ()),
-        _at(error, "kwargs.error"),  # botocore says it in its own way
+        _attribute_at(error, "kwargs.error"),  # botocore says it in its own way
         error.__context__ if is_hidden else None,
     ]
     return [item for item in inside if isinstance(item, BaseException)]
 
 
-def _found(error: BaseException, paths: Iterable[str], kind: type[T]) -> Iterator[T]:
-    return (value for path in paths if isinstance(value := _at(error, path), kind))
+def _attributes_at(error: BaseException, paths: Iterable[str], kind: type[T]) -> Iterator[T]:
+    return (value for path in paths if isinstance(value := _attribute_at(error, path), kind))
 
 
-def _status(error: BaseException) -> int | None:
-    return next(_found(error, _STATUS_AT, int), None)
+def _http_status(error: BaseException) -> int | None:
+    return next(_attributes_at(error, _STATUS_AT, int), None)
 
 
-def _message_in(error: BaseException) -> str | None:
-    text = _at(error, "response.text")
+def _provider_message(error: BaseException) -> str | None:
+    text = _attribute_at(error, "response.text")
     try:
         sent = msgspec.json.decode(text) if isinstance(text, str) else None
     except msgspec.DecodeError:
         sent = None
     candidates = (
-        *_found(error, _MESSAGE_AT, str),
-        _at(error, "message") if _status(error) is not None else None,
-        _at(sent, "error.message"),
-        _at(sent, "error"),
+        *_attributes_at(error, _MESSAGE_AT, str),
+        _attribute_at(error, "message") if _http_status(error) is not None else None,
+        _attribute_at(sent, "error.message"),
+        _attribute_at(sent, "error"),
         text,
     )
     return next((text for text in candidates if isinstance(text, str) and text), None)
 
 
-def _url(error: BaseException) -> str | None:
-    url = _at(error, "kwargs.endpoint_url") or _at(error, "request.url")
+def _requested_url(error: BaseException) -> str | None:
+    url = _attribute_at(error, "kwargs.endpoint_url") or _attribute_at(error, "request.url")
     return str(url) if url is not None else None
 
 
-def _wait(error: BaseException) -> float | None:
+def _retry_after_seconds(error: BaseException) -> float | None:
     """`Retry-After` is a number of seconds or a date; Google says it in the body, as `34s`."""
-    headers = _at(error, "response.headers") or _at(error, "response.ResponseMetadata.HTTPHeaders")
-    if (milliseconds := _number(_at(headers, "retry-after-ms"))) is not None:
+    headers = _attribute_at(error, "response.headers") or _attribute_at(
+        error, "response.ResponseMetadata.HTTPHeaders"
+    )
+    if (milliseconds := _finite_number(_attribute_at(headers, "retry-after-ms"))) is not None:
         return milliseconds / 1000
-    text = _at(headers, "retry-after")
-    if (seconds := _number(text)) is not None:
+    text = _attribute_at(headers, "retry-after")
+    if (seconds := _finite_number(text)) is not None:
         return seconds
     if text is not None:
         with suppress(ValueError):
             return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    details = _at(error, "details.error.details")
+    details = _attribute_at(error, "details.error.details")
     listed = details if isinstance(details, list) else []
-    waits = (_number(str(_at(detail, "retryDelay") or "").removesuffix("s")) for detail in listed)
+    waits = (
+        _finite_number(str(_attribute_at(detail, "retryDelay") or "").removesuffix("s")) for detail in listed
+    )
     return next((wait for wait in waits if wait is not None), None)
 
 
-def _number(text: str | None) -> float | None:
+def _finite_number(text: str | None) -> float | None:
     try:
         number = float(text or "")
     except ValueError:

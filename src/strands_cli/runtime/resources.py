@@ -9,7 +9,7 @@ import msgspec
 
 from strands_cli.loader.run_values import read_secrets
 from strands_cli.loader.spec import Spec
-from strands_cli.providers.choice import ModelChoice, build_model, model_of, provider_keys, with_default
+from strands_cli.providers.choice import ModelChoice, build_model, model_of, provider_keys, with_default_model
 from strands_cli.secrets import Redactor
 from strands_cli.settings import Settings
 from strands_cli.toolkit.cancellation import Cancellation
@@ -42,7 +42,7 @@ class RunResources:
         self.cancel, self.begun_in = Cancellation(), current_directory()
         self.secrets = read_secrets(spec) if secrets is None else dict(secrets)
         choices = {agent: model_of(spec, agent) for agent in spec.agents}
-        self._choices = {agent: with_default(choice) for agent, choice in choices.items() if choice}
+        self._choices = {agent: with_default_model(choice) for agent, choice in choices.items() if choice}
         # Some providers repeat a key when they refuse it.
         self.redactor = Redactor([*self.secrets.values(), *provider_keys(self._choices.values())])
         self.tools = ToolSet(spec) if tools is None else tools

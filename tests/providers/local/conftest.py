@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from strands_cli.errors import ProviderError
-from strands_cli.providers.local.engine import lacking_here
-from strands_cli.providers.local.weights import DEFAULT, model_named, pull
+from strands_cli.providers.local.engine import missing_on_this_processor
+from strands_cli.providers.local.weights import DEFAULT, model_named, pull_weights
 
 
 def _weights() -> tuple[Path | None, str]:
     """Fetched where they are not here; the user's cache keeps them between runs."""
     if importlib.util.find_spec("xllamacpp") is None:
         return None, "the engine is not installed: pip install 'strands-cli[local]'"
-    if lacking := lacking_here():
+    if lacking := missing_on_this_processor():
         return None, f"this processor lacks {', '.join(lacking)}"
     try:
-        return pull(model_named(DEFAULT)), ""
+        return pull_weights(model_named(DEFAULT)), ""
     except ProviderError as error:
         return None, f"{error.message} {error.hint}"
 

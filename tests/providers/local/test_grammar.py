@@ -3,7 +3,12 @@
 import json
 from typing import Any
 
-from strands_cli.providers.local.decisions import arguments_grammar, name_grammar, narrowed, required_only
+from strands_cli.providers.local.decisions import (
+    arguments_grammar,
+    name_grammar,
+    narrowed_schema,
+    required_schema,
+)
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -28,24 +33,29 @@ def test_arguments_are_a_schema_that_the_engine_enforces() -> None:
 
 
 def test_optional_arguments_that_nobody_mentions_are_not_offered() -> None:
-    assert list(narrowed(SCHEMA, "write to Ann")["properties"]) == ["to", "subject"]
+    assert list(narrowed_schema(SCHEMA, "write to Ann")["properties"]) == ["to", "subject"]
 
 
 def test_optional_arguments_that_are_mentioned_are_offered() -> None:
-    assert set(narrowed(SCHEMA, "send 3 copies, fast")["properties"]) == {"to", "subject", "copies", "mode"}
+    assert set(narrowed_schema(SCHEMA, "send 3 copies, fast")["properties"]) == {
+        "to",
+        "subject",
+        "copies",
+        "mode",
+    }
 
 
 def test_required_arguments_come_first_and_nothing_unknown_is_allowed() -> None:
-    form = narrowed(SCHEMA, "")
+    form = narrowed_schema(SCHEMA, "")
     assert next(iter(form["properties"])) == "to"
     assert form["additionalProperties"] is False
 
 
 def test_the_required_arguments_alone_are_a_form_too() -> None:
-    assert list(required_only(SCHEMA)["properties"]) == ["to"]
+    assert list(required_schema(SCHEMA)["properties"]) == ["to"]
 
 
 def test_the_tools_own_schema_is_left_as_it_is() -> None:
     before = json.dumps(SCHEMA)
-    narrowed(SCHEMA, "send 3 copies, fast")
+    narrowed_schema(SCHEMA, "send 3 copies, fast")
     assert json.dumps(SCHEMA) == before

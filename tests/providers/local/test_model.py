@@ -19,7 +19,7 @@ from strands_cli import tool
 from strands_cli.errors import ProviderError
 from strands_cli.providers.choice import ModelChoice
 from strands_cli.providers.local.engine import engine_for, thread_count
-from strands_cli.providers.local.model import LocalModel, model_for
+from strands_cli.providers.local.model import LocalModel, local_model
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -210,5 +210,5 @@ def test_a_model_that_is_not_here_is_told_before_anything_runs(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(ProviderError, match="not on this machine"):
-        model_for(ModelChoice("local"))
+        local_model(ModelChoice("local"))
     assert not os.listdir(tmp_path)

@@ -7,12 +7,12 @@ import pytest
 
 from strands_cli.errors import ProviderError
 from strands_cli.providers.local.prompts import (
-    chat,
+    chat_with_tools,
+    messages_by_step,
     plain_chat,
-    ranked,
-    shortened,
-    signature,
-    stepwise,
+    ranked_tools,
+    tool_signature,
+    tools_that_fit,
 )
 
 
@@ -41,39 +41,39 @@ MONEY = spec("convert_currency", "Convert money.", amount={"type": "number"})
 
 
 def test_a_tool_is_one_line_with_the_first_sentence_of_its_description() -> None:
-    function = json.loads(signature(WEATHER))["function"]
+    function = json.loads(tool_signature(WEATHER))["function"]
     assert function["description"] == "Get the weather."
     assert function["parameters"]["properties"] == {"city": {"type": "string"}}
 
 
 def test_the_likeliest_tool_comes_first() -> None:
-    assert ranked([MONEY, WEATHER], "weather in Oslo?") == [WEATHER, MONEY]
+    assert ranked_tools([MONEY, WEATHER], "weather in Oslo?") == [WEATHER, MONEY]
 
 
 def test_tools_that_fit_are_all_kept_in_their_order() -> None:
-    assert shortened([MONEY, WEATHER], "weather") == [MONEY, WEATHER]
+    assert tools_that_fit([MONEY, WEATHER], "weather") == [MONEY, WEATHER]
 
 
 def test_of_many_tools_the_likeliest_are_kept_in_their_order() -> None:
     many = [spec(f"tool_{number}", "Do something else altogether.") for number in range(200)]
-    kept = shortened([*many, WEATHER], "weather in Oslo?", budget=1000)
+    kept = tools_that_fit([*many, WEATHER], "weather in Oslo?", budget=1000)
     assert kept[-1] == WEATHER
     assert 1 < len(kept) < 20
-    assert sum(len(signature(tool)) for tool in kept) <= 1000
+    assert sum(len(tool_signature(tool)) for tool in kept) <= 1000
 
 
 def test_one_tool_is_kept_however_long_it_is() -> None:
-    assert shortened([WEATHER], "weather", budget=10) == [WEATHER]
+    assert tools_that_fit([WEATHER], "weather", budget=10) == [WEATHER]
 
 
 def test_the_model_is_shown_who_it_is_then_the_tools_then_the_agents_prompt() -> None:
-    first = chat([user("Hi")], "Be brief.", [WEATHER], "You are a model.")[0]["content"]
+    first = chat_with_tools([user("Hi")], "Be brief.", [WEATHER], "You are a model.")[0]["content"]
     assert first.index("You are a model.") < first.index("get_weather") < first.index("Be brief.")
 
 
 def test_a_request_is_shown_step_by_step_with_what_was_done_for_each() -> None:
     messages = [user("Read a, then echo it."), *called("read", {"path": "a"}, "hello")]
-    shown = chat(stepwise(messages, ["Read a", "echo it."]), "", [WEATHER])
+    shown = chat_with_tools(messages_by_step(messages, ["Read a", "echo it."]), "", [WEATHER])
     assert [turn["role"] for turn in shown] == ["system", "user", "assistant", "user", "user"]
     assert shown[1]["content"] == "Read a"
     assert "hello" in shown[3]["content"]

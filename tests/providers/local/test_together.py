@@ -10,7 +10,7 @@ from strands_cli.events import ToolFinished
 from strands_cli.exec.run import run
 from strands_cli.exec.steps import RunOptions
 from strands_cli.loader import load_spec
-from strands_cli.providers.choice import ModelChoice, build_model, with_choice
+from strands_cli.providers.choice import ModelChoice, build_model, with_model_options
 from strands_cli.types.sections import Inference
 from tests.projects import Project
 
@@ -27,7 +27,7 @@ def test_the_echo_demo_writes_the_message_as_it_is(weights: Path, tmp_path: Path
     file.write_text(text.replace("Hello, World!", message.replace('"', '\\"')), "utf-8")
     heard: list[object] = []
     options = RunOptions(directory=tmp_path, listeners=(heard.append,))
-    result = asyncio.run(run(with_choice(load_spec(file), provider="local"), None, options))
+    result = asyncio.run(run(with_model_options(load_spec(file), provider="local"), None, options))
     assert [event.tool_id for event in heard if isinstance(event, ToolFinished)] == ["echo"]
     assert message in (tmp_path / "echo-result.txt").read_text("utf-8")
     assert result.usage.total_tokens > 0

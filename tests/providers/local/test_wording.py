@@ -2,7 +2,13 @@
 
 import pytest
 
-from strands_cli.providers.local.prompts import as_handed_over, as_written, is_grounded, is_spoken_of, steps
+from strands_cli.providers.local.prompts import (
+    is_argument_mentioned,
+    is_grounded,
+    request_steps,
+    value_as_handed_over,
+    value_as_written,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,7 +23,7 @@ from strands_cli.providers.local.prompts import as_handed_over, as_written, is_g
     ],
 )
 def test_a_request_is_divided_into_its_steps(request_text: str, expected: list[str]) -> None:
-    assert steps(request_text) == expected
+    assert request_steps(request_text) == expected
 
 
 @pytest.mark.parametrize(
@@ -25,12 +31,12 @@ def test_a_request_is_divided_into_its_steps(request_text: str, expected: list[s
     ["Echo this: One. Two, then three.", 'Send "Stop. Go home." to Ann', "Translate 'Yes. No.' into French"],
 )
 def test_what_is_to_be_passed_on_is_never_divided(request_text: str) -> None:
-    assert steps(request_text) == [request_text]
+    assert request_steps(request_text) == [request_text]
 
 
 def test_a_long_text_is_no_list_of_steps() -> None:
     story = " ".join(f"Sentence number {number} says something." for number in range(9))
-    assert steps(story) == [story]
+    assert request_steps(story) == [story]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +55,7 @@ def test_a_long_text_is_no_list_of_steps() -> None:
     ],
 )
 def test_a_copied_text_is_taken_as_it_was_written(written: str, said: str, expected: str) -> None:
-    assert as_written(written, said) == expected
+    assert value_as_written(written, said) == expected
 
 
 def test_a_value_comes_from_the_conversation_or_was_made_up() -> None:
@@ -68,10 +74,10 @@ def test_a_word_that_another_argument_has_taken_grounds_nothing_else() -> None:
 def test_an_argument_is_mentioned_by_a_value_its_name_or_its_description() -> None:
     unit = {"type": "string", "enum": ["celsius", "fahrenheit"]}
     digits = {"type": "integer", "description": "Digits after the point"}
-    assert is_spoken_of("unit", unit, "in Fahrenheit please")
-    assert not is_spoken_of("unit", unit, "how warm is it?")
-    assert is_spoken_of("precision", digits, "two digits after the point")
-    assert not is_spoken_of("precision", digits, "what is the point?")
+    assert is_argument_mentioned("unit", unit, "in Fahrenheit please")
+    assert not is_argument_mentioned("unit", unit, "how warm is it?")
+    assert is_argument_mentioned("precision", digits, "two digits after the point")
+    assert not is_argument_mentioned("precision", digits, "what is the point?")
 
 
 @pytest.mark.parametrize(
@@ -83,4 +89,4 @@ def test_an_argument_is_mentioned_by_a_value_its_name_or_its_description() -> No
     ],
 )
 def test_what_is_handed_over_is_passed_on_untranslated(value: str, request_: str, expected: str) -> None:
-    assert as_handed_over(value, request_) == expected
+    assert value_as_handed_over(value, request_) == expected

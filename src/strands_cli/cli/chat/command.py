@@ -24,7 +24,7 @@ from strands_cli.errors import Interrupted, UsageError, did_you_mean
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.chain import Chain
 from strands_cli.patterns.pattern import Step
-from strands_cli.providers.choice import require_models, with_choice
+from strands_cli.providers.choice import require_models, with_model_options
 from strands_cli.settings import cache_directory
 from strands_cli.templates import TemplateError, render
 from strands_cli.types import AgentSpec
@@ -91,7 +91,7 @@ def chat(
         runtime = Runtime(provider=provider or DEFAULT_PROVIDER, model_id=model, host=host)
         name, spec = _AGENT, _chat_workflow(runtime, DEFAULT_PROMPT if system is None else system, added)
     else:
-        spec = with_choice(load_workflow(file, pairs), provider=provider, model=model, host=host)
+        spec = with_model_options(load_workflow(file, pairs), provider=provider, model=model, host=host)
         name = _chosen_agent(spec, agent)
         spec = _with_tools(spec, name, added)
     resources = prepare(spec, with_artifacts=False).resources

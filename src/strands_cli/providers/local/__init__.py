@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
 
 def build(choice: ModelChoice) -> "Model":
-    from strands_cli.providers.local.model import model_for
+    from strands_cli.providers.local.model import local_model
 
-    return model_for(choice)
+    return local_model(choice)
 
 
 PROVIDER = Provider(

@@ -13,21 +13,21 @@ from strands_cli.providers.local.engine import DECISIONS, Completion, Engine, On
 from strands_cli.providers.local.prompts import (
     CALL_OPENING,
     ToolEntry,
-    as_handed_over,
-    as_written,
-    chat,
+    chat_with_tools,
     first_sentence,
+    is_argument_mentioned,
     is_grounded,
-    is_spoken_of,
     latest_request,
+    meaningful_words,
+    messages_by_step,
     plain_chat,
+    request_steps,
     schema_of,
-    spoken,
+    spoken_text,
     spoken_words,
-    steps,
-    stepwise,
     tool_uses,
-    words,
+    value_as_handed_over,
+    value_as_written,
 )
 
 SURE = 0.75
@@ -63,11 +63,11 @@ class LocalTurn(msgspec.Struct, frozen=True, kw_only=True):
     def request(self) -> str:
         """What the user asked for last."""
         place = latest_request(self.messages)
-        return spoken(self.messages[place : place + 1])
+        return spoken_text(self.messages[place : place + 1])
 
     @property
     def spoken(self) -> str:
-        return spoken(self.messages, self.system)
+        return spoken_text(self.messages, self.system)
 
     @property
     def calls(self) -> list[LocalCall]:
@@ -86,32 +86,34 @@ class LocalAnswer(msgspec.Struct, frozen=True):
 def next_answer(engine: Engine, turn: LocalTurn, on_text: OnText) -> LocalAnswer:
     """A call of one of the tools with arguments that fit, or text. No call is made twice in one turn."""
     done: list[Completion] = []
-    call = _call(engine, turn, done) if turn.tools else None
+    call = _call_for_request(engine, turn, done) if turn.tools else None
     if call is None:
         prompt = engine.render(plain_chat(turn.messages, turn.system))
         done.append(engine.complete(prompt, turn.sampling, on_text))
     return LocalAnswer(call, tuple(done))
 
 
-def _call(engine: Engine, turn: LocalTurn, done: list[Completion]) -> LocalCall | None:
+def _call_for_request(engine: Engine, turn: LocalTurn, done: list[Completion]) -> LocalCall | None:
     """The call for the first step of the request that wants one and has none yet.
 
     Asked about the whole request again, a small model repeats itself or calls anything at all. So it is asked
     about one step at a time, with the steps before and their results, and about no more steps than there are.
     """
-    calls, parts = turn.calls, steps(turn.request)
+    calls, parts = turn.calls, request_steps(turn.request)
     if turn.must_call:
-        return draft_call(engine, turn, _prompt(engine, turn, [turn.request]), turn.request, done)
+        return draft_call(engine, turn, _prompt_for_steps(engine, turn, [turn.request]), turn.request, done)
     for place in range(len(calls), len(parts)):
-        prompt = _prompt(engine, turn, parts[: place + 1])
+        prompt = _prompt_for_steps(engine, turn, parts[: place + 1])
         if wants_call(engine, turn, prompt, parts[place], done):
             call = draft_call(engine, turn, prompt, parts[place], done)
             return None if call in calls else call
     return None
 
 
-def _prompt(engine: Engine, turn: LocalTurn, parts: Sequence[str]) -> str:
-    return engine.render(chat(stepwise(turn.messages, parts), turn.system, turn.tools, engine.persona))
+def _prompt_for_steps(engine: Engine, turn: LocalTurn, parts: Sequence[str]) -> str:
+    return engine.render(
+        chat_with_tools(messages_by_step(turn.messages, parts), turn.system, turn.tools, engine.persona)
+    )
 
 
 def wants_call(engine: Engine, turn: LocalTurn, prompt: str, step: str, done: list[Completion]) -> bool:
@@ -120,7 +122,7 @@ def wants_call(engine: Engine, turn: LocalTurn, prompt: str, step: str, done: li
     done.append(opening)
     # Special tokens have no text of their own.
     mass = sum(share for text, share in opening.probabilities.items() if not text or text[0] in "{`<[")
-    named = any(_own_words(spec) & spoken_words(step) for spec in turn.tools)
+    named = any(_tool_words(spec) & spoken_words(step) for spec in turn.tools)
     return mass >= (SURE_WHEN_NAMED if named else SURE)
 
 
@@ -135,37 +137,38 @@ def draft_call(
     rejected: list[LocalCall] = []
     for _ in range(_DRAFTS):
         left = [spec for spec in turn.tools if spec["name"] not in {call.name for call in rejected}]
-        call = _draft(engine, turn, most_named(left, step), prompt, done) if left else None
-        if call is None or turn.must_call or _is_grounded(call, turn):
+        call = _write_call(engine, turn, most_named_tools(left, step), prompt, done) if left else None
+        if call is None or turn.must_call or _is_call_grounded(call, turn):
             return call or next(iter(rejected), None)
         rejected.append(call)
     return rejected[0]
 
 
-def most_named(tools: Sequence[ToolEntry], step: str) -> Sequence[ToolEntry]:
+def most_named_tools(tools: Sequence[ToolEntry], step: str) -> Sequence[ToolEntry]:
     """The tools that a step has most words of; all of them where it has none.
 
     The words of their names and of their arguments' values count; among equals, those of their descriptions.
     """
     spoken_here = spoken_words(step)
-    named = {spec["name"]: len(_own_words(spec) & spoken_here) for spec in tools}
+    named = {spec["name"]: len(_tool_words(spec) & spoken_here) for spec in tools}
     most = max(named.values())
     if not most:
         return tools
     equals = [spec for spec in tools if named[spec["name"]] == most]
     described = {
-        spec["name"]: len(words(first_sentence(spec.get("description", ""))) & spoken_here) for spec in equals
+        spec["name"]: len(meaningful_words(first_sentence(spec.get("description", ""))) & spoken_here)
+        for spec in equals
     }
     return [spec for spec in equals if described[spec["name"]] == max(described.values())]
 
 
-def _own_words(spec: ToolEntry) -> set[str]:
+def _tool_words(spec: ToolEntry) -> set[str]:
     parts = schema_of(spec).get("properties", {}).values()
     values = [str(value) for part in parts if isinstance(part, dict) for value in part.get("enum", [])]
-    return words(" ".join([spec["name"], *values]))
+    return meaningful_words(" ".join([spec["name"], *values]))
 
 
-def _is_grounded(call: LocalCall, turn: LocalTurn) -> bool:
+def _is_call_grounded(call: LocalCall, turn: LocalTurn) -> bool:
     spec = next(spec for spec in turn.tools if spec["name"] == call.name)
     schema, given = schema_of(spec), call.arguments
     texts = {name: given[name] for name in schema.get("required", []) if isinstance(given.get(name), str)}
@@ -173,7 +176,7 @@ def _is_grounded(call: LocalCall, turn: LocalTurn) -> bool:
     return all(is_grounded(text, turn.spoken, str(described.get(name))) for name, text in texts.items())
 
 
-def _draft(
+def _write_call(
     engine: Engine, turn: LocalTurn, tools: Sequence[ToolEntry], prompt: str, done: list[Completion]
 ) -> LocalCall | None:
     opening = prompt + CALL_OPENING
@@ -184,33 +187,37 @@ def _draft(
     spec = next((spec for spec in tools if spec["name"] == name), None)
     if spec is None:
         return None
-    arguments = _arguments(engine, turn, schema_of(spec), f'{opening}{name}", "arguments": ', done)
+    arguments = _write_arguments(engine, turn, schema_of(spec), f'{opening}{name}", "arguments": ', done)
     return None if arguments is None else LocalCall(name, arguments)
 
 
-def _arguments(
+def _write_arguments(
     engine: Engine, turn: LocalTurn, schema: dict[str, Any], opening: str, done: list[Completion]
 ) -> dict[str, Any] | None:
     """Arguments that fit the schema; where the optional ones found no end, the required ones alone."""
     conversation = turn.spoken
     # Who forces a call wants the answer in that form, what the model adds of its own included.
-    forms = [schema if turn.must_call else narrowed(schema, conversation), required_only(schema)]
+    forms = [schema if turn.must_call else narrowed_schema(schema, conversation), required_schema(schema)]
     room = turn.sampling.max_tokens if turn.must_call else min(turn.sampling.max_tokens, _LONGEST)
     sampling = msgspec.structs.replace(turn.sampling, temperature=0.0, stop=(), max_tokens=room)
     for form in forms:
         grammar = arguments_grammar(form)
         written = engine.complete(opening, sampling, turn.stopping, grammar=grammar, slot=DECISIONS)
         done.append(written)
-        arguments = _object(written.text)
+        arguments = _json_object(written.text)
         if arguments is None and written.cut:
             # A text found no end: it is taken up to the end of its first line, since the rest is rambling.
-            arguments = _object(written.text.partition("\\n")[0] + '"}')
+            arguments = _json_object(written.text.partition("\\n")[0] + '"}')
         if arguments is not None:
-            return arguments if turn.must_call else settled(arguments, schema, conversation, turn.request)
+            return (
+                arguments
+                if turn.must_call
+                else settled_arguments(arguments, schema, conversation, turn.request)
+            )
     return None
 
 
-def _object(text: str) -> dict[str, Any] | None:
+def _json_object(text: str) -> dict[str, Any] | None:
     try:
         value = json.loads(text)
     except ValueError:
@@ -218,7 +225,7 @@ def _object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def settled(
+def settled_arguments(
     arguments: dict[str, Any], schema: dict[str, Any], spoken: str, request: str = ""
 ) -> dict[str, Any]:
     """The arguments without optional text that nobody said, and with copied text as it was written."""
@@ -228,21 +235,26 @@ def settled(
     for name, value in arguments.items():
         part = properties.get(name, {})
         if isinstance(value, str) and "enum" not in part:
-            value = as_written(value, spoken)
-            value = as_handed_over(value, request) if name in required and value not in spoken else value
+            value = value_as_written(value, spoken)
+            value = (
+                value_as_handed_over(value, request) if name in required and value not in spoken else value
+            )
             if name not in required and not is_grounded(value, spoken, str(part), taken):
                 continue
         kept[name] = value
-    return _without_doubles(kept, properties, required, spoken)
+    return _without_duplicate_arguments(kept, properties, required, spoken)
 
 
-def _without_doubles(
+def _without_duplicate_arguments(
     arguments: dict[str, Any], properties: dict[str, Any], required: Sequence[str], spoken: str
 ) -> dict[str, Any]:
     """Of optional arguments with one and the same text, the one that is spoken of most."""
 
     def weight(name: str) -> int:
-        return len(words(f"{name} {properties.get(name, {}).get('description', '')}") & words(spoken))
+        return len(
+            meaningful_words(f"{name} {properties.get(name, {}).get('description', '')}")
+            & meaningful_words(spoken)
+        )
 
     kept = dict(arguments)
     for name, value in arguments.items():
@@ -275,21 +287,21 @@ def arguments_grammar(schema: dict[str, Any]) -> str:
     return f"{_HEADER}%json {json.dumps({**schema, 'x-guidance': _LAYOUT})}"
 
 
-def narrowed(schema: dict[str, Any], text: str) -> dict[str, Any]:
+def narrowed_schema(schema: dict[str, Any], text: str) -> dict[str, Any]:
     """The schema with required properties first, and without optional ones that the text does not mention.
 
     A small model fills in whatever it may. Optional text stays, not without end, and is judged once written.
     """
-    form = required_only(schema)
+    form = required_schema(schema)
     for name, part in schema.get("properties", {}).items():
         if isinstance(part, dict) and part.get("type") == "string" and "enum" not in part:
             form["properties"].setdefault(name, {"maxLength": _LONGEST_TEXT, **part})
-        elif isinstance(part, dict) and is_spoken_of(name, part, text):
+        elif isinstance(part, dict) and is_argument_mentioned(name, part, text):
             form["properties"].setdefault(name, part)
     return form
 
 
-def required_only(schema: dict[str, Any]) -> dict[str, Any]:
+def required_schema(schema: dict[str, Any]) -> dict[str, Any]:
     required = schema.get("required", [])
     properties = {name: part for name, part in schema.get("properties", {}).items() if name in required}
     return {"additionalProperties": False, **schema, "type": "object", "properties": properties}

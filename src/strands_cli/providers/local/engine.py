@@ -56,7 +56,7 @@ class Engine:
     def __init__(self, file: Path, threads: int) -> None:
         self.file = file
         self._key = secrets.token_urlsafe(16)
-        self._server = _load(file, threads, self._key)
+        self._server = _load_model(file, threads, self._key)
         self.persona = self._persona()
         """What the model's template says of it where a conversation does not."""
 
@@ -72,7 +72,7 @@ class Engine:
         finally:
             connection.close()
         if "prompt" not in document:
-            raise ProviderError(f"The model's template refuses this conversation: {_reason(document)}")
+            raise ProviderError(f"The model's template refuses this conversation: {_error_reason(document)}")
         return str(document["prompt"])
 
     def _persona(self) -> str:
@@ -125,12 +125,12 @@ class Engine:
             if error.get("type") == "exceed_context_size_error":
                 tokens = error.get("n_prompt_tokens", "Too many")
                 raise ContextExceeded(f"{tokens} tokens, the model takes {CONTEXT}")
-            raise ProviderError(f"The embedded model refuses the request: {_reason(answer)}")
-        return _completion("".join(pieces), answers)
+            raise ProviderError(f"The embedded model refuses the request: {_error_reason(answer)}")
+        return _parsed_completion("".join(pieces), answers)
 
 
-def _load(file: Path, threads: int, key: str) -> Any:
-    if lacking := lacking_here():
+def _load_model(file: Path, threads: int, key: str) -> Any:
+    if lacking := missing_on_this_processor():
         raise ProviderError(
             f"This processor lacks {', '.join(lacking)}, which the embedded model's engine needs.",
             hint="Use another provider: 'strands run FILE --provider ollama', or another machine.",
@@ -163,7 +163,7 @@ def _load(file: Path, threads: int, key: str) -> Any:
         ) from None
 
 
-def _completion(text: str, answers: list[dict[str, Any]]) -> Completion:
+def _parsed_completion(text: str, answers: list[dict[str, Any]]) -> Completion:
     usage: dict[str, int] = next((answer["usage"] for answer in reversed(answers) if "usage" in answer), {})
     timings: dict[str, float] = answers[-1].get("timings", {})
     reasons = (
@@ -183,7 +183,7 @@ def _completion(text: str, answers: list[dict[str, Any]]) -> Completion:
     )
 
 
-def _reason(document: dict[str, Any]) -> str:
+def _error_reason(document: dict[str, Any]) -> str:
     error = document.get("error", {})
     return str(error.get("message", error) or "no reason given")
 
@@ -209,19 +209,19 @@ _MAX_THREADS = 8
 """Beyond that, small models gain nothing."""
 
 
-def lacking_flags(cpuinfo: str) -> list[str]:
+def missing_processor_flags(cpuinfo: str) -> list[str]:
     """What the engine needs and the first processor in a text such as /proc/cpuinfo does not have."""
     lines = (line.partition(":") for line in cpuinfo.splitlines())
     present = next((flags.lower().split() for name, _, flags in lines if name.strip() == "flags"), [])
     return [flag for flag in _NEEDED if flag not in present] if present else []
 
 
-def lacking_here() -> list[str]:
+def missing_on_this_processor() -> list[str]:
     """What this machine's processor lacks; nothing where that cannot be known, or is not a question."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return []
     try:
-        return lacking_flags(Path("/proc/cpuinfo").read_text("utf-8", "replace"))
+        return missing_processor_flags(Path("/proc/cpuinfo").read_text("utf-8", "replace"))
     except OSError:
         return []
 

