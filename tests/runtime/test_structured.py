@@ -10,9 +10,9 @@ from strands.types.content import Message
 
 from strands_cli import ToolContext, tool
 from strands_cli.errors import RunError, SpecError
+from strands_cli.runtime.model_output import message_text
 from strands_cli.runtime.model_requests import invoke_in_slices
 from strands_cli.runtime.structured import MAX_REPETITIONS, Structured
-from strands_cli.runtime.structured import text_of as message_text
 from tests.fakes import Part, call, history_problems
 from tests.runtime.agents import Setting, add, answers, codes, spec, text_of
 
