@@ -18,8 +18,8 @@ from strands_cli import CallContext, tool
 from strands_cli.events import ContextCompacted, Event, Listener, ModelFinished, ModelText
 from strands_cli.runtime.agent_hooks import equip
 from strands_cli.runtime.compaction import SUMMARY_HEADING, Prepare, conversation_manager
+from strands_cli.runtime.model_output import message_text
 from strands_cli.runtime.model_requests import Reporting, invoke_in_slices
-from strands_cli.runtime.structured import text_of
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.types.sections import Compaction
 from tests.fakes import Call, Part, Pause, Request, ScriptedModel, call, history_problems
@@ -108,7 +108,7 @@ class Talk:
         assert [
             problem for request in self.model.requests for problem in history_problems(request.messages)
         ] == []
-        return text_of(result.message)
+        return message_text(result.message)
 
     @property
     def compactions(self) -> list[tuple[int, int]]:
@@ -143,7 +143,7 @@ def test_the_same_model_writes_the_summary_without_tools_from_all_that_goes() ->
     talk.looks(1, 2, 3, 4).run()
     (request,) = talk.summaries
     assert request.tool_specs == []
-    text = text_of(request.messages[0])
+    text = message_text(request.messages[0])
     assert "Look around." in text
     assert all(f'calls look with {{"at": {number}}}' in text for number in (1, 2, 3))
     assert all(f"[{number}]" in text for number in (1, 2, 3))
@@ -154,8 +154,8 @@ def test_a_conversation_is_compacted_again_with_what_was_summarised_before() -> 
     talk = Talk(policy(), "first summary", "second summary")
     talk.looks(*range(8)).run(turns=3)
     assert len(talk.compactions) == 2
-    assert "first summary" in text_of(talk.summaries[1].messages[0])
-    assert text_of(talk.agent.messages[0]) == f"Look around.\n{SUMMARY_HEADING}\nsecond summary"
+    assert "first summary" in message_text(talk.summaries[1].messages[0])
+    assert message_text(talk.agent.messages[0]) == f"Look around.\n{SUMMARY_HEADING}\nsecond summary"
 
 
 def test_what_a_summary_costs_is_told_and_its_text_is_not() -> None:
@@ -242,7 +242,7 @@ def test_a_summary_that_is_cut_at_its_limit_of_tokens_is_taken_as_far_as_it_goes
     talk = Talk(policy(), "- saw 1")
     talk.model.cuts_summaries = True
     assert talk.looks(1, 2, 3, 4).run() == "done"
-    assert text_of(talk.agent.messages[0]).endswith("- saw 1")
+    assert message_text(talk.agent.messages[0]).endswith("- saw 1")
     (spent,) = [event for event in talk.events if isinstance(event, ModelFinished)]
     assert spent.stop_reason == "max_tokens"
 
