@@ -10,7 +10,7 @@ import pytest
 from strands_cli.capability import check_capability
 from strands_cli.errors import ProviderError
 from strands_cli.loader import load_spec
-from strands_cli.providers.choice import PROVIDERS, ModelChoice, build_model, missing_requirements
+from strands_cli.providers.choice import PROVIDERS, ModelChoice, build_model, missing_for_provider
 from strands_cli.types.sections import Inference
 from tests.projects import Project
 
@@ -67,7 +67,7 @@ def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_host_of_your_own_needs_no_key() -> None:
-    assert list(missing_requirements(ModelChoice("openai", host="http://localhost:8000"), {})) == []
+    assert list(missing_for_provider(ModelChoice("openai", host="http://localhost:8000"), {})) == []
 
 
 @pytest.mark.parametrize("provider", sorted(PROVIDERS.keys() - {"local"}))

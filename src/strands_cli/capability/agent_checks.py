@@ -14,7 +14,7 @@ from strands_cli.providers.choice import (
     ModelChoice,
     Provider,
     host_problem,
-    missing_requirements,
+    missing_for_provider,
     models_of,
 )
 from strands_cli.templates import Flaw, names_in_template
@@ -111,7 +111,7 @@ def missing_for_models(spec: Spec) -> Iterator[Issue]:
     reported: set[tuple[str, str]] = set()
     for agent, choice, _ in models_of(spec):
         at = _setting_pointer(spec, agent, "provider")
-        for reason, remedy in missing_requirements(choice):
+        for reason, remedy in missing_for_provider(choice):
             if (at, reason) not in reported:
                 reported.add((at, reason))
                 yield spec.issue(at, reason, remedy, "warning")

@@ -160,7 +160,7 @@ PROVIDERS: MutableMapping[str, Provider] = _ProviderTable()
 
 def build_model(choice: ModelChoice) -> "Model":
     """The model of a choice; ProviderError where something is missing, or the host is not an address."""
-    for reason, remedy in missing_requirements(choice):
+    for reason, remedy in missing_for_provider(choice):
         raise ProviderError(reason, hint=remedy)
     from httpx import InvalidURL
 
@@ -179,7 +179,7 @@ def with_default_model(choice: ModelChoice) -> ModelChoice:
     )
 
 
-def missing_requirements(
+def missing_for_provider(
     choice: ModelChoice, environment: Mapping[str, str] = os.environ
 ) -> Iterator[tuple[str, str]]:
     """What a provider lacks here, each with what helps."""
@@ -285,7 +285,7 @@ def require_models(spec: BaseSpec, agents: Iterable[str]) -> None:
     """ProviderError for what the models of agents lack here, before anything is done."""
     for agent in agents:
         choice = model_of(spec, agent)
-        for reason, remedy in missing_requirements(choice) if choice else ():
+        for reason, remedy in missing_for_provider(choice) if choice else ():
             raise ProviderError(reason, hint=remedy)
 
 

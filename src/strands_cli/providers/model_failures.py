@@ -127,7 +127,7 @@ def _kind_of_status(status: int, text: str) -> FailureKind:
 
 def _failure_message(kind: FailureKind, chain: "ErrorChain", choice: ModelChoice | None) -> str:
     subject = choice.provider if choice else "the model's provider"
-    if origin := _url_origin(choice.host if choice else None) or chain.origin:
+    if origin := _host_origin(choice.host if choice else None) or chain.origin:
         subject = f"{subject} at {origin}"
     begun = subject if choice else f"T{subject[1:]}"
     status = f" ({chain.status})" if chain.status else ""
@@ -245,7 +245,9 @@ class ErrorChain:
     @property
     def origin(self) -> str | None:
         """Scheme, host and port that were asked; never what a URL has before or behind them."""
-        return next((origin for error in self.errors if (origin := _url_origin(_requested_url(error)))), None)
+        return next(
+            (origin for error in self.errors if (origin := _host_origin(_requested_url(error)))), None
+        )
 
     @property
     def retry_after_seconds(self) -> float | None:
@@ -265,7 +267,7 @@ def class_names(kind: type[BaseException]) -> Iterator[str]:
         yield f"{base.__module__.partition('.')[0].removesuffix('2')}.{base.__name__}"
 
 
-def _url_origin(url: str | None) -> str | None:
+def _host_origin(url: str | None) -> str | None:
     try:
         parts = urlsplit(url or "")
     except ValueError:
@@ -330,10 +332,10 @@ def _retry_after_seconds(error: BaseException) -> float | None:
     headers = _attribute_at(error, "response.headers") or _attribute_at(
         error, "response.ResponseMetadata.HTTPHeaders"
     )
-    if (milliseconds := _finite_number(_attribute_at(headers, "retry-after-ms"))) is not None:
+    if (milliseconds := _retry_number(_attribute_at(headers, "retry-after-ms"))) is not None:
         return milliseconds / 1000
     text = _attribute_at(headers, "retry-after")
-    if (seconds := _finite_number(text)) is not None:
+    if (seconds := _retry_number(text)) is not None:
         return seconds
     if text is not None:
         with suppress(ValueError):
@@ -341,12 +343,12 @@ def _retry_after_seconds(error: BaseException) -> float | None:
     details = _attribute_at(error, "details.error.details")
     listed = details if isinstance(details, list) else []
     waits = (
-        _finite_number(str(_attribute_at(detail, "retryDelay") or "").removesuffix("s")) for detail in listed
+        _retry_number(str(_attribute_at(detail, "retryDelay") or "").removesuffix("s")) for detail in listed
     )
     return next((wait for wait in waits if wait is not None), None)
 
 
-def _finite_number(text: str | None) -> float | None:
+def _retry_number(text: str | None) -> float | None:
     try:
         number = float(text or "")
     except ValueError:

@@ -256,8 +256,8 @@ def _checked_file_name(name: str) -> str:
 
 def _strict_json(content: bytes) -> Any:
     """JSON with integers of any size, and without the numbers that only Python's JSON has."""
-    return json.loads(content, parse_constant=_refuse_json_constant)
+    return json.loads(content, parse_constant=_refuse_nonfinite_number)
 
 
-def _refuse_json_constant(name: str) -> None:
+def _refuse_nonfinite_number(name: str) -> None:
     raise ValueError(f"{name} is not JSON")

@@ -98,7 +98,7 @@ def chat_with_tools(
     first = "\n\n".join(filter(None, (persona or DEFAULT_SYSTEM, tools, system)))
     turns = [{"role": "system", "content": first}]
     for message in messages:
-        content = "\n".join(filter(None, (_block_text(block) for block in message["content"])))
+        content = "\n".join(filter(None, (_prompt_block(block) for block in message["content"])))
         turns.append({"role": message["role"], "content": content})
     return turns
 
@@ -136,16 +136,16 @@ def _plain_texts(message: Any, names: dict[str, str]) -> Iterator[str]:
     for block in message["content"]:
         if "toolResult" in block:
             result = block["toolResult"]
-            yield f"Result of {names.get(result['toolUseId'], 'the tool')}:\n{_result_text(result)}"
+            yield f"Result of {names.get(result['toolUseId'], 'the tool')}:\n{_tool_result_text(result)}"
         elif "toolUse" not in block:
-            yield _block_text(block)
+            yield _prompt_block(block)
 
 
 def tool_uses(messages: Sequence[Any]) -> list[dict[str, Any]]:
     return [block["toolUse"] for message in messages for block in message["content"] if "toolUse" in block]
 
 
-def _block_text(block: dict[str, Any]) -> str:
+def _prompt_block(block: dict[str, Any]) -> str:
     if "text" in block:
         return str(block["text"])
     if "toolUse" in block:
@@ -154,7 +154,7 @@ def _block_text(block: dict[str, Any]) -> str:
         call = f'{{"name": {json.dumps(use["name"])}, "arguments": {arguments}}}'
         return f"<tool_call>\n{call}\n</tool_call>"
     if "toolResult" in block:
-        return f"<tool_response>\n{_result_text(block['toolResult'])}\n</tool_response>"
+        return f"<tool_response>\n{_tool_result_text(block['toolResult'])}\n</tool_response>"
     if unreadable := {"image", "document", "video", "audio"} & set(block):
         kinds = " and ".join(sorted(unreadable))
         raise ProviderError(
@@ -164,7 +164,7 @@ def _block_text(block: dict[str, Any]) -> str:
     return ""
 
 
-def _result_text(result: dict[str, Any]) -> str:
+def _tool_result_text(result: dict[str, Any]) -> str:
     parts = [
         str(part["text"]) if "text" in part else json.dumps(part["json"], ensure_ascii=False)
         for part in result.get("content", [])
@@ -179,7 +179,9 @@ def spoken_text(messages: Sequence[Any], system: str = "") -> str:
     for message in messages:
         if message["role"] == "user":
             texts += [block["text"] for block in message["content"] if "text" in block]
-        texts += [_result_text(block["toolResult"]) for block in message["content"] if "toolResult" in block]
+        texts += [
+            _tool_result_text(block["toolResult"]) for block in message["content"] if "toolResult" in block
+        ]
     return "\n".join(texts)
 
 
