@@ -161,7 +161,7 @@ def _block_pieces(outline: Outline) -> list[_BlockPiece]:
             widest = max(one.width for one in inner)
             for one in inner:
                 one.width = widest
-            title = _balanced_lines(frame.title, most=2)
+            title = _balanced_lines(frame.title, max_lines=2)
             width = max(widest, title.width) + 2 * _PADDING
             height = sum(one.height for one in inner) + _FRAME_GAP * (len(inner) - 1)
             height += title.height + 2.5 * _PADDING
@@ -170,8 +170,8 @@ def _block_pieces(outline: Outline) -> list[_BlockPiece]:
 
 
 def _box_piece(box: Box) -> _BoxPiece:
-    texts = [_balanced_lines(box.title, most=3, size=_TITLE_SIZE, bold=True)]
-    texts += [_balanced_lines(line, most=4) for line in box_lines(box)]
+    texts = [_balanced_lines(box.title, max_lines=3, size=_TITLE_SIZE, bold=True)]
+    texts += [_balanced_lines(line, max_lines=4) for line in box_lines(box)]
     side = 26.0 if box.kind in ("human", "router", "evaluator") else _PADDING
     least = 60.0 if box.kind in ("start", "end") else 110.0
     width = max(max(text.width for text in texts) + 2 * side, least)
@@ -180,17 +180,17 @@ def _box_piece(box: Box) -> _BoxPiece:
 
 
 def _label_piece(content: str) -> _LabelPiece:
-    text = _balanced_lines(content, most=4, room=_LABEL_WIDTH)
+    text = _balanced_lines(content, max_lines=4, room=_LABEL_WIDTH)
     return _LabelPiece(text=text, width=text.width + 10, height=text.height + 6)
 
 
 def _balanced_lines(
-    content: str, *, most: int, room: float = _BOX_WIDTH, size: float = _TEXT_SIZE, bold: bool = False
+    content: str, *, max_lines: int, room: float = _BOX_WIDTH, size: float = _TEXT_SIZE, bold: bool = False
 ) -> _TextLines:
     """In as few lines as possible, but of about the same length; what is left of too many ends in '…'."""
     ems = room / size / (_BOLD if bold else 1)
-    lines = _break_lines(content, ems, most + 1)
-    if len(lines) > most:
+    lines = _break_lines(content, ems, max_lines + 1)
+    if len(lines) > max_lines:
         lines.pop()
         while lines[-1] and _text_ems(lines[-1] + "…") > ems:
             lines[-1] = lines[-1][:-1]
@@ -205,10 +205,10 @@ def _balanced_lines(
     return _TextLines(lines, size, bold)
 
 
-def _break_lines(content: str, room: float, most: int) -> list[str]:
+def _break_lines(content: str, room: float, max_lines: int) -> list[str]:
     """The first lines of a text, broken between words where that is possible."""
     rest, lines = " ".join(content.split()), list[str]()
-    while rest and len(lines) < most:
+    while rest and len(lines) < max_lines:
         used = accumulate(map(_text_ems, rest))
         cut = next((index for index, ems in enumerate(used) if ems > room), len(rest))
         if cut < len(rest):

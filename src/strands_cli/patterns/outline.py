@@ -116,11 +116,11 @@ def task_stages(needs: Mapping[str, Iterable[str]], at_once: int) -> dict[str, i
     return found
 
 
-def first_line(text: str, most: int = 100) -> str:
+def first_line(text: str, max_length: int = 100) -> str:
     """The first line of a text that has something in it, cut to a length; '…' if there is more."""
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()] or [""]
     line = lines[0] if len(lines) == 1 else f"{lines[0]} …"
-    return printable_text(line if len(line) <= most else line[: most - 1].rstrip() + "…")
+    return printable_text(line if len(line) <= max_length else line[: max_length - 1].rstrip() + "…")
 
 
 def printable_text(text: str) -> str:

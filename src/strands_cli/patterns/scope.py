@@ -137,22 +137,22 @@ def header_scope(spec: BaseSpec) -> Names:
 class Reach:
     """All that can be reached from a few names; walked when it is first asked."""
 
-    def __init__(self, ways: Mapping[str, Collection[str]], start: Collection[str]) -> None:
-        self._ways, self._start = ways, start
+    def __init__(self, edges: Mapping[str, Collection[str]], start: Collection[str]) -> None:
+        self._edges, self._start = edges, start
         self._found: set[str] | None = None
 
     def __contains__(self, name: str) -> bool:
         if self._found is None:
-            self._found = reachable_names(self._ways, self._start)
+            self._found = reachable_names(self._edges, self._start)
         return name in self._found
 
 
-def reachable_names(ways: Mapping[str, Collection[str]], start: Collection[str]) -> set[str]:
+def reachable_names(edges: Mapping[str, Collection[str]], start: Collection[str]) -> set[str]:
     found: set[str] = set()
     waiting = list(start)
     while waiting:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting += ways.get(name, ())
+            waiting += edges.get(name, ())
     return found

@@ -93,15 +93,15 @@ class Compactor(NullConversationManager):
         if cut > 1 and await self._compact(agent, cut, _estimated_tokens(agent.messages) // 2):
             event.retry = True
 
-    async def _compact(self, agent: Agent, cut: int, most_tokens: int) -> bool:
+    async def _compact(self, agent: Agent, cut: int, max_tokens: int) -> bool:
         """Puts a summary in the place of the messages between the first and the cut; false after a stop.
 
-        `most_tokens` is how long the request for the summary may be.
+        `max_tokens` is how long the request for the summary may be.
         """
         messages = agent.messages
         before = len(messages)
         first, earlier = _without_summary(messages[0])
-        request = _summary_request(first, earlier, messages[1:cut], most_tokens * CHARACTERS_PER_TOKEN)
+        request = _summary_request(first, earlier, messages[1:cut], max_tokens * CHARACTERS_PER_TOKEN)
         summary = await self._summary(agent, request)
         if not summary:
             return False
@@ -164,7 +164,7 @@ def _without_summary(first: Message) -> tuple[list[ContentBlock], str]:
     return task, text.removeprefix(SUMMARY_HEADING).strip()
 
 
-def _summary_request(task: list[ContentBlock], earlier: str, messages: Messages, most: int) -> str:
+def _summary_request(task: list[ContentBlock], earlier: str, messages: Messages, max_characters: int) -> str:
     """All of it as one text: some providers take no tool uses without tools."""
     conversation = "\n\n".join(
         f"{message['role']}: {_shortened_middle(part, _LONGEST_PART)}"
@@ -173,10 +173,10 @@ def _summary_request(task: list[ContentBlock], earlier: str, messages: Messages,
     )
     question = "\n".join(block["text"] for block in task if "text" in block)
     sections = {
-        "The task": _shortened_middle(question, most // 4),
-        "What was summarised before": _shortened_middle(earlier, most // 4),
+        "The task": _shortened_middle(question, max_characters // 4),
+        "What was summarised before": _shortened_middle(earlier, max_characters // 4),
     }
-    room = most - sum(len(text) for text in sections.values())
+    room = max_characters - sum(len(text) for text in sections.values())
     sections["The conversation"] = _shortened_middle(conversation, room)
     return "\n\n".join(f"# {title}\n\n{text}" for title, text in sections.items() if text)
 
@@ -199,8 +199,9 @@ def _result_text(part: dict[str, Any]) -> str:
     return canonical_json(part["json"]) if "json" in part else f"({', '.join(part)})"
 
 
-def _shortened_middle(text: str, most: int) -> str:
+def _shortened_middle(text: str, max_characters: int) -> str:
     """The beginning and the end of a text that is too long."""
-    if len(text) <= most:
+    if len(text) <= max_characters:
         return text
-    return f"{text[: most // 2]}\n[… {len(text) - most} characters …]\n{text[-(most // 2) :]}"
+    half = max_characters // 2
+    return f"{text[:half]}\n[… {len(text) - max_characters} characters …]\n{text[-half:]}"
