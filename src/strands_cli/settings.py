@@ -111,10 +111,10 @@ def _workspace_root(project: Path, root: str, file: Path | None) -> Path:
 
 
 def find_project(directory: Path) -> Path:
-    return marked_project(directory) or directory
+    return marked_project_root(directory) or directory
 
 
-def marked_project(directory: Path) -> Path | None:
+def marked_project_root(directory: Path) -> Path | None:
     """The nearest directory that says of itself that it is a project's root."""
     for candidate in (directory, *directory.parents):
         if (candidate / "strands.toml").is_file() or (candidate / ".git").exists():

@@ -35,7 +35,7 @@ def _tool_availability_issues(
     """What a tool lacks here. A plugin that is not as it was approved does not run at all."""
     requires = info.requires
     if info.manifest:
-        from strands_cli.plugins.manifest import setting_problems
+        from strands_cli.plugins.manifest import plugin_setting_problems
         from strands_cli.plugins.plugin import plugin_declaration_of
 
         place = str(Path(info.file).parent)
@@ -45,7 +45,7 @@ def _tool_availability_issues(
                 yield spec.issue(at, issue.reason, issue.remediation)
         if declared := plugin_declaration_of(info):
             requires = declared[1].needs
-            for reason, remedy in setting_problems(*declared):
+            for reason, remedy in plugin_setting_problems(*declared):
                 yield spec.issue(at, f"Tool {reference} is not available here: {reason}.", remedy, "warning")
     for reason in missing_requirements(requires):
         yield spec.issue(

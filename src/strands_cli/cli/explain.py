@@ -105,7 +105,7 @@ def _tool_sentences(spec: Spec, used: UsedTools) -> Iterator[str]:
             where = f"to {executor.base_url} and to no other origin"
             yield f"{reference}:{what} It sends requests {where}{more}."
         elif info:
-            yield _described_tool(spec, reference, info)
+            yield _tool_explanation(spec, reference, info)
         else:
             yield f"{first_line(reference)} is not known here; 'strands list-tools' shows what is."
     categories = {info.category for info in used.values() if info}
@@ -124,7 +124,7 @@ def _tool_sentences(spec: Spec, used: UsedTools) -> Iterator[str]:
         yield f"Besides public addresses these may be reached: {allowed}."
 
 
-def _described_tool(spec: Spec, reference: str, info: ToolInfo) -> str:
+def _tool_explanation(spec: Spec, reference: str, info: ToolInfo) -> str:
     if access := plugin_access(info):
         touches = f"Its plugin asks for: {'; '.join(access_lines(*access))}."
     else:

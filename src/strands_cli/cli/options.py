@@ -118,11 +118,11 @@ def load_workflow(file: Path, pairs: Iterable[str] = ()) -> "Spec":
 
 def use_project_of_workflow(file: Path) -> None:
     """A workflow's tools are those of its own project, even if it is named from outside of it."""
-    from strands_cli.settings import marked_project
+    from strands_cli.settings import marked_project_root
 
     project: Path | None = None
     with suppress(OSError, RuntimeError, ValueError):  # why the file cannot be reached is the loader's to say
-        marked = marked_project(file.resolve().parent)
+        marked = marked_project_root(file.resolve().parent)
         project = marked if marked and not Path.cwd().is_relative_to(marked) else None
     if project or "strands_cli.tools.registry" in sys.modules:  # else nothing was looked for before
         from strands_cli.tools.registry import ToolRegistry

@@ -176,7 +176,7 @@ async def configure_plugin_tool(
     return Configuration(variables, Redactor(secrets) if secrets else NOTHING_SECRET)
 
 
-def setting_problems(manifest: Manifest, tool: CliTool) -> Iterator[tuple[str, str]]:
+def plugin_setting_problems(manifest: Manifest, tool: CliTool) -> Iterator[tuple[str, str]]:
     """What is missing or of another type among the settings of a tool, before it is called; with remedies."""
     for name, setting in manifest.settings_of(tool).items():
         variable = setting_variable(manifest.name, name, setting)

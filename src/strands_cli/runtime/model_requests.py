@@ -1,5 +1,5 @@
 """A request to a model: the stages that it passes, from the outside in, are listed in
-`strands_adapter.add_stages`.
+`strands_adapter.add_request_stages`.
 
 It is made again where that may help, not made in a run that is over, ended after a stop, and reported.
 """

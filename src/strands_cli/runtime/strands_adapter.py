@@ -104,7 +104,7 @@ def build_agent(
     state: AgentState | None = None,
 ) -> Agent:
     """An agent of the SDK's under our contract; `messages` and `state` are those of an earlier one."""
-    stages = partial(add_stages, resources, request)
+    stages = partial(add_request_stages, resources, request)
     manager: ConversationManager = NullConversationManager()
     if compaction is not None:
         from strands_cli.runtime.compaction import conversation_manager
@@ -169,7 +169,7 @@ def _unusable_answer(reason: str) -> tuple[str, str]:
     return f"cannot be used: the provider ended it with {reason!r}", "Try again, or change the prompt."
 
 
-def add_stages(
+def add_request_stages(
     resources: RunResources,
     request: AgentRequest,
     agent: Agent,

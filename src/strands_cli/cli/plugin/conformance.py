@@ -393,7 +393,7 @@ def _invented_example(schema: dict[str, Any], root: dict[str, Any], depth: int) 
     kinds = schema.get("type", "object" if "properties" in schema else "string")
     kind = kinds[0] if isinstance(kinds, list) and kinds else kinds
     if kind == "object":
-        return _object_example(schema, root, depth)
+        return _example_object_input(schema, root, depth)
     if kind == "array":
         count = schema.get("minItems", 1) if depth < _DEEPEST else 0
         item = example_input(schema.get("items", {}), root, depth + 1) if count else Example(None, False)
@@ -405,7 +405,7 @@ def _invented_example(schema: dict[str, Any], root: dict[str, Any], depth: int) 
     return Example(None, False) if kind == "null" else Example(_text_example(schema), True)
 
 
-def _object_example(schema: dict[str, Any], root: dict[str, Any], depth: int) -> Example:
+def _example_object_input(schema: dict[str, Any], root: dict[str, Any], depth: int) -> Example:
     """What is required, and what has its own examples."""
     value: dict[str, Any] = {}
     is_invented = False

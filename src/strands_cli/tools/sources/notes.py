@@ -18,7 +18,7 @@ from strands_cli.errors import ArtifactError, ToolFailed
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import free_tool_name
 from strands_cli.toolkit.results import sendable_text
-from strands_cli.tools.sources.skills import place_inside
+from strands_cli.tools.sources.skills import locate_below
 from strands_cli.types.sections import Notes
 
 LONGEST_NOTE = 4000
@@ -106,7 +106,7 @@ class NotesFile:
         try:
             directory = self._directory.resolve()
             leaves = f"The notes file {path!r} leaves the output directory"
-            with place_inside(directory, path, leaves, make=make) as place:
+            with locate_below(directory, path, leaves, make=make) as place:
                 if place.path == directory:
                     raise ToolFailed(f"{path!r} is not the name of a file")
                 yield place

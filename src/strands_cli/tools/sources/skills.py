@@ -95,7 +95,7 @@ def _skill_description(skill: Skill, root: Path) -> str:
 def _skill_directory(skill: Skill, root: Path) -> Path:
     outside = f"The skill {skill.id!r} is outside the workflow's directory"
     try:
-        with place_inside(root.resolve(), skill.path, outside) as place:
+        with locate_below(root.resolve(), skill.path, outside) as place:
             return place.path
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -103,7 +103,7 @@ def _skill_directory(skill: Skill, root: Path) -> Path:
 
 
 @contextmanager
-def place_inside(directory: Path, path: str, refusal: str, *, make: bool = False) -> Iterator[Place]:
+def locate_below(directory: Path, path: str, refusal: str, *, make: bool = False) -> Iterator[Place]:
     """What a path means below a directory, itself a real path; `denied` where it leaves it."""
     is_leaving = PureWindowsPath(path).drive or PurePosixPath(path).is_absolute()
     if is_leaving or ".." in PurePosixPath(path.replace("\\", "/")).parts:
@@ -122,7 +122,7 @@ def _skill_text(directory: Path, file: str) -> str:
     """The text of a skill's file, cut where it is too long."""
     try:
         with (
-            place_inside(directory, file, f"{file} lies outside the skill's directory") as place,
+            locate_below(directory, file, f"{file} lies outside the skill's directory") as place,
             os.fdopen(place.open(), "rb") as stream,
         ):
             data, size = stream.read(MAX_BYTES), os.fstat(stream.fileno()).st_size
