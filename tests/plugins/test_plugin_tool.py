@@ -104,6 +104,13 @@ def test_the_seeds_command_line_works(project: Project) -> None:
     assert below.exit_code == 0, below
 
 
+def test_a_call_leaves_nothing_open_at_the_end_of_the_program(project: Project) -> None:
+    project.strands("plugin", "new", "hello", "--language", "bash")
+    done = project.strands("tool", "call", "hello__greet", "name=Ada", PYTHONDEVMODE="1")
+    assert "Ada" in done.out, done
+    assert "ResourceWarning" not in done.err, done
+
+
 def test_a_tool_of_a_plugin_is_a_tool_wherever_python_has_one(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

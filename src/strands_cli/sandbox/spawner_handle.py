@@ -1,5 +1,6 @@
 """The host's side of the spawner: starts it, asks it what it can do, hands calls to it, replaces it."""
 
+import atexit
 import os
 import select
 import signal
@@ -107,6 +108,12 @@ class SpawnerHandle:
             with suppress(ChildProcessError):  # somebody else in this program waits for every child
                 os.waitpid(self._process, 0)
 
+    def disconnect(self) -> None:
+        """At the end of the program, without waiting: the spawner and its runners end with the socket."""
+        calls, self._calls = self._calls, None
+        if calls is not None:
+            calls.close()
+
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -144,4 +151,6 @@ class SpawnerHandle:
 @cache
 def shared_spawner(*, network: bool, room: bool = True) -> SpawnerHandle:
     """The spawner that all calls of this process share."""
-    return SpawnerHandle(network=network, room=room)
+    handle = SpawnerHandle(network=network, room=room)
+    atexit.register(handle.disconnect)
+    return handle
