@@ -45,20 +45,8 @@ BROAD_EXCEPTS: dict[str, str] = {
 # Files of more than 600 lines that are one subject, and why a reader wants it whole.
 LONG_FILES: dict[str, str] = {}
 
-# Small modules that one other module imports, or none, and why they are not part of it.
-SMALL_MODULES: dict[str, str] = {
-    "__main__.py": "answers --version before anything else is imported",
-    "exec/chain.py": "the entry that the first documents name",
-    "providers/ollama.py": "a provider is one file",
-    "providers/openai.py": "a provider is one file",
-    "sandbox/inside/socketless_loop.py": "runs inside the sandbox, as one file",
-    "tools/base.py": "the name that the first documents give to tool classes",
-    "tools/data_tools/calculator.py": "a native tool is one file",
-    "tools/echo.py": "a native tool is one file",
-    "tools/sources/callables.py": "a source of tools is one file",
-    "tools/sources/native.py": "a source of tools is one file",
-    "tools/sources/project.py": "a source of tools is one file",
-}
+# Modules under 60 lines that a single other module imports, and why they are not part of it.
+SMALL_MODULES: dict[str, str] = {}
 # Names that two modules may share: commands, patterns, providers and sources are called what users call them.
 NAMED_BY_USERS = (
     "cli",
@@ -356,6 +344,18 @@ def test_a_broad_except_stands_only_where_the_table_says_so() -> None:
     assert not unlisted, f"Catch what you expect, or add to BROAD_EXCEPTS in {__file__}: {unlisted}"
     assert not gone, f"No longer there, so take it out of BROAD_EXCEPTS in {__file__}: {gone}"
     assert all(BROAD_EXCEPTS.values()), "An entry of BROAD_EXCEPTS says why it has to be broad"
+
+
+@pytest.mark.parametrize(("rule", "table"), [(oversized_files, LONG_FILES), (small_modules, SMALL_MODULES)])
+def test_an_exception_from_a_size_rule_is_needed_and_has_a_reason(
+    rule: Rule, table: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = dict(table)
+    for file in listed:
+        monkeypatch.delitem(table, file)
+    needed = {broken.split()[0] for broken in rule(PACKAGE)}
+    assert sorted(listed) == sorted(needed)
+    assert all(listed.values()), "An entry says why the file is as it is"
 
 
 FIELD_FILES = {"replaced_by": 5, "isolate": 6, "max_output": 10}
