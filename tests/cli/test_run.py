@@ -282,6 +282,16 @@ def test_a_missing_input_is_named(project: Project, ollama: OllamaStandin) -> No
     assert run(project, ollama, "--ask").exit_code == 2
 
 
+def test_a_missing_input_is_named_before_a_missing_key(project: Project) -> None:
+    text = (FLOW % QUICK).replace(
+        "optional: {topic: {type: string, default: owls}}", "required: {topic: string}"
+    )
+    project.write("flow.yaml", text)
+    command = ("run", "flow.yaml", "--provider", "openai")
+    assert project.strands(*command, OPENAI_API_KEY="").exit_code == 3
+    assert "OPENAI_API_KEY" in project.strands(*command, "--var", "topic=x", OPENAI_API_KEY="").err
+
+
 @pytest.mark.parametrize("moment", ["silent", "streaming", "tool", "waiting"])
 def test_ctrl_c_ends_a_run_cleanly_at_any_moment(
     project: Project, ollama: OllamaStandin, moment: str

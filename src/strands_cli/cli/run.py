@@ -73,12 +73,12 @@ def run(
     spec = load_workflow(file, pairs)
     spec = load_spec(file, {**spec.variables, **_ask_inputs(spec)}) if ask else spec
     spec = with_model_options(spec, provider=provider, model=model, host=host)
-    require_models(spec, spec.agents)
     from strands_cli.exec.run import prepare
     from strands_cli.exec.steps import RunOptions
     from strands_cli.toolkit.cancellation import Cancellation
 
     prepared = prepare(spec, options=RunOptions(directory=out, force=force, trace=trace))
+    require_models(spec, spec.agents)
     if dry_run:
         from strands_cli.cli.plan import show_plan
 
