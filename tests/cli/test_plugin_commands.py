@@ -589,6 +589,24 @@ def test_a_repository_that_cannot_be_reached_and_a_missing_git_are_told(home: Pr
     refused(home.strands("plugin", "add", "file:///x", "--yes", PATH="/nowhere"), 18, "no 'git' on the PATH")
 
 
+def test_an_interrupt_ends_git_and_what_git_has_started(home: Project) -> None:
+    need("git")
+    started = home.root / "started"
+    home.write("ssh", f"#!/bin/sh\necho $$ > {started}\nexec sleep 60\n").chmod(0o755)
+    words = [sys.executable, "-m", "strands_cli", "plugin", "add", "ssh://git@example.com/x.git", "--yes"]
+    environment = {**home.environment, "GIT_SSH_COMMAND": str(home.root / "ssh")}
+    with subprocess.Popen(words, cwd=home.root, env=environment, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None and not (started.is_file() and started.read_text().strip()):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 130
+    try:
+        state = Path(f"/proc/{started.read_text().strip()}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        state = "gone"
+    assert state in ("gone", "Z")  # some containers have nobody who buries orphans
+
+
 # --- update -----------------------------------------------------------------------------------------------
 
 
