@@ -18,7 +18,7 @@ from strands_cli.providers.choice import PROVIDERS
 from strands_cli.providers.local import weights
 from strands_cli.providers.local.weights import CATALOGUE, DEFAULT, SMALLEST, CatalogueModel
 
-WEIGHTS = b"GGUF" + os.urandom(300_000)
+WEIGHTS = b"GGUF" + os.urandom(300_000) + b"."  # so that another last byte is always another file
 
 
 def model(publisher: str | None = None, weights: bytes = WEIGHTS) -> CatalogueModel:
