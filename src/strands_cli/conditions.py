@@ -10,18 +10,19 @@ into; `in` and `==` do.
 The parser is that of the templates. It gets no other tokens than these, and what it makes of them is a tree
 of ours, which nests and takes as much time and memory as the text is long.
 """
+# ruff: noqa: TID253 - only graphs import this module, and what they are made of needs Jinja anyway
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+from jinja2 import TemplateSyntaxError, nodes
+from jinja2.lexer import Token, TokenStream, operators, reverse_operators
+from jinja2.parser import Parser
 
 from strands_cli.errors import SpecError
 from strands_cli.templates import Name, name_and_path, template_environment
-
-if TYPE_CHECKING:
-    from jinja2 import nodes
 
 LONGEST = 2_000
 DEEPEST = 40
@@ -82,10 +83,6 @@ Expression = Literal | Listing | Name | Comparison | Not | Junction
 
 def parse_condition(text: str) -> Expression:
     """The condition that a text states; ConditionError says where and why it is not one."""
-    from jinja2 import TemplateSyntaxError
-    from jinja2.lexer import Token, TokenStream
-    from jinja2.parser import Parser
-
     if len(text) > LONGEST:
         raise ConditionError(f"The condition has more than {LONGEST} characters", hint="Make it shorter.")
     parser = Parser(template_environment(), "")
@@ -114,8 +111,6 @@ def parse_condition(text: str) -> Expression:
 
 def _condition_tokens(text: str) -> Iterator[tuple[int, str, Any]]:
     """The tokens of a condition as Jinja's parser takes them, each with its column in place of a line."""
-    from jinja2.lexer import operators
-
     at, end = 0, len(text.rstrip())
     if text.lstrip().startswith("{{") and text.rstrip().endswith("}}"):
         at, end = text.index("{{") + 2, len(text[: text.rindex("}}")].rstrip())
@@ -171,9 +166,7 @@ def _unreadable_condition(rest: str, column: int) -> ConditionError:
     return ConditionError(f"{slip or rest[0]!r} has no meaning in a condition", hint=hint, column=column)
 
 
-def _parsed_expression(node: "nodes.Node", text: str) -> Expression:
-    from jinja2 import nodes
-
+def _parsed_expression(node: nodes.Node, text: str) -> Expression:
     match node:
         case nodes.Const(value=value):
             return Literal(value)
@@ -195,10 +188,7 @@ def _parsed_expression(node: "nodes.Node", text: str) -> Expression:
             return _parsed_name(node, text)
 
 
-def _parsed_comparison(left: "nodes.Node", operands: "list[nodes.Operand]", text: str) -> Expression:
-    from jinja2 import nodes
-    from jinja2.lexer import reverse_operators
-
+def _parsed_comparison(left: nodes.Node, operands: list[nodes.Operand], text: str) -> Expression:
     if len(operands) > 1:
         reason, column = "Comparisons do not follow each other", operands[1].expr.lineno
         raise ConditionError(reason, hint="Write 'a < b and b < c'.", column=column)
@@ -209,9 +199,7 @@ def _parsed_comparison(left: "nodes.Node", operands: "list[nodes.Operand]", text
     return Not(found) if operands[0].op == "notin" else found
 
 
-def _parsed_name(node: "nodes.Node", text: str) -> Name:
-    from jinja2 import nodes
-
+def _parsed_name(node: nodes.Node, text: str) -> Name:
     chain = name_and_path(node)
     if chain is None and not isinstance(node, nodes.Getitem):
         raise _unexpected_word(text, node.lineno)

@@ -13,7 +13,7 @@ import msgspec
 from strands_cli.errors import Issue, SpecError, did_you_mean
 
 if TYPE_CHECKING:
-    from jinja2 import StrictUndefined, Template, nodes
+    from jinja2 import Template, nodes
     from jinja2.sandbox import SandboxedEnvironment
 
     from strands_cli.types.sections import BaseSpec
@@ -260,37 +260,21 @@ def _bounded_filter(function: Callable[..., Any]) -> Callable[..., Any]:
     return filtered
 
 
-def _undefined_type() -> "type[StrictUndefined]":
-    from jinja2 import StrictUndefined
+@cache
+def template_environment() -> "SandboxedEnvironment":
+    from jinja2 import ChainableUndefined, StrictUndefined, pass_context
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
     from jinja2.utils import missing
 
-    class Missing(StrictUndefined):
+    class Missing(ChainableUndefined, StrictUndefined):
         """Fails when it is used; what is below it is missing too, so that `a.b | default("x")` works."""
 
-        def __init__(
-            self, hint: str | None = None, obj: Any = missing, name: str | None = None, exc: Any = None
-        ) -> None:
+        def __init__(self, hint: Any = None, obj: Any = missing, name: Any = None, exc: Any = None) -> None:
             def undefined(_: str) -> Exception:
                 inside = list(obj) if isinstance(obj, Mapping) else []
                 return _UndefinedName(str(name), None if obj is missing else inside)
 
             super().__init__(hint, obj, name, exc or undefined)  # type: ignore[arg-type]
-
-        def __getattr__(self, name: str) -> Any:
-            if name.startswith("__"):
-                raise AttributeError(name)
-            return self
-
-        def __getitem__(self, key: Any) -> Any:
-            return self
-
-    return Missing
-
-
-@cache
-def template_environment() -> "SandboxedEnvironment":
-    from jinja2 import pass_context
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Sandbox(ImmutableSandboxedEnvironment):
         intercepted_binops = frozenset({"+", "*", "**", "%"})
@@ -311,7 +295,7 @@ def template_environment() -> "SandboxedEnvironment":
             return super().call(context, obj, *arguments, **named)
 
     sandbox = Sandbox(
-        undefined=_undefined_type(),
+        undefined=Missing,
         finalize=pass_context(_printed_value),
         keep_trailing_newline=True,
         optimized=False,
