@@ -65,6 +65,19 @@ def json_pointer(path: Iterable[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
+def follow_path(value: Any, steps: Iterable[str | int]) -> tuple[JsonPath, Any]:
+    """Where these steps lead in a JSON value, and what is there; those that lead nowhere are left out."""
+    path: JsonPath = ()
+    for step in steps:
+        if isinstance(step, int):
+            leads_on = isinstance(value, list) and step < len(value)
+        else:
+            leads_on = isinstance(value, dict) and step in value
+        if leads_on:
+            path, value = (*path, step), value[step]
+    return path, value
+
+
 def describe_value(value: object) -> str:
     """A short, readable account of a JSON value: its type and how it begins."""
     if value is None:
@@ -301,29 +314,17 @@ def repaired_document(
     left = deepcopy(document)
     for problem in problems:
         *parents, last = problem.path or ("",)
-        holder: Any = left
-        for step in parents:
-            holder = _member_value(holder, step)
-        if isinstance(holder, dict) and (
-            "name" in problem.facts or _is_optional_key(schema, tuple(parents), last)
-        ):
+        reached, holder = follow_path(left, parents)
+        if len(reached) < len(parents):
+            continue
+        known = schemas_at(schema, *parents)
+        is_named = any(last in part.get("properties", {}) for part in known)
+        is_required = any(last in part.get("required", ()) for part in known)
+        if isinstance(holder, dict) and ("name" in problem.facts or (is_named and not is_required)):
             holder.pop(last, None)
         elif isinstance(holder, dict | list):
             holder[last] = _empty_value(schemas_at(schema, *problem.path), schema)  # type: ignore[index]
     return left
-
-
-def _member_value(holder: Any, step: str | int) -> Any:
-    if isinstance(holder, dict):
-        return holder.get(str(step))
-    return holder[step] if isinstance(holder, list) and isinstance(step, int) and step < len(holder) else None
-
-
-def _is_optional_key(schema: dict[str, Any], holder: JsonPath, key: str | int) -> bool:
-    """Whether a key is one that the schema names and does not require."""
-    parts = schemas_at(schema, *holder)
-    is_named = any(key in part.get("properties", {}) for part in parts)
-    return is_named and not any(key in part.get("required", ()) for part in parts)
 
 
 def _empty_value(parts: list[dict[str, Any]], schema: dict[str, Any], depth: int = 0) -> Any:

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from strands_cli.documents.problems import (
-    JsonPath,
     Problem,
     describe_value,
+    follow_path,
     local_reference_target,
     shorten_text,
 )
@@ -103,13 +103,14 @@ def fit_arguments(sent: dict[str, Any], accepted: Validator) -> dict[str, Any]:
         return sent
     problems = accepted.problems(sent)
     changes = [
-        (problem.path, _coerce_string(problem, _json_value_at(sent, problem.path))) for problem in problems
+        (problem.path, _coerce_string(problem, follow_path(sent, problem.path)[1])) for problem in problems
     ]
-    changes = [(path, value) for path, value in changes if value is not _UNCHANGED and path]
+    changes = [(path, value) for path, value in changes if value is not _UNCHANGED]
     if changes:
         sent = copied_json(sent)
         for path, value in changes:
-            _json_value_at(sent, path[:-1])[path[-1]] = value
+            _, holder = follow_path(sent, path[:-1])
+            holder[path[-1]] = value
         problems = accepted.problems(sent)
     if problems:
         raise _invalid_input(problems)
@@ -143,15 +144,6 @@ def _coerce_string(problem: Problem, value: object) -> object:
     if "boolean" in types and value.lower() in ("true", "false"):
         return value.lower() == "true"
     return _UNCHANGED
-
-
-def _json_value_at(document: Any, path: JsonPath) -> Any:
-    for part in path:
-        try:
-            document = document[part]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return document
 
 
 class Shape(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import ErrorDetails, to_json
 from typing_extensions import TypedDict
 
-from strands_cli.documents.problems import Problem, Refusal, describe_value
+from strands_cli.documents.problems import Problem, Refusal, describe_value, follow_path
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.type_schemas import (
     DATE_TIME,
@@ -21,7 +21,6 @@ from strands_cli.toolkit.type_schemas import (
     TIME,
     Arguments,
     Schema,
-    follow_path,
     type_mismatch,
 )
 

@@ -7,7 +7,7 @@ refuses a union of two dataclasses, and passes over what `Annotated` says in wor
 import re
 import types
 from collections import abc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -29,7 +29,7 @@ from uuid import UUID
 
 import msgspec
 
-from strands_cli.documents.problems import JsonPath, Problem, Refusal, describe_value
+from strands_cli.documents.problems import Problem, Refusal, describe_value, follow_path
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.docstring import Docstring, read_docstring
 from strands_cli.toolkit.values import plain_json
@@ -502,16 +502,3 @@ def _msgspec_problem(message: str, arguments: Arguments) -> Problem:
     steps = (step[1] or int(step[2]) for step in _STEP.finditer(place.partition("[...]")[0]))
     path, value = follow_path(arguments, steps)
     return Problem(path=path, keyword="type", expected=reason, got=describe_value(value))
-
-
-def follow_path(value: Any, steps: Iterable[str | int]) -> tuple[JsonPath, Any]:
-    """Where these steps lead in a JSON value, and what is there; those that lead nowhere are left out."""
-    path: JsonPath = ()
-    for step in steps:
-        if isinstance(step, int):
-            leads_on = isinstance(value, list) and step < len(value)
-        else:
-            leads_on = isinstance(value, dict) and step in value
-        if leads_on:
-            path, value = (*path, step), value[step]
-    return path, value
