@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -84,6 +84,15 @@ def _open_regular(
     raise NotRegular(path)
 
 
+@contextmanager
+def _open_directory(name: str | Path, within: int | None) -> Iterator[int]:
+    descriptor = os.open(name, _LIST, dir_fd=within)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 class Place:
     """Where a path leads once its links are expanded: a name in a directory that is open.
 
@@ -122,11 +131,8 @@ class Place:
         """The names in the directory that this one stands in."""
         if self.descriptor is None:
             return [entry.name for entry in self.path.parent.iterdir()]
-        parent = os.open(".", _LIST, dir_fd=self.descriptor)
-        try:
+        with _open_directory(".", self.descriptor) as parent:
             return os.listdir(parent)  # noqa: PTH208 - pathlib takes no descriptor
-        finally:
-            os.close(parent)
 
     def remove_empty_directory(self) -> None:
         os.rmdir(self.name, dir_fd=self.descriptor)
@@ -150,19 +156,14 @@ class Place:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Makes whoever else locks the directory wait, in any process, where the system has locks."""
-        try:
-            import fcntl
+        with ExitStack() as opened:
+            # Windows and some file systems have no locks, and some directories may not be listed.
+            with suppress(ImportError, OSError):
+                import fcntl
 
-            parent = os.open(".", _LIST, dir_fd=self.descriptor)
-        except (ImportError, OSError):  # Windows, or a directory that may be written to but not listed
-            yield
-            return
-        try:
-            with suppress(OSError):  # some file systems have no locks
+                parent = opened.enter_context(_open_directory(".", self.descriptor))
                 fcntl.flock(parent, fcntl.LOCK_EX)
             yield
-        finally:
-            os.close(parent)
 
     def draft(self, old: os.stat_result | None = None) -> "Draft":
         """A new file beside this one that can take its place, with the owner and permissions of `old`."""
@@ -218,14 +219,9 @@ class Draft:
                 replace = True
         if replace:
             os.replace(self._temporary, self._name, src_dir_fd=here, dst_dir_fd=here)
-        if not self._is_synced:
-            return
-        with suppress(OSError):
-            descriptor = os.open(Path(self._name).parent, _LIST, dir_fd=here)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        if self._is_synced:
+            with suppress(OSError), _open_directory(Path(self._name).parent, here) as directory:
+                os.fsync(directory)
 
 
 def write_file(path: Path, data: bytes, *, sync: bool = True) -> None:

@@ -169,7 +169,7 @@ def _explain_alternatives(
     yield Problem(
         path=path,
         keyword="type",
-        expected=_joined_with_or(_with_article(name) for name in types),
+        expected=_one_of_types(types),
         got=describe_value(error.instance),
         hint=_problem_hint("type", {"types": types}, error.instance),
         facts={"types": types},
@@ -178,7 +178,7 @@ def _explain_alternatives(
 
 # What each keyword asks for. A keyword that is missing here is in the validator's own words.
 _PHRASES: dict[str, Callable[[dict[str, Any]], str]] = {
-    "type": lambda facts: _joined_with_or(_with_article(name) for name in facts["types"]),
+    "type": lambda facts: _one_of_types(facts["types"]),
     "enum": lambda facts: "one of " + ", ".join(repr(option) for option in facts["options"]),
     "const": lambda facts: repr(facts["expected_value"]),
     "minimum": lambda facts: f"at least {facts['limit']}",
@@ -209,14 +209,9 @@ def _problem_hint(keyword: str, facts: dict[str, Any], value: object) -> str:
     return ""
 
 
-def _with_article(type_name: str) -> str:
-    if type_name == "null":
-        return type_name
-    return f"an {type_name}" if type_name[0] in "aio" else f"a {type_name}"
-
-
-def _joined_with_or(phrases: Iterable[str]) -> str:
-    *first, last = phrases
+def _one_of_types(names: Sequence[str]) -> str:
+    articles = {"null": "null", "array": "an array", "integer": "an integer", "object": "an object"}
+    *first, last = (articles.get(name, f"a {name}") for name in names)
     return f"{', '.join(first)} or {last}" if first else last
 
 
