@@ -315,7 +315,7 @@ def refuse_one_for_want_of_a_thread(pool: DaemonPool) -> None:
     size = threading.stack_size(1 << 46)  # more than any machine has
     try:
         with pytest.raises(ToolFailed, match="No thread can be started"):
-            pool.submit(Job(lambda: None, lambda _: None), extra=True)
+            pool.submit(Job(lambda: None, lambda _: None, is_extra=True))
     finally:
         threading.stack_size(size)
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import msgspec
 
-from strands_cli.documents.problems import OPENING_KEYWORDS, describe_value, schema_branches
+from strands_cli.documents.problems import OPENING_KEYWORDS, describe_value, member_schemas, schema_branches
 from strands_cli.errors import Issue, ToolError, did_you_mean
 from strands_cli.schema.validator import SchemaInvalid, Validator
 from strands_cli.toolkit.arguments import Shape, shape_of
@@ -184,17 +184,15 @@ def _effect_templates(side: str, value: object, root: dict[str, Any]) -> tuple[s
 
 
 def _check_placeholder(where: str, name: str, root: dict[str, Any]) -> None:
-    parts: list[Any] = [root]
+    parts = schema_branches(root, root)
     for word in name.split("."):
-        branches = [branch for part in parts for branch in schema_branches(part, root)]
-        lists = [branch["items"] for branch in branches if isinstance(branch.get("items"), dict)]
-        branches += [branch for part in lists for branch in schema_branches(part, root)]
-        known = {key: value for branch in branches for key, value in branch.get("properties", {}).items()}
-        takes_others = any(branch.get(keyword) for branch in branches for keyword in OPENING_KEYWORDS)
+        parts += member_schemas(parts, 0, root)  # a list stands for each of its items
+        known = dict.fromkeys(key for part in parts for key in part.get("properties", {}))
+        takes_others = any(part.get(keyword) for part in parts for keyword in OPENING_KEYWORDS)
         if word not in known and (known or not word) and not takes_others:
             hint = did_you_mean(word, known) or f"The properties are {', '.join(known)}."
             raise _effects_refusal(f"{where} names {word!r}, which the input schema does not have", hint)
-        parts = [branch["properties"][word] for branch in branches if word in branch.get("properties", {})]
+        parts = member_schemas(parts, word, root)
 
 
 def _effects_refusal(reason: str, hint: str) -> ToolError:

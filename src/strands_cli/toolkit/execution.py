@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import nullcontext
 from contextvars import copy_context
 from functools import cache, partial
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any
+
+import msgspec
 
 from strands_cli.errors import ToolFailed
 from strands_cli.settings import DEFAULT_THREADS
@@ -109,8 +112,8 @@ def submit_to_pool(body: Callable[[], Any], settle: Settle, *, threads: int, ext
         except RuntimeError:
             pass  # the loop is closed: the call was abandoned and its program has gone on
 
-    job, pool = Job(body, deliver), daemon_pool(threads)
-    pool.submit(job, extra=extra)
+    job, pool = Job(body, deliver, extra), daemon_pool(threads)
+    pool.submit(job)
     return partial(pool.abandon, job)
 
 
@@ -119,20 +122,17 @@ def run_coroutine_in_thread(coroutine: Any) -> Any:
 
     A daemon thread: a program that ends does not wait for it.
     """
-    outcome: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+    outcome: Future[Any] = Future()
 
     def run() -> None:
         try:
-            outcome.put((asyncio.run(coroutine), None))
+            outcome.set_result(asyncio.run(coroutine))
         except BaseException as error:  # noqa: BLE001 - it is raised again where it was waited for
-            outcome.put((None, error))
+            outcome.set_exception(error)
 
     # In a copy of the context, so that a span of the caller is around those of the call.
     Thread(target=copy_context().run, args=(run,), name="strands-nested", daemon=True).start()
-    value, error = outcome.get()
-    if error is not None:
-        raise error
-    return value
+    return outcome.result()
 
 
 # --- worker threads ---------------------------------------------------------------------------------------
@@ -141,16 +141,17 @@ def run_coroutine_in_thread(coroutine: Any) -> Any:
 # are daemons; one whose call has timed out is abandoned, and another takes its place.
 
 
-class Job:
-    """A body on its way through the pool; `deliver` gets its outcome, from the worker's thread."""
+class Job(msgspec.Struct, eq=False):
+    """A body on its way through the pool; `deliver` gets its outcome, from the worker's thread.
 
-    __slots__ = ("body", "deliver", "is_extra", "state")
+    An `extra` one, for a call inside a call, gets a thread beyond the pool's size. Otherwise bodies that wait
+    for the tools they call could hold all the threads that those need.
+    """
 
-    def __init__(self, body: Callable[[], Any], deliver: Callable[[Any], None]) -> None:
-        self.body = body
-        self.deliver = deliver
-        self.state = "waiting"
-        self.is_extra = False
+    body: Callable[[], Any]
+    deliver: Callable[[Any], None]
+    is_extra: bool = False
+    state: str = "waiting"
 
 
 class DaemonPool:
@@ -170,11 +171,7 @@ class DaemonPool:
         self._extra = 0
         """How many calls inside calls are under way: so many threads more may serve."""
 
-    def submit(self, job: Job, *, extra: bool = False) -> None:
-        """Has a thread run the job; an `extra` one, for a call inside a call, gets a thread beyond the size.
-
-        Otherwise bodies that wait for the tools they call could hold all the threads that those need.
-        """
+    def submit(self, job: Job) -> None:
         with self._lock:
             if self._abandoned >= MAX_ABANDONED:
                 raise ToolFailed(
@@ -182,14 +179,11 @@ class DaemonPool:
                     code="overloaded",
                     hint="Repair the tools that hang (the log names them), or restart the program.",
                 )
-            self._extra += extra
-            self._under_way += 1
+            self._count(job, 1)
             self._start_thread_if_short()
             if self._threads == 0:
-                self._under_way -= 1
-                self._extra -= extra
+                self._count(job, -1)
                 raise ToolFailed("No thread can be started for the call", code="overloaded")
-        job.is_extra = extra
         self._queue.put(job)
 
     def abandon(self, job: Job) -> None:
@@ -197,15 +191,17 @@ class DaemonPool:
         with self._lock:
             if job.state == "waiting":
                 job.state = "dropped"
-                self._under_way -= 1
-                self._extra -= job.is_extra
+                self._count(job, -1)
             elif job.state == "running":
                 job.state = "abandoned"
                 self._abandoned += 1
-                self._under_way -= 1
-                self._extra -= job.is_extra
                 self._threads -= 1
+                self._count(job, -1)
                 self._start_thread_if_short()
+
+    def _count(self, job: Job, number: int) -> None:
+        self._under_way += number
+        self._extra += number * job.is_extra
 
     def _start_thread_if_short(self) -> None:
         if self._threads >= min(self._under_way, self.size + self._extra):
@@ -231,8 +227,7 @@ class DaemonPool:
                     self._abandoned -= 1
                 else:
                     job.state = "finished"
-                    self._under_way -= 1
-                    self._extra -= job.is_extra
+                    self._count(job, -1)
             job.deliver(outcome)
 
 

@@ -72,20 +72,16 @@ def _run_isolated_call(request: IsolatedCall, outer: CallContext) -> dict[str, A
             value = normalise_result(str(value.get("toolUseId", "")), value)
         elif not isinstance(value, bytes):
             value = plain_json(value)
-        return _value_frame(value)
+        try:
+            return {"json": json.dumps(value)}
+        except TypeError:  # it has bytes in it
+            return {"value": value}
     except ToolFailed as failed:
         return {"failed": json.dumps(error_of(failure_result("", failed)))}
     except ToolError as error:
         return {"failed": json.dumps({"message": error.message, "code": error.code, "hint": error.hint})}
     except BaseException as error:  # noqa: BLE001 - whatever an async body raises is its outcome
         return {"crashed": f"Execution failed: {type(error).__name__}: {str(error)[:2000]}"}
-
-
-def _value_frame(value: Any) -> dict[str, Any]:
-    try:
-        return {"json": json.dumps(value)}
-    except TypeError:  # it has bytes in it
-        return {"value": value}
 
 
 def _find_tool(place: FunctionPlace) -> Tool:

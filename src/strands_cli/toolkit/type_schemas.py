@@ -8,6 +8,7 @@ import re
 import types
 from collections import abc
 from collections.abc import Callable, Iterator
+from dataclasses import MISSING, InitVar, fields
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -86,6 +87,11 @@ _SCALARS: dict[Any, Schema] = {
 # What JSON values already are. An int is not among them: for JSON, 5.0 is an integer too.
 _SAME_AS_JSON = frozenset({str, float, bool, None, type(None), Any, object})
 _JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+_LAZY = ("is read only while the body runs, too late to refuse what is in it", "Use list[…].")
+_REFUSED: dict[Any, tuple[str, str]] = {
+    **dict.fromkeys((abc.Iterable, abc.Iterator, abc.Generator), _LAZY),
+    type: ("is a class, which JSON does not have", "Take its name, as a Literal or an enum."),
+}
 _LENGTHS = {
     "string": ("minLength", "maxLength"),
     "array": ("minItems", "maxItems"),
@@ -135,7 +141,6 @@ class SchemaReader:
         self._output = output
         self._converts = False
         """Whether something that was read is another thing in Python than in JSON."""
-        self._converting: set[str] = set()
         self._names: dict[Any, str] = {}
 
     def read_parameter(self, annotation: Any) -> tuple[Schema, bool]:
@@ -167,6 +172,8 @@ class SchemaReader:
             self._converts |= annotation not in _SAME_AS_JSON
             # A Decimal is written as text, and NaN is one too.
             return {"type": "string"} if self._output and annotation is Decimal else {**_SCALARS[annotation]}
+        if origin in _REFUSED:
+            raise Refusal(*_REFUSED[origin])
         if origin in _GENERIC:
             return _GENERIC[origin](self, parts)
         return self._class(annotation, origin) if isinstance(origin, type) else self._stand_in(annotation)
@@ -179,6 +186,7 @@ class SchemaReader:
         if hasattr(annotation, "__supertype__"):  # a NewType
             return self.read(annotation.__supertype__)
         if hasattr(annotation, "__value__"):  # a type alias, which may name itself
+            self._converts = True
             return self._named(annotation, annotation.__name__, lambda: self.read(annotation.__value__))
         raise Unknown(annotation)
 
@@ -228,12 +236,6 @@ class SchemaReader:
             raise Unknown(key)
         return {**schema, "propertyNames": {"pattern": r"^-?\d+$"} if key is int else names}
 
-    def _lazy(self, _parts: tuple[Any, ...]) -> Schema:
-        raise Refusal("is read only while the body runs, too late to refuse what is in it", "Use list[…].")
-
-    def _type(self, _parts: tuple[Any, ...]) -> Schema:
-        raise Refusal("is a class, which JSON does not have", "Take its name, as a Literal or an enum.")
-
     # --- classes ------------------------------------------------------------------------------------------
 
     def _class(self, annotation: Any, cls: type) -> Schema:
@@ -255,13 +257,7 @@ class SchemaReader:
             name = next(name for name in (label, *numbered) if name not in self.definitions)
             self._names[key] = name
             self.definitions[name] = {}
-            self._converting.add(name)  # until it is known: one that meets itself on the way is converted
-            before, self._converts = self._converts, False
             self.definitions[name] = build()
-            if not self._converts:
-                self._converting.discard(name)
-            self._converts |= before
-        self._converts |= name in self._converting
         return {"$ref": f"#/$defs/{name}"}
 
     def _structure(self, annotation: Any, cls: type) -> Schema:
@@ -291,10 +287,8 @@ class SchemaReader:
         if documented:
             schema.setdefault("description", documented)
         # Where some write `= None` for a text, it must not be filled in.
-        if field.default is not NOT_JSON:
-            default = default_as_json(field.default, field.type)
-            schema |= {} if default is NOT_JSON else {"default": default}
-        return schema
+        default = default_as_json(field.default, field.type)
+        return schema if default is NOT_JSON else {**schema, "default": default}
 
 
 _GENERIC: dict[Any, Callable[[SchemaReader, tuple[Any, ...]], Schema]] = {
@@ -302,11 +296,9 @@ _GENERIC: dict[Any, Callable[[SchemaReader, tuple[Any, ...]], Schema]] = {
     types.UnionType: SchemaReader._union,
     Literal: SchemaReader._literal,
     tuple: SchemaReader._tuple,
-    type: SchemaReader._type,
     **dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Collection), SchemaReader._list),
     **dict.fromkeys((set, frozenset, abc.Set, abc.MutableSet), SchemaReader._set),
     **dict.fromkeys(MAPPINGS, SchemaReader._mapping),
-    **dict.fromkeys((abc.Iterable, abc.Iterator, abc.Generator), SchemaReader._lazy),
 }
 
 
@@ -335,7 +327,9 @@ def _class_fields(annotation: Any, cls: Any, *, output: bool) -> list[_ClassFiel
     if filled:
         hints = {name: _hint_with_type_arguments(hint, filled) for name, hint in hints.items()}
     if hasattr(cls, "__dataclass_fields__"):
-        return list(_dataclass_fields(annotation, cls, hints, output))
+        if not output and any(isinstance(hint, InitVar) for hint in hints.values()):
+            raise NeedsPydantic(annotation)
+        return [_dataclass_field(field, hints[field.name]) for field in fields(cls) if field.init or output]
     if is_typed_dict(cls):
         return [_typed_dict_field(name, hint, name in cls.__required_keys__) for name, hint in hints.items()]
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
@@ -344,18 +338,10 @@ def _class_fields(annotation: Any, cls: Any, *, output: bool) -> list[_ClassFiel
     raise Unknown(annotation)
 
 
-def _dataclass_fields(
-    annotation: Any, cls: Any, hints: dict[str, Any], output: bool
-) -> Iterator[_ClassField]:
-    from dataclasses import MISSING, InitVar, fields
-
-    if not output and any(isinstance(hint, InitVar) for hint in hints.values()):
-        raise NeedsPydantic(annotation)
-    for field in fields(cls):
-        if field.init or output:
-            is_required = field.init and field.default is MISSING and field.default_factory is MISSING
-            default = NOT_JSON if field.default is MISSING else field.default
-            yield _ClassField(field.name, field.name, hints[field.name], is_required, default)
+def _dataclass_field(field: Any, hint: Any) -> _ClassField:
+    is_required = field.init and field.default is MISSING and field.default_factory is MISSING
+    default = NOT_JSON if field.default is MISSING else field.default
+    return _ClassField(field.name, field.name, hint, is_required, default)
 
 
 def _typed_dict_field(name: str, hint: Any, required: bool) -> _ClassField:
@@ -407,22 +393,19 @@ def _is_for_pydantic(metadata: Any) -> bool:
 
 def annotated_schema(schema: Schema, annotation: Any) -> Schema:
     """A schema with what the `Annotated` around a type says in words or in a msgspec.Meta."""
+    schema = {**schema}
     for metadata in getattr(annotation, "__metadata__", ()):
-        schema = schema | _metadata_keywords(metadata, schema)
+        if not isinstance(metadata, msgspec.Meta):
+            text = getattr(metadata, "documentation", metadata)  # a Doc of typing_extensions, or text itself
+            schema |= {"description": text} if isinstance(text, str) else {}
+            continue
+        limits = {key: getattr(metadata, name) for name, key in _LIMITS.items()}
+        for kind in _schema_types(schema):
+            lengths = (metadata.min_length, metadata.max_length)
+            limits |= dict(zip(_LENGTHS.get(kind, ()), lengths, strict=False))
+        schema |= {key: limit for key, limit in limits.items() if limit is not None}
+        schema |= metadata.extra_json_schema or {}
     return schema
-
-
-def _metadata_keywords(metadata: Any, schema: Schema) -> Schema:
-    if not isinstance(metadata, msgspec.Meta):
-        text = getattr(metadata, "documentation", metadata)  # a Doc of typing_extensions, or text itself
-        return {"description": text} if isinstance(text, str) else {}
-    limits = {key: getattr(metadata, name) for name, key in _LIMITS.items()}
-    for kind in _schema_types(schema):
-        lengths = (metadata.min_length, metadata.max_length)
-        limits |= dict(zip(_LENGTHS.get(kind, ()), lengths, strict=False))
-    return {key: limit for key, limit in limits.items() if limit is not None} | (
-        metadata.extra_json_schema or {}
-    )
 
 
 def _schema_types(schema: Schema) -> Iterator[str]:
