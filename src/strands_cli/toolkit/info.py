@@ -54,8 +54,28 @@ def tool_name_problem(name: object) -> str:
     return f"its name {name!r} has other characters than letters, digits, '_' and '-'"
 
 
-def _text_problem(value: object) -> str:
-    return "" if isinstance(value, str) else "{key} must be a string"
+def _rule(holds: Callable[[Any], bool], problem: str) -> Callable[[object], str]:
+    return lambda value: "" if holds(value) else problem
+
+
+def _is_number(value: object, kind: Any = int | float) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+_text_problem = _rule(lambda value: isinstance(value, str), "{key} must be a string")
+_flag_problem = _rule(lambda value: isinstance(value, bool), "{key} must be True or False")
+_schema_problem = _rule(lambda value: isinstance(value, dict), "{key} must be a dictionary")
+_count_problem = _rule(
+    lambda value: _is_number(value, int) and value >= 0, "{key} must be a whole number, zero or more"
+)
+_seconds_problem = _rule(
+    lambda value: _is_number(value) and 0 < value < math.inf, "{key} must be a number greater than zero"
+)
+_milliseconds_problem = _rule(
+    lambda value: _is_number(value, int) and value > 0, "{key} must be a whole number greater than zero"
+)
+# Effects are templates over the input schema: `parse_effects` holds the two against each other.
+_judged_on_load = _rule(lambda _: True, "")
 
 
 def _family_problem(value: object) -> str:
@@ -79,32 +99,8 @@ def _category_remedy(value: object) -> str:
     return f"{did_you_mean(str(value), known)} The categories are {', '.join(known)}.".strip()
 
 
-def _flag_problem(value: object) -> str:
-    return "" if isinstance(value, bool) else "{key} must be True or False"
-
-
-def _count_problem(value: object) -> str:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return "" if is_count else "{key} must be a whole number, zero or more"
-
-
-def _seconds_problem(value: object) -> str:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return "" if is_number and 0 < value < math.inf else "{key} must be a number greater than zero"  # type: ignore[operator]
-
-
-def _milliseconds_problem(value: object) -> str:
-    whole = isinstance(value, int)
-    return _seconds_problem(value) if whole else "{key} must be a whole number greater than zero"
-
-
 def _isolate_problem(value: object) -> str:
     return "" if value == "process" else f"{{key}} is {value!r}; it may be 'process'"
-
-
-def _judged_on_load(_: object) -> str:
-    """Effects are templates over the input schema: `parse_effects` holds the two against each other."""
-    return ""
 
 
 def _annotations_problem(value: object) -> str:
@@ -112,10 +108,6 @@ def _annotations_problem(value: object) -> str:
         return "{key} must be a dictionary"
     wrong = [name for name, hint in value.items() if name not in HINTS or not isinstance(hint, bool)]
     return f"its annotation {wrong[0]!r} is not one of {', '.join(HINTS)} with True or False" if wrong else ""
-
-
-def _schema_problem(value: object) -> str:
-    return "" if isinstance(value, dict) else "{key} must be a dictionary"
 
 
 def _input_schema_problem(value: object) -> str:
@@ -365,7 +357,8 @@ def missing_requirements(requires: Mapping[str, Any] | None) -> list[str]:
 
 def _unmet_requirements(requires: Mapping[str, Any]) -> Iterator[str]:
     packages = {name: versions for name, versions in requires.items() if name not in _SECTIONS}
-    yield from _missing_packages({**packages, **requires.get("packages", {})})
+    for name, versions in {**packages, **requires.get("packages", {})}.items():
+        yield from _package_problem(name, versions)
     for name in requires.get("binaries", ()):
         from shutil import which
 
@@ -379,18 +372,15 @@ def _unmet_requirements(requires: Mapping[str, Any]) -> Iterator[str]:
         yield f"it runs on {', '.join(platforms)} only, and this is {sys.platform}"
 
 
-def _missing_packages(packages: Mapping[str, str]) -> Iterator[str]:
-    if not packages:
-        return
+def _package_problem(name: str, versions: str) -> Iterator[str]:
     from importlib.metadata import PackageNotFoundError, version
 
     from packaging.specifiers import SpecifierSet
 
-    for name, versions in packages.items():
-        try:
-            installed = version(name)
-        except PackageNotFoundError:
-            yield f"the Python package {name} is not installed (pip install '{name}{versions.strip('*')}')"
-            continue
-        if versions not in ("", "*") and not SpecifierSet(versions).contains(installed, prereleases=True):
-            yield f"the Python package {name} is {installed}, and it needs {versions}"
+    try:
+        installed = version(name)
+    except PackageNotFoundError:
+        yield f"the Python package {name} is not installed (pip install '{name}{versions.strip('*')}')"
+        return
+    if versions not in ("", "*") and not SpecifierSet(versions).contains(installed, prereleases=True):
+        yield f"the Python package {name} is {installed}, and it needs {versions}"
