@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from strands_cli.errors import closest
+from strands_cli.errors import closest, did_you_mean
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -202,8 +202,7 @@ _PHRASES: dict[str, Callable[[dict[str, Any]], str]] = {
 
 def _problem_hint(keyword: str, facts: dict[str, Any], value: object) -> str:
     if keyword == "enum" and isinstance(value, str):
-        match = closest(value, [option for option in facts["options"] if isinstance(option, str)])
-        return f"Did you mean {match!r}?" if match else ""
+        return did_you_mean(value, [option for option in facts["options"] if isinstance(option, str)])
     if keyword == "type" and isinstance(value, str) and {"array", "object"} & set(facts["types"]):
         return "Pass the value itself, not a string that contains it."
     return ""

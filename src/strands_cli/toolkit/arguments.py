@@ -34,18 +34,13 @@ def parse_object(sent: object) -> dict[str, Any]:
     """The JSON object in a call's input. Text that is not JSON never becomes `{}`."""
     if isinstance(sent, dict):
         return sent
-    value = sent
-    reason = ""
-    if isinstance(sent, str | bytes):
-        try:
-            value = parse_strict_json(sent)
-        except (ValueError, RecursionError) as error:
-            reason = _parse_problem(sent, error)
-    if not reason and isinstance(value, dict):
-        reason = _unsendable_reason(value)
-        if not reason:
-            return value
-    reason = reason or f"it is {describe_value(value)}"
+    try:
+        value = parse_strict_json(sent) if isinstance(sent, str | bytes) else sent
+        reason = _unsendable_reason(value) if isinstance(value, dict) else f"it is {describe_value(value)}"
+    except (ValueError, RecursionError) as error:
+        reason = _parse_problem(error)
+    if not reason:
+        return value  # type: ignore[return-value]
     raise ToolFailed(
         f"The input is not a JSON object: {reason}",
         code="input_malformed",
@@ -84,17 +79,14 @@ def copied_json(value: Any) -> Any:
     return [copied_json(inner) if isinstance(inner, CONTAINERS) else inner for inner in value]
 
 
-def _parse_problem(sent: str | bytes, error: Exception) -> str:
-    if not sent:
-        return "it is empty"
+def _parse_problem(error: Exception) -> str:
     if not isinstance(error, json.JSONDecodeError):
         return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    if not error.doc:
+        return "it is empty"
+    near = shorten_text(error.doc[error.pos : error.pos + 20])
     place = f"{error.msg} at line {error.lineno} column {error.colno}"
-    return (
-        f"{place}, near {shorten_text(error.doc[error.pos : error.pos + 20])!r}"
-        if error.pos < len(error.doc)
-        else place
-    )
+    return f"{place}, near {near!r}" if near else place
 
 
 def fit_arguments(sent: dict[str, Any], accepted: Validator) -> dict[str, Any]:
@@ -112,15 +104,11 @@ def fit_arguments(sent: dict[str, Any], accepted: Validator) -> dict[str, Any]:
             _, holder = follow_path(sent, path[:-1])
             holder[path[-1]] = value
         problems = accepted.problems(sent)
-    if problems:
-        raise _invalid_input(problems)
-    return sent
-
-
-def _invalid_input(problems: list[Problem]) -> ToolFailed:
+    if not problems:
+        return sent
     sentences = "; ".join(problem.sentence for problem in problems[:_MAX_PROBLEMS])
     more = f"; and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
-    return ToolFailed(
+    raise ToolFailed(
         f"The input does not fit: {sentences}{more}",
         code="input_invalid",
         details=[problem.as_detail() for problem in problems[:_MAX_PROBLEMS]],
@@ -173,12 +161,11 @@ class Shape(msgspec.Struct, frozen=True):
         return done
 
 
-def shape_of(schema: dict[str, Any]) -> Shape | None:
-    """The shape of a schema, or None if it adds nothing."""
-    return _nested_shape(schema, schema, ("#",))
-
-
-def _nested_shape(schema: Any, root: dict[str, Any], above: tuple[str, ...]) -> Shape | None:
+def shape_of(
+    schema: Any, root: dict[str, Any] | None = None, above: tuple[str, ...] = ("#",)
+) -> Shape | None:
+    """The shape of a schema, or None if it adds nothing; `above` are the references on the way to it."""
+    root = schema if root is None else root
     reference = schema.get("$ref") if isinstance(schema, dict) else None
     if reference:
         if reference in above:  # a recursive schema has no finite shape
@@ -192,8 +179,8 @@ def _nested_shape(schema: Any, root: dict[str, Any], above: tuple[str, ...]) -> 
         return kind == "integer" or (isinstance(kind, list) and "integer" in kind and "number" not in kind)
 
     plain = {name: part for name, part in properties.items() if isinstance(part, dict)}
-    nested = {name: _nested_shape(part, root, above) for name, part in plain.items()}
-    items = {name: _nested_shape(part.get("items"), root, above) for name, part in plain.items()}
+    nested = {name: shape_of(part, root, above) for name, part in plain.items()}
+    items = {name: shape_of(part.get("items"), root, above) for name, part in plain.items()}
     shape = Shape(
         tuple((name, part["default"]) for name, part in plain.items() if "default" in part),
         frozenset(name for name, part in plain.items() if is_integer(part.get("type"))),

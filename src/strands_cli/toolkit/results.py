@@ -4,6 +4,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 import msgspec
 
+from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import EXIT_INTERRUPTED, ToolFailed
 
 
@@ -97,7 +98,7 @@ def failure_result(call_id: str, failed: ToolFailed) -> ToolResult:
 
 def _shortened_message(text: str) -> str:
     """An error is read by a model too: it must not fill its context."""
-    return sendable_text(text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "…")
+    return sendable_text(shorten_text(text, _LONGEST_MESSAGE))
 
 
 def _plain_detail(detail: object) -> Any:

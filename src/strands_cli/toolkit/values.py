@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.documents.problems import Problem, json_pointer
+from strands_cli.documents.problems import Problem, json_pointer, shorten_text
 from strands_cli.errors import ToolFailed
 from strands_cli.schema.validator import Validator
 from strands_cli.settings import answers_directory
@@ -57,10 +57,9 @@ def value_of_outcome(outcome: Any, tool: Tool) -> Any:
 
 def _exception_text(error: BaseException) -> str:
     try:
-        text = str(error)
+        return shorten_text(str(error), _LONGEST_MESSAGE)
     except BaseException:  # noqa: BLE001 - an exception whose own text fails is still a crash to report
-        text = "(its message cannot be shown)"
-    return text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "…"
+        return "(its message cannot be shown)"
 
 
 # --- from a value to a result -----------------------------------------------------------------------------
