@@ -269,11 +269,5 @@ def tool_from_class(value: Any, spec: dict[str, Any], **options: Any) -> Tool:
             raise ToolFailed(f"The input does not fit: {reason}", code="input_invalid")
         return instance.execute(_complete_tool_use(arguments, context), **context.invocation_state)
 
-    async def invoke_async(arguments: dict[str, Any], context: ToolContext) -> Any:
-        value = invoke(arguments, context)
-        return await value if inspect.isawaitable(value) else value
-
     is_async = inspect.iscoroutinefunction(instance.execute)
-    return Tool(
-        **(tool_spec_parts(spec) | options), invoke=invoke_async if is_async else invoke, is_async=is_async
-    )
+    return Tool(**(tool_spec_parts(spec) | options), invoke=invoke, is_async=is_async)

@@ -13,21 +13,8 @@ Schema = dict[str, Any]
 MAX_INLINED = 500
 """References that are replaced by their target; a schema that has more of them keeps the rest as they are."""
 
-_DROPPED = frozenset(
-    {
-        "$schema",
-        "$id",
-        "$anchor",
-        "$dynamicAnchor",
-        "$dynamicRef",
-        "$vocabulary",
-        "$comment",
-        "$defs",
-        "definitions",
-        "unevaluatedProperties",
-        "unevaluatedItems",
-    }
-)
+_DROPPED = frozenset({"definitions", "unevaluatedProperties", "unevaluatedItems"})
+"""Beside all that begins with a dollar sign."""
 _COMPOSING = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"})
 _DROPPED_AT_TOP = _COMPOSING | {"enum", "const", "dependentRequired", "propertyNames"}
 _TYPE_KEYS = ("type", "$ref", "anyOf", "oneOf", "allOf", "not")
@@ -121,7 +108,7 @@ class _SchemaRewriter:
             elif key in _WITH_NAMES and isinstance(value, dict):
                 typed = _typed_property if key == "properties" else lambda part: part
                 rewritten[key] = {name: typed(self.rewrite(part, above)) for name, part in value.items()}
-            elif key not in _DROPPED:
+            elif not key.startswith("$") and key not in _DROPPED:
                 rewritten[key] = value
         return rewritten
 

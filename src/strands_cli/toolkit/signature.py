@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from strands_cli.toolkit.pydantic_types import PydanticTypes
 
 _NO_DEFAULT: Any = inspect.Parameter.empty
-_CHANGEABLE = (list, dict, set, bytearray)
-_OF_STRUCTURES = ("__dataclass_fields__", "__pydantic_fields__", "__struct_fields__")
 # A body that promises no more than these may return anything, a whole ToolResult too; and bytes at the top of
 # a result become an image, not text.
 _ANYTHING = (Any, object, None, type(None), NoReturn, Never, dict, list, abc.Mapping, abc.Sequence)
@@ -306,20 +304,11 @@ class _InputParameters:
                 self._properties[name]["default"] = value
             elif field is not None:
                 defaults[name] = partial(field.get_default, call_default_factory=True)
-            elif _is_mutable_default(default):
-                defaults[name] = partial(deepcopy, default)
+            elif type(default).__hash__ is None:  # what can be changed is not shared between calls
+                with suppress(TypeError):  # which one that cannot be copied is
+                    deepcopy(default)
+                    defaults[name] = partial(deepcopy, default)
         return defaults
-
-
-def _is_mutable_default(default: Any) -> bool:
-    """Whether calls could see each other's changes of a default; one that cannot be copied stays as it is."""
-    is_structure = any(hasattr(type(default), name) for name in _OF_STRUCTURES)
-    if not is_structure and not isinstance(default, _CHANGEABLE):
-        return False
-    try:
-        return deepcopy(default) is not default
-    except TypeError:
-        return False
 
 
 def _converter_with_defaults(
