@@ -112,15 +112,7 @@ def read_document(text: str, file: str, *, is_json: bool = False) -> Document:
         builder = _DocumentBuilder(document, events, max_values=len(text) if is_json else MAX_VALUES)
         document.value = builder.build()
     except _UnreadableText as error:
-        document.issues.append(
-            Issue(
-                file=file,
-                line=error.line,
-                column=error.column,
-                reason=error.reason,
-                remediation=error.remedy,
-            )
-        )
+        document.issues.append(error.issue(file))
     return document
 
 
@@ -174,6 +166,16 @@ class _UnreadableText(Refusal):
     def __init__(self, reason: str, remedy: str, line: int = 1, column: int = 1) -> None:
         super().__init__(reason, remedy)
         self.line, self.column = line, column
+
+    def issue(self, file: str, pointer: str = "") -> Issue:
+        return Issue(
+            reason=self.reason,
+            remediation=self.remedy,
+            pointer=pointer,
+            file=file,
+            line=self.line,
+            column=self.column,
+        )
 
 
 def _parser_events(text: str, *, is_json: bool) -> Iterator[_ParserEvent]:
@@ -329,23 +331,13 @@ class _DocumentBuilder:
                 merged |= _merged_mapping(event, self._value(next(self._events), at, depth + 1))
                 continue
             if key in mapping:
-                self._duplicate(event, at)
+                _, first, _ = self._positions[at]
+                reason = f"The key {key!r} stands here a second time; the first is in line {first}."
+                twice = _unreadable_at(event, reason, "Keep one of the two.")
+                self._document.issues.append(twice.issue(self._document.file, at))
             self._positions[at] = (self._document.file, event.line, event.column)
             mapping[key] = self._value(next(self._events), at, depth + 1)
         return {**merged, **mapping}
-
-    def _duplicate(self, event: _ParserEvent, place: str) -> None:
-        _, first, _ = self._positions[place]
-        self._document.issues.append(
-            Issue(
-                file=self._document.file,
-                line=event.line,
-                column=event.column,
-                pointer=place,
-                reason=f"The key {event.text!r} stands here a second time; the first is in line {first}.",
-                remediation="Keep one of the two.",
-            )
-        )
 
 
 def _merged_mapping(event: _ParserEvent, value: Any) -> dict[str, Any]:

@@ -17,15 +17,6 @@ from strands_cli.toolkit.info import DEFAULTS, FIELDS, ToolCategory, ToolFields,
 Invoke = Callable[[dict[str, Any], ToolContext], Any]
 """Runs the body with validated arguments; returns its value, or a coroutine where the tool is async."""
 
-JSON_KINDS: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list, tuple),
-    "object": (dict,),
-}
-
 
 class Effects(msgspec.Struct, frozen=True, kw_only=True):
     """What a tool touches, as templates over its validated input.
@@ -61,10 +52,10 @@ class Tool(ToolFields, kw_only=True, dict=True, eq=False):
         if isinstance(self.input_schema, dict):
             self.input_schema = bare_schema(self.input_schema)
         self._take(ToolFields.__struct_fields__)
+        self.accepted_input = self._compile(closed_schema(self.input_schema), "input")
         problem = self._properties_problem()
         if problem:
             raise self._refusal(problem)
-        self.accepted_input = self._compile(closed_schema(self.input_schema), "input")
         self.shape = shape_of(self.input_schema)
 
     def with_fields(self, **fields: Any) -> Self:
@@ -109,11 +100,11 @@ class Tool(ToolFields, kw_only=True, dict=True, eq=False):
                 hint = did_you_mean(name, known)
                 return f"it requires {name!r}, which is not among its properties. {hint}".strip()
         for name, part in known.items():
-            named = part.get("type") if isinstance(part, dict) else None
-            kind = JSON_KINDS.get(named) if isinstance(named, str) else None
-            default = part.get("default") if kind else None
-            if kind and default is not None and not isinstance(default, kind):
-                return f"the default of {name!r} is {default!r}, which is not of type {named}"
+            kind, default = (
+                (part.get("type"), part.get("default")) if isinstance(part, dict) else (None, None)
+            )
+            if kind and default is not None and not Validator({"type": kind}).accepts(default):
+                return f"the default of {name!r} is {default!r}, which is not of type {kind}"
         return ""
 
     @property

@@ -127,10 +127,8 @@ def innermost_function(function: Any) -> Any:
 def context_parameter_name(function: Function, context: bool | str = False) -> str | None:
     """The parameter that the platform fills, if there is one."""
     named = context if isinstance(context, str) else "tool_context" if context else None
-    names = [
-        item.name for item in parameters_of(function) if is_context_parameter(item) or item.name == named
-    ]
-    return names[0] if names else None
+    parameters = parameters_of(function)
+    return next((item.name for item in parameters if is_context_parameter(item) or item.name == named), None)
 
 
 def refuse_signature_mismatch(function: Function, schema: dict[str, Any], context: str | None) -> None:

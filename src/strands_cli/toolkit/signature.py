@@ -56,7 +56,6 @@ _NO_DEFAULT: Any = inspect.Parameter.empty
 # A body that promises no more than these may return anything, a whole ToolResult too; and bytes at the top of
 # a result become an image, not text.
 _ANYTHING = (Any, object, None, type(None), NoReturn, Never, dict, list, abc.Mapping, abc.Sequence)
-_BYTES = (bytes, bytearray)
 
 
 class Signature(msgspec.Struct, frozen=True):
@@ -364,4 +363,4 @@ def _is_checkable_type(annotation: Any) -> bool:
         return bool(parts)
     if isinstance(annotation, type) and is_typed_dict(annotation):  # a ToolResult is one too
         return not {"status", "content"}.issubset(annotation.__annotations__)
-    return annotation not in (*_ANYTHING, *_BYTES)
+    return annotation not in (*_ANYTHING, bytes, bytearray)
