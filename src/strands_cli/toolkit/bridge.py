@@ -19,7 +19,7 @@ from strands.types.tools import ToolUse as SdkToolUse
 from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.events import Event, Listener, ToolProgress
 from strands_cli.toolkit.call import call_tool
-from strands_cli.toolkit.cancellation import Cancellation
+from strands_cli.toolkit.cancellation import Cancellation, call_in_loop
 from strands_cli.toolkit.context import NO_CONTEXT, AgentView, CallContext, InterruptRequested
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.provider_schema import provider_schema
@@ -239,12 +239,8 @@ class _ProgressRelay:
             self._listener(event)
         if not self.is_open or not isinstance(event, ToolProgress):
             return
-        if (event.tool_id, event.call_id) != self._source:
-            return  # of a tool that the body calls
-        try:
-            self._loop.call_soon_threadsafe(self._queue.put_nowait, event.data)
-        except RuntimeError:
-            pass  # the loop is closed: the body was abandoned and its program has gone on
+        if (event.tool_id, event.call_id) == self._source:  # not of a tool that the body calls
+            call_in_loop(self._loop, self._queue.put_nowait, event.data)
 
     def close(self, _task: object) -> None:
         self._queue.put_nowait(_END)

@@ -2,7 +2,17 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import RLock
+from typing import Any
+
+
+def call_in_loop(loop: Any, callback: Callable[..., object], *arguments: object) -> None:
+    """Has an event loop call something, from any thread; one that has been closed meanwhile calls nothing."""
+    try:
+        loop.call_soon_threadsafe(callback, *arguments)
+    except RuntimeError:
+        pass
 
 
 class Cancellation:
@@ -66,14 +76,7 @@ class Cancellation:
         """
         from asyncio import get_running_loop
 
-        loop = get_running_loop()
-
-        def call() -> None:
-            try:
-                loop.call_soon_threadsafe(callback, *arguments)
-            except RuntimeError:
-                pass  # the loop has been closed meanwhile: nothing is left to call
-
+        call = partial(call_in_loop, get_running_loop(), callback, *arguments)
         self.add_callback(call)  # rather than a second block: each call of a tool comes by here
         try:
             yield

@@ -14,6 +14,7 @@ import msgspec
 
 from strands_cli.errors import ToolFailed
 from strands_cli.settings import DEFAULT_THREADS
+from strands_cli.toolkit.cancellation import call_in_loop
 from strands_cli.toolkit.context import ToolContext, abandon_body, call_context_of, call_time_limit, tool_of
 from strands_cli.toolkit.values import Raised, run_body_inline, value_of_outcome
 
@@ -104,14 +105,7 @@ def _submit_call(context: ToolContext, body: Callable[[], Any], settle: Settle) 
 
 def submit_to_pool(body: Callable[[], Any], settle: Settle, *, threads: int, extra: bool = False) -> Leave:
     """Runs `body` in one of so many daemon threads, and `settle` with its outcome in the running loop."""
-    loop = asyncio.get_running_loop()
-
-    def deliver(outcome: Any) -> None:
-        try:
-            loop.call_soon_threadsafe(settle, outcome)
-        except RuntimeError:
-            pass  # the loop is closed: the call was abandoned and its program has gone on
-
+    deliver = partial(call_in_loop, asyncio.get_running_loop(), settle)
     job, pool = Job(body, deliver, extra), daemon_pool(threads)
     pool.submit(job)
     return partial(pool.abandon, job)
