@@ -150,11 +150,8 @@ async def _run_with_retries(
         try:
             return await run_body(arguments, ToolContext(tool, call, context, _call_other_tool))
         except ToolFailed as failed:
-            if (
-                attempt == tool.retries
-                or not error_code_row(failed.code).retryable
-                or failed.code == "cancelled"
-            ):
+            may_help = error_code_row(failed.code).retryable and failed.code != "cancelled"
+            if attempt == tool.retries or not may_help:
                 raise
             pause = _FIRST_PAUSE_SECONDS * 2**attempt
             if context.cancel is None:

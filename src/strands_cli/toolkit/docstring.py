@@ -32,16 +32,12 @@ def read_docstring(text: str | None) -> Docstring:
 
 
 def _documented_parameters(clean: str) -> dict[str, str]:
-    from docstring_parser import ParseError, parse
+    from docstring_parser import parse
 
-    try:
-        found = parse(clean).params
-    except ParseError:  # a docstring is prose: what only looks like a section is ignored
-        return {}
     # NumPy's style may document several parameters at once: `x, y : int`.
     return {
         name.strip().lstrip("*"): _one_line(item.description or "")
-        for item in found
+        for item in parse(clean).params
         for name in item.arg_name.split(",")
     }
 

@@ -16,7 +16,6 @@ Function = Callable[..., Any]
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
 
 _NOTHING = object()
-_ITEMS_AT_ONCE = 16
 _CONTEXT = re.compile(r"\bToolContext\b")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -194,15 +193,12 @@ async def drain_async_generator(generator: AsyncGenerator[Any, Any], context: To
     """An async generator's last yield."""
     from asyncio import sleep
 
-    last, count = _NOTHING, 0
+    last = _NOTHING
     async for item in generator:
         if last is not _NOTHING:
             context.progress(last)
         last = item
-        count += 1
-        if count % _ITEMS_AT_ONCE == 0:
-            # A body that never waits for anything would keep the loop, and its deadline, to itself.
-            await sleep(0)
+        await sleep(0)  # a body that never waits for anything would keep the loop and its deadline waiting
     return None if last is _NOTHING else last
 
 

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from itertools import count
 from typing import IO, Any
 
 import msgspec
@@ -24,7 +23,6 @@ from strands_cli.toolkit.context import ToolContext, tool_of
 from strands_cli.toolkit.values import Raised, tool_failed_from_error
 
 _LENGTH_BYTES = 4
-_NUMBERS = count(1)
 MARK = "STRANDS_ISOLATED_CALL"
 """The variable of the environment by which what a body leaves behind is known."""
 MAX_FRAME_BYTES = 256 * 1024 * 1024
@@ -76,7 +74,7 @@ class IsolatedBody:
         self._arguments = arguments
         self._context = context
         self._process: subprocess.Popen[bytes] | None = None
-        self._mark = f"{os.getpid()}.{next(_NUMBERS)}.{os.urandom(6).hex()}"
+        self._mark = os.urandom(16).hex()
 
     def outcome(self) -> Any:
         """The body's outcome; nothing that it started is left when this returns."""

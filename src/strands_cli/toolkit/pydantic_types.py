@@ -26,7 +26,6 @@ from strands_cli.toolkit.type_schemas import (
 
 _ORDINARY_TYPES = "Use JSON types, enums, dataclasses, TypedDicts or pydantic models."
 _REMEDIES = {"typed-dict-version": "Import TypedDict from typing_extensions."}
-_REFERENCE = "#/$defs/{model}"
 _ABOUT_SHAPE = ("missing", "extra_forbidden", "unexpected_keyword_argument")
 _MESSAGE_PREFIXES = ("Value error, ", "Assertion failed, ")
 
@@ -49,7 +48,7 @@ class PydanticTypes:
         definitions = self._schema.get("$defs", {})
         if definitions.keys().isdisjoint(taken):
             return self._schema["properties"], definitions
-        renamed = _pydantic_schema(self._adapter, reference="#/$defs/pydantic.{model}")
+        renamed = _pydantic_schema(self._adapter, prefix="pydantic.")
         definitions = {f"pydantic.{name}": schema for name, schema in renamed["$defs"].items()}
         return renamed["properties"], definitions
 
@@ -105,12 +104,10 @@ def _pydantic_problem(error: ErrorDetails, sent: Arguments) -> Problem:
     return Problem(path=path, keyword="type", expected=words, got=describe_value(value))
 
 
-def _pydantic_schema(
-    adapter: TypeAdapter[Any], *, reference: str = _REFERENCE, output: bool = False
-) -> Schema:
+def _pydantic_schema(adapter: TypeAdapter[Any], *, prefix: str = "", output: bool = False) -> Schema:
     return adapter.json_schema(
         by_alias=not output,  # plain_json dumps models by the names of their fields
-        ref_template=reference,
+        ref_template=f"#/$defs/{prefix}{{model}}",
         schema_generator=_SchemaGenerator,
         mode="serialization" if output else "validation",
     )

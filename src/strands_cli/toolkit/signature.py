@@ -143,9 +143,8 @@ class Declaration:
                 yield _read_parameter(name, self.hints.get(name, Any), parameter.default)
 
     def _is_filled_by_platform(self, parameter: inspect.Parameter, context: bool | str) -> bool:
-        if parameter.name == ("tool_context" if context is True else context) or self._is_of_class(
-            parameter, "ToolContext"
-        ):
+        is_named = parameter.name == ("tool_context" if context is True else context)
+        if is_named or self._is_of_class(parameter, "ToolContext"):
             if self.context_parameter is not None:
                 both = f"{self.context_parameter!r} and {parameter.name!r}"
                 raise self.refused(f"it has two parameters for its context, {both}", "Keep one of them.")

@@ -215,11 +215,8 @@ def _preview_block(tool_id: str, block: dict[str, Any], limit: int) -> dict[str,
     if "text" in block:
         data, suffix, how = block["text"].encode(), ".txt", "file_read opens it"
     elif "json" in block:
-        data, suffix, how = (
-            _encoded_json(block["json"]),
-            ".json",
-            "parse_json opens it, with a query for a part",
-        )
+        data, suffix = _encoded_json(block["json"]), ".json"
+        how = "parse_json opens it, with a query for a part"
     else:
         return block
     if len(data) <= limit:
