@@ -158,9 +158,8 @@ def _check_other_artifacts(own: Path, taken: Mapping[Path, _ArtifactFile]) -> No
         if path == own:
             raise Refusal(f"{other.pointer} has the same path", "Give each artifact a path of its own.")
         if path in own.parents or own in path.parents:
-            reason = (
-                f"{other.pointer} is {shorten_text(other.path, 100)!r}, and a file cannot be a directory too"
-            )
+            shown = shorten_text(other.path, 100)
+            reason = f"{other.pointer} is {shown!r}, and a file cannot be a directory too"
             raise Refusal(reason, "Give each artifact a path of its own.")
 
 
@@ -239,7 +238,6 @@ def _artifact_errors(spec: Spec, pointer: str, path: str) -> Iterator[None]:
         reason, remedy = str(error), _ELSEWHERE
     if not pointer:
         raise ArtifactError(f"Nothing can be written to {path}: {reason}", hint=remedy)
-    issue = spec.issue(
-        pointer, f"The artifact {shorten_text(path, 100)!r} cannot be written: {reason}.", remedy
-    )
+    reason = f"The artifact {shorten_text(path, 100)!r} cannot be written: {reason}."
+    issue = spec.issue(pointer, reason, remedy)
     raise ArtifactError(f"{issue.place}: {issue.reason}", hint=remedy)

@@ -83,9 +83,8 @@ async def _answer_call(tool: Tool, call: ToolUse, context: CallContext) -> ToolR
         if context.cancel is not None and context.cancel.is_set():
             raise ToolFailed(f"The call of {tool.id} was cancelled before it began", code="cancelled")
         if tool.runs_inline:
-            value = value_of_outcome(
-                run_body_inline(tool, arguments, ToolContext(tool, call, context, _call_other_tool)), tool
-            )
+            inner = ToolContext(tool, call, context, _call_other_tool)
+            value = value_of_outcome(run_body_inline(tool, arguments, inner), tool)
         else:
             value = await _run_with_retries(tool, call, arguments, context)
         return finish_result(tool, call_id, value, context.max_output)

@@ -410,9 +410,8 @@ def _allowed_types(schema: Any, root: Schema, depth: int = 8) -> set[str] | None
         return types | {"integer"} if "number" in types else types
     if "$ref" in schema:
         return _allowed_types(local_reference_target(schema["$ref"], root), root, depth - 1)
-    options = [
-        _allowed_types(option, root, depth - 1) for option in schema.get("anyOf") or schema.get("oneOf") or ()
-    ]
+    alternatives = schema.get("anyOf") or schema.get("oneOf") or ()
+    options = [_allowed_types(option, root, depth - 1) for option in alternatives]
     known = [types for types in options if types is not None]
     return set().union(*known) if options and len(known) == len(options) else None
 
@@ -447,7 +446,6 @@ def _merged_input_schema(schemas: Sequence[Schema]) -> Schema:
 
 def _output_schema_at(path: tuple[str | int, ...], tool: Tool, partial: bool = False) -> Schema:
     """What a tool gives, at a place of the composition's output schema."""
-    schema: Schema = relocated_schema(
-        tool.output_schema or {}, json_pointer((*path, "anyOf", 0) if partial else path)
-    )
+    place = json_pointer((*path, "anyOf", 0) if partial else path)
+    schema: Schema = relocated_schema(tool.output_schema or {}, place)
     return {"anyOf": [schema, {"type": "object", "required": ["error"]}]} if partial else schema

@@ -100,9 +100,8 @@ class Tool(ToolFields, kw_only=True, dict=True, eq=False):
                 hint = did_you_mean(name, known)
                 return f"it requires {name!r}, which is not among its properties. {hint}".strip()
         for name, part in known.items():
-            kind, default = (
-                (part.get("type"), part.get("default")) if isinstance(part, dict) else (None, None)
-            )
+            said = part if isinstance(part, dict) else {}
+            kind, default = said.get("type"), said.get("default")
             if kind and default is not None and not Validator({"type": kind}).accepts(default):
                 return f"the default of {name!r} is {default!r}, which is not of type {kind}"
         return ""

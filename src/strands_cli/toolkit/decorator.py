@@ -75,10 +75,8 @@ def call_directly(tool: Tool, call: ToolUse, state: Mapping[str, Any]) -> ToolRe
     call_id = call.get("toolUseId", "")
     try:
         arguments = prepare_arguments(tool, call)
-        outcome = run_body_inline(
-            tool, arguments, ToolContext(tool, call, CallContext(invocation_state=state))
-        )
-        value = value_of_outcome(outcome, tool)
+        context = ToolContext(tool, call, CallContext(invocation_state=state))
+        value = value_of_outcome(run_body_inline(tool, arguments, context), tool)
         if tool.is_async:
             from strands_cli.toolkit.execution import run_coroutine_in_thread
 

@@ -132,9 +132,8 @@ def context_parameter_name(function: Function, context: bool | str = False) -> s
 
 def refuse_signature_mismatch(function: Function, schema: dict[str, Any], context: str | None) -> None:
     """ToolError if a function cannot take what its schema lets through."""
-    mismatch = _signature_mismatch(
-        [item for item in parameters_of(function) if item.name != context], bare_schema(schema)
-    )
+    parameters = [item for item in parameters_of(function) if item.name != context]
+    mismatch = _signature_mismatch(parameters, bare_schema(schema))
     if mismatch:
         name = getattr(function, "__name__", type(function).__name__)
         raise ToolError(f"{name} does not fit its spec: {mismatch}", code="unavailable")

@@ -71,9 +71,8 @@ class _SchemaRewriter:
         definitions: Schema = {}
         while missing := [reference for reference, name in self._kept.items() if name not in definitions]:
             for reference in missing:
-                definitions[self._kept[reference]] = self.rewrite(
-                    _resolved_reference(self._root, reference), (reference,)
-                )
+                target = _resolved_reference(self._root, reference)
+                definitions[self._kept[reference]] = self.rewrite(target, (reference,))
         return definitions
 
     def rewrite(self, schema: Any, above: tuple[str, ...]) -> Any:

@@ -121,13 +121,9 @@ class Unknown(NeedsPydantic):
 def unresolved_annotation(error: Exception, prefix: str) -> Refusal:
     """Why an annotation that is a string, or has strings in it, means nothing here."""
     name = getattr(error, "name", None)
-    reason = (
-        f"{prefix} {name!r}, which is not defined"
-        if name
-        else f"{prefix} something that is not a type ({error})"
-    )
+    what = f"{name!r}, which is not defined" if name else f"something that is not a type ({error})"
     remedy = "Define it at the top level of the module, and import it for more than type checkers."
-    return Refusal(reason, remedy)
+    return Refusal(f"{prefix} {what}", remedy)
 
 
 class SchemaReader:
@@ -204,9 +200,8 @@ class SchemaReader:
     def _literal(self, values: tuple[Any, ...]) -> Schema:
         if not self._output and any(isinstance(value, Enum) for value in values):
             raise Refusal("has members of an enum as choices", "Use the enum, or a Literal of its values.")
-        return _enum_schema(
-            [value.value if isinstance(value, Enum) else value for value in values], "Literal"
-        )
+        plain = [value.value if isinstance(value, Enum) else value for value in values]
+        return _enum_schema(plain, "Literal")
 
     def _list(self, parts: tuple[Any, ...]) -> Schema:
         items = self.read(parts[0]) if parts else {}
