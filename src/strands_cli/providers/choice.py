@@ -5,6 +5,7 @@ through entry points. Each is imported when it is asked for, and imports its cli
 """
 
 import os
+from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from functools import cache
 from importlib import import_module
@@ -106,32 +107,19 @@ ENTRY_POINTS = "strands_cli.providers"
 """The group in which an installed package offers `name = "module:PROVIDER"`."""
 
 
-class _ProviderTable(MutableMapping[str, Provider]):
+class _ProviderTable(UserDict[str, Any]):
     """By name; iterated over are ours, and others that have been asked for."""
 
-    def __init__(self) -> None:
-        self._rows: dict[str, Provider | None] = dict.fromkeys(BUILT_IN)
-
     def __getitem__(self, name: str) -> Provider:
-        row = self._rows.get(name)
-        if row is None and name in self._rows:
-            row = import_module(f"{__package__}.{name}").PROVIDER
-        elif row is None:
-            row = _installed_provider(name)
-        self._rows[name] = row
-        return row
+        if self.data.get(name) is None:
+            is_ours = name in BUILT_IN
+            row = import_module(f"{__package__}.{name}").PROVIDER if is_ours else _installed_provider(name)
+            self.data[name] = row
+        provider: Provider = self.data[name]
+        return provider
 
-    def __setitem__(self, name: str, row: Provider) -> None:
-        self._rows[name] = row
-
-    def __delitem__(self, name: str) -> None:
-        del self._rows[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(tuple(self._rows))
-
-    def __len__(self) -> int:
-        return len(self._rows)
+    def __contains__(self, name: object) -> bool:
+        return MutableMapping.__contains__(self, name)  # by loading it
 
 
 def _installed_provider(name: str) -> Provider:
@@ -139,14 +127,13 @@ def _installed_provider(name: str) -> Provider:
     from importlib.metadata import entry_points
 
     for point in entry_points(group=ENTRY_POINTS, name=name):
+        problem = "it is not a Provider"
         try:
             row = point.load()
-        except (ImportError, AttributeError) as error:
-            problem = str(error)
-        else:
             if isinstance(row, Provider):
                 return row
-            problem = "it is not a Provider"
+        except (ImportError, AttributeError) as error:
+            problem = str(error)
         package = point.dist.name if point.dist else "an installed package"
         raise ProviderError(
             f"The provider {name} cannot be used: {point.value} of {package}: {problem}.",
@@ -155,7 +142,7 @@ def _installed_provider(name: str) -> Provider:
     raise KeyError(name)
 
 
-PROVIDERS: MutableMapping[str, Provider] = _ProviderTable()
+PROVIDERS: MutableMapping[str, Provider] = _ProviderTable(dict.fromkeys(BUILT_IN))
 
 
 def build_model(choice: ModelChoice) -> "Model":

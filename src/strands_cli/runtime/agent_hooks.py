@@ -49,7 +49,6 @@ from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import failure_result
 from strands_cli.toolkit.schedule import Turn
 from strands_cli.toolkit.values import encoded_size
-from strands_cli.toolkit.workspace import Workspace
 
 
 class PendingCall(msgspec.Struct, frozen=True):
@@ -75,38 +74,15 @@ class ModelTurn:
         """The user's decisions about the calls that need consent, by call id."""
         self.answered: set[str] = set()
         """The calls with a result of their own, not one that the SDK made up."""
-        self._watched: dict[str, tuple[asyncio.Task[Any], Callable[[object], None]]] = {}
 
     def place_of(self, call_id: str) -> int:
         """Where a call stands among the requests; what was not requested comes last."""
         return self.order.index(call_id) if call_id in self.order else len(self.order)
 
-    def begin(self, calls: Sequence[PendingCall], workspace: Workspace | None) -> None:
-        self.schedule = Turn([(call.call_id, call.tool, call.arguments) for call in calls], workspace)
-
-    async def ask(self, calls: Sequence[PendingCall], ask_consent: AskConsent) -> None:
-        """Asks about all calls that nobody has been asked about, at once."""
-        unasked = [call for call in calls if call.tool.requires_consent and call.call_id not in self.granted]
-        if unasked:
-            granted = await ask_consent(unasked)
-            self.granted |= {call.call_id: call.call_id in granted for call in unasked}
-
-    def watch(self, call_id: str, task: "asyncio.Task[Any]") -> None:
-        """If the call ends without an answer, because a hook asked a human, its dependents are blocked."""
-
-        def end(_task: object) -> None:
-            self.schedule.block(call_id)
-
-        task.add_done_callback(end)
-        self._watched[call_id] = (task, end)
-
     def answer(self, call_id: str) -> None:
         """The call has a result: those that wait for it may go on."""
         self.answered.add(call_id)
         self.schedule.release(call_id)
-        if call_id in self._watched:
-            task, end = self._watched.pop(call_id)
-            task.remove_done_callback(end)
 
 
 def call_ids(message: Message) -> list[str]:
@@ -254,17 +230,21 @@ class AgentHooks:
             self._turns += 1
             turn = self._turn = ModelTurn(self._turns, event.message)
         calls = pending_calls(self.agent, event.message)
-        turn.begin(calls, self.context.workspace)
-        if self._ask_consent and not self.is_stopped and not self.agent.cancel_signal.is_set():
-            await turn.ask(calls, self._ask_consent)
+        prepared = [(call.call_id, call.tool, call.arguments) for call in calls]
+        turn.schedule = Turn(prepared, self.context.workspace)
+        unasked = [call for call in calls if call.tool.requires_consent and call.call_id not in turn.granted]
+        is_over = self.is_stopped or self.agent.cancel_signal.is_set()
+        if self._ask_consent and unasked and not is_over:
+            granted = await self._ask_consent(unasked)
+            turn.granted |= {call.call_id: call.call_id in granted for call in unasked}
 
     def end_turn(self, event: AfterToolsEvent) -> None:
         """Results in the order of the requests, each of them coded; a message without any gets a text."""
         content: list[Any] = event.message["content"]
         turn = self._turn
         if turn is not None:
-            for block in content:
-                self._add_code(turn, block["toolResult"])
+            for result in (block["toolResult"] for block in content):
+                self._add_code(turn, result)
             content.sort(key=lambda block: turn.place_of(block["toolResult"]["toolUseId"]))
         if not content:
             content.append({"text": "Nothing was called: the call had no name or no id."})
@@ -280,9 +260,14 @@ class AgentHooks:
 
     def begin_call(self, event: BeforeToolCallEvent) -> None:
         """A hook may ask a human, and the call then ends without a result: its dependents must know."""
-        task = asyncio.current_task()
-        if task is not None and self._turn is not None:
-            self._turn.watch(event.tool_use["toolUseId"], task)
+        task, turn, call_id = asyncio.current_task(), self._turn, event.tool_use["toolUseId"]
+
+        def block_unless_answered(_task: object) -> None:
+            if turn is not None and call_id not in turn.answered:
+                turn.schedule.block(call_id)
+
+        if task is not None:
+            task.add_done_callback(block_unless_answered)
 
     def end_call(self, event: AfterToolCallEvent) -> None:
         """The call is over for those that wait for it, unless a hook wants it made again."""
@@ -299,17 +284,16 @@ class AgentHooks:
         text = kept_text(context.tool_use["input"])
         if context.tool is None:
             yield self._unknown(context)
-        elif not isinstance(context.tool, ToolBridge):
-            if text is not None:
-                yield _malformed_call(context, text)
-                return
-            async for event in next_fn(context):
-                yield event
-        else:
+        elif isinstance(context.tool, ToolBridge):
             prepared = self._prepared(context, context.tool.tool, text)
             async with aclosing(self._in_turn(prepared, next_fn)) as events:
                 async for event in events:
                     yield event
+        elif text is not None:
+            yield _malformed_call(context, text)
+        else:
+            async for event in next_fn(context):
+                yield event
 
     def _prepared(self, context: ExecuteToolContext, tool: Tool, text: str | None) -> ExecuteToolContext:
         call_id, turn = context.tool_use["toolUseId"], self._turn
@@ -338,10 +322,13 @@ class AgentHooks:
         schedule = self._turn.schedule if self._turn else Turn([])
         try:
             async with self._following(), schedule.slot(call_id):
-                async for event in _blocking_dependents(schedule, call_id, next_fn(context)):
+                async for event in next_fn(context):
                     yield event
         except ToolFailed as blocked:
             yield ToolResultEvent(_refused_call(call_id, blocked))
+        except InterruptException:  # those that wait for the call have not gone on yet
+            schedule.block(call_id)
+            raise
 
     async def _permit(self, call_id: str, tool: Tool, judged: Tool, arguments: dict[str, Any]) -> None:
         """Raises if the call is refused; for a tool that a body calls, the user is asked only now."""
@@ -381,15 +368,3 @@ def _malformed_call(context: ExecuteToolContext, text: str) -> ToolResultEvent:
     except ToolFailed as failed:
         return ToolResultEvent(_refused_call(context.tool_use["toolUseId"], failed))
     raise AssertionError("only what cannot be parsed is kept as text")
-
-
-async def _blocking_dependents(
-    schedule: Turn, call_id: str, events: AsyncGenerator[TypedEvent, None]
-) -> AsyncGenerator[TypedEvent, None]:
-    """The events of a call; if it ends with a question to a human, its dependents are blocked first."""
-    try:
-        async for event in events:
-            yield event
-    except InterruptException:
-        schedule.block(call_id)
-        raise
