@@ -173,16 +173,12 @@ def _kept_messages(messages: Messages, error: StrandsError) -> Messages | None:
 
     None if that would be the question alone, or a call without its result: no provider takes these.
     """
-    last = messages[-1] if messages else None
-    if last is None:
+    blocks = {kind for block in messages[-1]["content"] for kind in block} if messages else set()
+    if not messages or "toolUse" in blocks:
         return None
-    if last["role"] == "assistant":
-        return None if _has_block(last, "toolUse") else messages
-    if not _has_block(last, "toolResult"):
+    if messages[-1]["role"] == "assistant":
+        return messages
+    if "toolResult" not in blocks:
         return None
     closing: Message = {"role": "assistant", "content": [{"text": f"(There was no answer: {error.message})"}]}
     return [*messages, closing]
-
-
-def _has_block(message: Message, kind: str) -> bool:
-    return any(kind in block for block in message["content"])

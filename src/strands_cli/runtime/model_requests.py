@@ -27,7 +27,7 @@ from strands.types.exceptions import ContextWindowOverflowException
 from strands_cli.errors import ProviderError
 from strands_cli.events import Listener, ModelFinished, ModelRetried, ModelStarted, ModelText
 from strands_cli.providers.choice import ModelChoice
-from strands_cli.providers.model_failures import Failure, failure_of
+from strands_cli.providers.model_failures import failure_of
 from strands_cli.runtime.model_output import repaired_events
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.types.run_results import Usage
@@ -62,7 +62,20 @@ async def until_stopped(
     context.
     """
     queue: asyncio.Queue[Any] = asyncio.Queue()
-    pump = asyncio.create_task(_pump_events(events, queue))
+
+    async def read_all() -> None:
+        try:
+            async for event in events:
+                queue.put_nowait(event)
+        finally:
+            asyncio.get_running_loop().call_soon(queue.put_nowait, _END)  # when this task counts as done
+
+    def retrieve_error(pump: "asyncio.Task[None]") -> None:
+        """What a stopped model raised, so that asyncio does not log it."""
+        if not pump.cancelled():
+            pump.exception()
+
+    pump = asyncio.create_task(read_all())
     is_answered = False
     try:
         with cancel.on_set_in_loop(queue.put_nowait, _END):
@@ -75,14 +88,8 @@ async def until_stopped(
             pump.result()  # what the model raised is raised here
     finally:
         pump.cancel()
-        pump.add_done_callback(_ignore_error)
+        pump.add_done_callback(retrieve_error)
         await asyncio.wait({pump}, timeout=_STOP_SECONDS)
-
-
-def _ignore_error(pump: "asyncio.Task[None]") -> None:
-    """Retrieves what a stopped model raised, so that asyncio does not log it."""
-    if not pump.cancelled():
-        pump.exception()
 
 
 async def abandon_unresponsive(
@@ -103,14 +110,6 @@ async def abandon_unresponsive(
         _logger.debug("a model does not end after a stop, and is abandoned")
 
 
-async def _pump_events(events: AsyncGenerator[TypedEvent, None], queue: "asyncio.Queue[Any]") -> None:
-    try:
-        async for event in events:
-            queue.put_nowait(event)
-    finally:
-        asyncio.get_running_loop().call_soon(queue.put_nowait, _END)  # when this task counts as done
-
-
 class Retrying:
     """The one place where requests to models are repeated.
 
@@ -120,12 +119,7 @@ class Retrying:
     """
 
     def __init__(
-        self,
-        policy: FailurePolicy,
-        emit: Listener,
-        step: str,
-        cancel: Cancellation,
-        choice: ModelChoice | None = None,
+        self, policy: FailurePolicy, emit: Listener, step: str, cancel: Cancellation, choice: ModelChoice
     ) -> None:
         self._policy, self._emit, self._step = policy, emit, step
         self._cancel, self._choice = cancel, choice
@@ -155,11 +149,18 @@ class Retrying:
             raise error
         if failure.overflow:
             # The SDK makes the conversation shorter when it sees this very class.
-            is_overflow = isinstance(error, ContextWindowOverflowException)
-            raise error if is_overflow else _overflow_error(failure, error)
+            if isinstance(error, ContextWindowOverflowException):
+                raise error
+            raise ContextWindowOverflowException(failure.message) from error
         wait = wait_seconds(self._policy, attempt, failure.retry_after_seconds, random.random)
         if not failure.retryable or wait is None or attempt > self._policy.retries:
-            raise _final_error(failure, attempt, wait) from error
+            message, hint = failure.message, failure.hint
+            if failure.retryable and wait is None:
+                message += f" It asks to wait {failure.retry_after_seconds:g} s."
+                hint = "Try later, or raise runtime.failure_policy.max_wait_s."
+            elif attempt > 1:
+                message += f" Given up after {attempt} attempts."
+            raise ProviderError(message, hint=hint) from error
         self._emit(ModelRetried(self._step, attempt, wait, failure.message))
         return wait
 
@@ -175,22 +176,6 @@ def wait_seconds(
     if policy.backoff == "jitter":
         backoff *= random()
     return max(backoff, retry_after or 0.0)
-
-
-def _final_error(failure: Failure, attempt: int, wait: float | None) -> ProviderError:
-    message, hint = failure.message, failure.hint
-    if failure.retryable and wait is None:
-        message += f" It asks to wait {failure.retry_after_seconds:g} s."
-        hint = "Try later, or raise runtime.failure_policy.max_wait_s."
-    elif attempt > 1:
-        message += f" Given up after {attempt} attempts."
-    return ProviderError(message, hint=hint)
-
-
-def _overflow_error(failure: Failure, error: Exception) -> ContextWindowOverflowException:
-    overflow = ContextWindowOverflowException(failure.message)
-    overflow.__cause__ = error
-    return overflow
 
 
 class Reporting:
@@ -266,17 +251,10 @@ TURNS_PER_SLICE = 25
 """Well below the end, and cheap: what a turn costs grows with the number of turns before it in its slice."""
 
 
-async def invoke_in_slices(
-    agent: Agent,
-    prompt: AgentInput = None,
-    *,
-    turns: int = TURNS_PER_SLICE,
-    limits: Limits | None = None,
-    **options: Any,
-) -> AgentResult:
-    """As `agent.invoke_async`, for any number of turns."""
+async def invoke_in_slices(agent: Agent, prompt: AgentInput = None, **options: Any) -> AgentResult:
+    """As `agent.invoke_async`, for any number of turns; the options are those of `stream_in_slices`."""
     result: Any = None
-    async for event in stream_in_slices(agent, prompt, turns=turns, limits=limits, **options):
+    async for event in stream_in_slices(agent, prompt, **options):
         result = event.get("result")
     return cast(AgentResult, result)
 

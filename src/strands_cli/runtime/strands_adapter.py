@@ -2,12 +2,11 @@
 
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from strands import Agent
 from strands.agent import AgentResult
-from strands.agent.conversation_manager import ConversationManager, NullConversationManager
 from strands.agent.state import AgentState
 from strands.middleware import InvokeModelContext, InvokeModelStage, MiddlewareNext
 from strands.types.agent import AgentInput
@@ -22,16 +21,15 @@ from strands.types.exceptions import (
 from strands_cli.errors import Interrupted, RunError, StrandsError, ToolFailed
 from strands_cli.events import Event, Listener, RunNoticed, ToolFinished, ToolProgress, ToolStarted
 from strands_cli.runtime.agent_hooks import AskConsent, equip
+from strands_cli.runtime.compaction import conversation_manager
 from strands_cli.runtime.model_output import message_text
 from strands_cli.runtime.model_requests import Reporting, Retrying, invoke_in_slices, stopped_answer
 from strands_cli.runtime.resources import RunResources
+from strands_cli.runtime.structured import Structured
 from strands_cli.runtime.tools import agent_tools
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.types.sections import Compaction
-
-if TYPE_CHECKING:
-    from strands_cli.runtime.structured import Structured
 
 MAX_TURNS = 300
 """The most turns of a step: a model that has not answered by then never will."""
@@ -70,7 +68,9 @@ class StepAgent:
     def __init__(self, resources: RunResources, request: AgentRequest) -> None:
         self._request = request
         tools = resources.tools.for_agent(request.agent, request.title)
-        self._structured = _structured_answer(request, tools)
+        self._structured: Structured | None = None
+        if request.schema is not None:
+            self._structured = Structured(request.schema, [tool.id for tool in tools], name=request.agent)
         self.agent = build_agent(
             resources,
             request,
@@ -98,27 +98,26 @@ def build_agent(
     request: AgentRequest,
     tools: list[Tool],
     *,
-    structured: "Structured | None" = None,
+    structured: Structured | None = None,
     compaction: Compaction | None = None,
     messages: Messages | None = None,
     state: AgentState | None = None,
 ) -> Agent:
     """An agent of the SDK's under our contract; `messages` and `state` are those of an earlier one."""
     stages = partial(add_request_stages, resources, request)
-    manager: ConversationManager = NullConversationManager()
-    if compaction is not None:
-        from strands_cli.runtime.compaction import conversation_manager
-
-        manager = conversation_manager(compaction, emit=request.emit, step=request.step, prepare=stages)
+    parts = [request.prompt, *resources.tools.prompts_for(request.agent)]
+    parts += [structured.instruction] if structured else []
     agent = Agent(
         model=resources.model(request.agent),
         tools=agent_tools([*tools, structured.tool] if structured else tools),
-        system_prompt=_agent_prompt(resources, request, structured) or None,
+        system_prompt="\n\n".join(part.strip() for part in parts if part.strip()) or None,
         messages=messages,
         state=state,
         name=request.agent,
         callback_handler=None,
-        conversation_manager=manager,
+        conversation_manager=conversation_manager(
+            compaction, emit=request.emit, step=request.step, prepare=stages
+        ),
         retry_strategy=None,  # ours honours the workflow's failure_policy
     )
     context = _call_context(resources, request)
@@ -141,10 +140,7 @@ async def invoke_agent(agent: Agent, prompt: AgentInput, step: str) -> AgentResu
             "was cut off at its limit of tokens", "Raise inference.max_tokens, or ask for a shorter answer."
         ) from None
     except ContextWindowOverflowException:
-        raise failed(
-            "did not come: the conversation is too long for the model",
-            _TOO_LONG,
-        ) from None
+        raise failed("did not come: the conversation is too long for the model", _TOO_LONG) from None
     except EventLoopException as wrapped:  # as the SDK passes on what happens after a tool was called
         if isinstance(wrapped.original_exception, StrandsError):
             raise wrapped.original_exception from wrapped.original_exception.__cause__
@@ -155,18 +151,14 @@ async def invoke_agent(agent: Agent, prompt: AgentInput, step: str) -> AgentResu
             f"did not come in {MAX_TURNS} turns: the model called tools all the time",
             "Say in the prompt when it is done, or divide the step.",
         )
-    if reason not in _USABLE:
-        raise failed(*_unusable_answer(reason))
-    return result
-
-
-def _unusable_answer(reason: str) -> tuple[str, str]:
-    """What happened to an answer that the provider ended for its own reason, and what helps."""
     if reason in _WITHHELD:
-        return f"was withheld by the provider ({reason})", "Change the prompt or the input."
+        raise failed(f"was withheld by the provider ({reason})", "Change the prompt or the input.")
     if reason == "model_context_window_exceeded":
-        return "was cut off: the model can read and say no more than it has", _TOO_LONG
-    return f"cannot be used: the provider ended it with {reason!r}", "Try again, or change the prompt."
+        raise failed("was cut off: the model can read and say no more than it has", _TOO_LONG)
+    if reason not in _USABLE:
+        what = f"cannot be used: the provider ended it with {reason!r}"
+        raise failed(what, "Try again, or change the prompt.")
+    return result
 
 
 def add_request_stages(
@@ -197,21 +189,6 @@ def _unless_over(may_ask_model: Callable[[], bool]) -> Any:
             yield event
 
     return ask
-
-
-def _structured_answer(request: AgentRequest, tools: list[Tool]) -> "Structured | None":
-    if request.schema is None:
-        return None
-    from strands_cli.runtime.structured import Structured
-
-    return Structured(request.schema, [tool.id for tool in tools], name=request.agent)
-
-
-def _agent_prompt(resources: RunResources, request: AgentRequest, structured: "Structured | None") -> str:
-    parts = [request.prompt, *resources.tools.prompts_for(request.agent)]
-    if structured:
-        parts.append(structured.instruction)
-    return "\n\n".join(part.strip() for part in parts if part.strip())
 
 
 def _call_context(resources: RunResources, request: AgentRequest) -> CallContext:

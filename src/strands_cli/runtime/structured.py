@@ -61,17 +61,11 @@ class Structured:
         self._value: Any = msgspec.UNSET
         self._refused: list[str] = []
         self._choice = _only_choice(schema)
-        self.tool = self._make_tool(
-            _object_schema(schema) if self._is_wrapped else schema,
-            free_tool_name(taken, "answer", "final_answer"),
-        )
-
-    def _make_tool(self, schema: dict[str, Any], name: str) -> Tool:
         try:
-            return Tool(
-                id=name,
+            self.tool = Tool(
+                id=free_tool_name(taken, "answer", "final_answer"),
                 description="Gives your final answer. Call it once, when you are done, instead of a text.",
-                input_schema=schema,
+                input_schema=_object_schema(schema) if self._is_wrapped else schema,
                 invoke=lambda arguments, context: "Accepted.",
                 blocking=False,
             )
@@ -118,7 +112,13 @@ class Structured:
         self.reset()
         problem = ""
         for attempt in range(1 + MAX_REPETITIONS):
-            answer = await invoke(self._repetition(problem) if attempt else prompt)
+            if attempt:
+                prompt = (
+                    f"Your answer cannot be used: {problem}.\nGive it again, complete and corrected, by "
+                    f"calling the tool {self.tool.id!r}; if you cannot call tools, "
+                    "answer with the JSON alone."
+                )
+            answer = await invoke(prompt)
             if self._value is not msgspec.UNSET:
                 return self._value, canonical_json(self._value)
             if self._is_hopeless:
@@ -132,12 +132,6 @@ class Structured:
             f"The answer of {self._name} does not fit its output_schema: {problem}",
             hint="Say in the agent's prompt what the answer has to contain, make the schema simpler, "
             "or take a model that calls tools reliably.",
-        )
-
-    def _repetition(self, problem: str) -> str:
-        return (
-            f"Your answer cannot be used: {problem}.\nGive it again, complete and corrected, by calling the "
-            f"tool {self.tool.id!r}; if you cannot call tools, answer with the JSON alone."
         )
 
     def _read(self, text: str) -> tuple[Any, str]:
