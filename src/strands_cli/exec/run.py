@@ -37,11 +37,7 @@ from strands_cli.types.sections import Artifact
 if TYPE_CHECKING:
     from strands_cli.telemetry.recorders import Trace
 
-_OUTCOMES: Mapping[str, RunOutcome] = {
-    "budget": "budget",
-    "paused": "paused",
-    "interrupted": "interrupted",
-}
+_OUTCOMES: dict[str, RunOutcome] = {"budget": "budget", "paused": "paused", "interrupted": "interrupted"}
 
 
 class Prepared(msgspec.Struct, frozen=True):

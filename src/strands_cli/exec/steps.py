@@ -39,7 +39,6 @@ _CLEANUP_SECONDS = 1.0
 """How long `ask_human` and `ask_consent` may take to remove their question after a cancellation."""
 _NOTHING_TO_DO = "Begin."
 """The question to an agent whose step has no input and nothing before it."""
-_KEPT = "What is finished is kept."
 _logger = logging.getLogger("strands_cli.runs")
 
 AskHuman = Callable[[str], Awaitable[str]]
@@ -94,24 +93,20 @@ class Emitter:
     def __init__(self, listeners: Sequence[Listener], redactor: Redactor) -> None:
         self._listeners = tuple(listeners)
         self._redactor = redactor
-        self._has_secrets = not redactor.is_empty
         self._streams: dict[str, RedactedStream] = {}
         self._failed: set[int] = set()
 
     def __call__(self, event: Event) -> None:
-        if not self._has_secrets:
-            self._send(event)
-        elif isinstance(event, ModelText):
+        if isinstance(event, ModelText):
             stream = self._streams.setdefault(event.step, self._redactor.stream())
-            self._send_text(event.step, stream.feed(event.text))
-        else:
-            if isinstance(event, ModelFinished | ModelRetried) and event.step in self._streams:
-                self._send_text(event.step, self._streams.pop(event.step).end())
-            self._send(self._redactor.value(event))
-
-    def _send_text(self, step: str, text: str) -> None:
-        if text:
-            self._send(ModelText(step, text))
+            if text := stream.feed(event.text):
+                self._send(ModelText(event.step, text))
+            return
+        if isinstance(event, ModelFinished | ModelRetried):
+            stream = self._streams.pop(event.step, self._redactor.stream())
+            if rest := stream.end():
+                self._send(ModelText(event.step, rest))
+        self._send(self._redactor.value(event))
 
     def _send(self, event: Event) -> None:
         for place, listener in enumerate(self._listeners):
@@ -129,46 +124,39 @@ class Ledger:
     def __init__(self, budgets: Budgets, stop: Callable[[StrandsError], None]) -> None:
         self._budgets = budgets
         self._stop = stop
-        self.has_token_limit = budgets.max_tokens is not None
         self.steps = 0
         self.usage = Usage()
 
     def begin_step(self) -> None:
         most = self._budgets.max_steps
         if most is not None and self.steps >= most:
-            raise BudgetExceeded(
-                f"The run has made its {most} {'step' if most == 1 else 'steps'}, and is not done.",
-                hint=f"{_KEPT} Raise runtime.budgets.max_steps to let it go on.",
-            )
+            steps = "step" if most == 1 else "steps"
+            raise _over_budget(f"The run has made its {most} {steps}, and is not done.", "max_steps")
         self.steps += 1
 
     def settle(self) -> None:
         """Ends the run if it has used more tokens than it may."""
-        most = self._budgets.max_tokens
-        if most is not None and self.usage.total_tokens > most:
-            self._stop(
-                BudgetExceeded(
-                    f"The run has used {self.usage.total_tokens} tokens, of {most} that it may use.",
-                    hint=f"{_KEPT} Raise runtime.budgets.max_tokens to let it go on.",
-                )
-            )
+        most, used = self._budgets.max_tokens, self.usage.total_tokens
+        if most is not None and used > most:
+            reason = f"The run has used {used} tokens, of {most} that it may use."
+            self._stop(_over_budget(reason, "max_tokens"))
 
     def end_time(self) -> None:
         """The seconds are over."""
-        self._stop(
-            BudgetExceeded(
-                f"The run has taken its {self._budgets.max_duration_s:g} seconds, and is not done.",
-                hint=f"{_KEPT} Raise runtime.budgets.max_duration_s to let it go on.",
-            )
-        )
+        reason = f"The run has taken its {self._budgets.max_duration_s:g} seconds, and is not done."
+        self._stop(_over_budget(reason, "max_duration_s"))
+
+
+def _over_budget(reason: str, key: str) -> BudgetExceeded:
+    hint = f"What is finished is kept. Raise runtime.budgets.{key} to let it go on."
+    return BudgetExceeded(reason, hint=hint)
 
 
 class _StepMeter:
     """Passes on what a step reports, and counts its tokens."""
 
     def __init__(self, emit: Listener, ledger: Ledger) -> None:
-        self._emit = emit
-        self._ledger = ledger
+        self._emit, self._ledger = emit, ledger
         self.usage = Usage()
 
     def __call__(self, event: Event) -> None:
@@ -291,6 +279,7 @@ class Run:
         self.check()
         self.ledger.begin_step()
         meter, model = _StepMeter(self.emit, self.ledger), str(self.resources.choice(step.agent))
+        has_token_limit = self.spec.runtime.budgets.max_tokens is not None
 
         async def ask() -> AgentAnswer:
             own = self.spec.agents[step.agent]
@@ -306,7 +295,7 @@ class Run:
                 emit=meter,
                 schema=schema or own.output_schema,
                 ask_consent=self._ask_consent if self.options.ask_consent else None,
-                may_ask_model=self._may_ask_model if self.ledger.has_token_limit else None,
+                may_ask_model=self._may_ask_model if has_token_limit else None,
             )
             agent = StepAgent(self.resources, request)
             question = text or default_input or names.get("last_response") or _NOTHING_TO_DO
@@ -321,7 +310,7 @@ class Run:
         self,
         started: StepStarted,
         work: Awaitable[AgentAnswer],
-        meter: "_StepMeter",
+        meter: _StepMeter,
         own_id: str,
         turn: int = 0,
     ) -> StepResult:
@@ -374,10 +363,8 @@ class Run:
         """Puts a question to a human; the default if nobody answers in time, or nobody can be asked."""
         self.check()
         question = self.render(step.prompt, names, f"/pattern/config/{key}/human/prompt")
-        started = StepStarted(key, title, "human")
-        return await self._perform(
-            started, self._human_answer(step, question), _StepMeter(self.emit, self.ledger), step.id
-        )
+        started, meter = StepStarted(key, title, "human"), _StepMeter(self.emit, self.ledger)
+        return await self._perform(started, self._human_answer(step, question), meter, step.id)
 
     async def _human_answer(self, step: HumanStep, question: str) -> AgentAnswer:
         if self.options.ask_human is None:

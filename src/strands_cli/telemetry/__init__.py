@@ -7,8 +7,8 @@ Neither holds anything of prompts and answers. Of tools they hold inputs and out
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
-from types import TracebackType
 
 from strands_cli.errors import UnsupportedError
 from strands_cli.events import Listener
@@ -21,7 +21,7 @@ _PATH = "/v1/traces"
 _log = logging.getLogger("strands_cli.telemetry")
 
 
-class SpanExport:
+class SpanExport(AbstractContextManager["SpanExport"]):
     """Where spans go while it is open. Closing it blocks: for milliseconds, and three seconds at most."""
 
     def __init__(self, listener: Listener | None, close: Callable[[], None] = lambda: None) -> None:
@@ -33,12 +33,7 @@ class SpanExport:
         """Sends what is left."""
         self._close()
 
-    def __enter__(self) -> "SpanExport":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

@@ -73,8 +73,7 @@ class Recorder(ABC, Generic[T]):
     """
 
     def __init__(self, redact: Redact, redactor: Redactor = NOTHING_SECRET) -> None:
-        self._redact = redact
-        self._redactor, self._has_secrets = redactor, not redactor.is_empty
+        self._redact, self._redactor = redact, redactor
         self._run: T | None = None
         self._steps: dict[str, T] = {}
         self._models: dict[str, list[T]] = {}
@@ -142,9 +141,7 @@ class Recorder(ABC, Generic[T]):
     # --- what may be shown ------------------------------------------------------------------------------
 
     def _text(self, text: str) -> str:
-        # The events of a run come without its secrets already.
-        shown = self._redactor.text(text) if self._has_secrets else text
-        return _encodable_text(shown)[:_LONGEST_TEXT]
+        return _encodable_text(self._redactor.text(text))[:_LONGEST_TEXT]
 
     def _texts(self, event: Event, fields: dict[str, str]) -> dict[str, str]:
         """The fields of an event under the names that a record has for them."""
@@ -162,15 +159,18 @@ class Recorder(ABC, Generic[T]):
         """The blocks of a result, likewise; None also if a call has none."""
         if self._redact.tool_outputs or event.content is None:
             return None
-        is_searchable = event.output_size <= _MAX_OUTPUT
-        return self._json(
-            event.content if is_searchable else f"({event.output_size} bytes, too many to be shown)"
-        )
+        if event.output_size > _MAX_OUTPUT:
+            return self._json(f"({event.output_size} bytes, too many to be shown)")
+        return self._json(event.content)
 
     def _json(self, value: object) -> str:
         """As JSON before secrets are looked for, so that those in objects' own texts are seen too."""
+
+        def plain_text(value: Any) -> str:
+            return f"({len(value)} bytes)" if isinstance(value, bytes | bytearray) else str(value)
+
         try:
-            plain = json.loads(json.dumps(value, default=_non_json_text))
+            plain = json.loads(json.dumps(value, default=plain_text))
         except (TypeError, ValueError, RecursionError):  # odd keys, cycles
             plain = "(cannot be shown as JSON)"
         return _encodable_text(json.dumps(self._redactor.value(plain), ensure_ascii=False))
@@ -179,10 +179,6 @@ class Recorder(ABC, Generic[T]):
 def _encodable_text(text: str) -> str:
     """The text without lone surrogates, for which a collector would lose the whole batch."""
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _non_json_text(value: Any) -> str:
-    return f"({len(value)} bytes)" if isinstance(value, bytes | bytearray) else str(value)
 
 
 # --- Spans ------------------------------------------------------------------------------------------------
@@ -277,7 +273,12 @@ class Spans(Recorder[_OpenSpan]):
             return
         span = record.span
         if isinstance(event, ToolFinished):
-            self._finish_tool(event, span)
+            span.set_attribute("tool.output_size", event.output_size)
+            if span.is_recording():
+                _set_span_value(span, "tool.outputs", self._outputs(event))
+            if event.code is not None:
+                span.set_attribute("tool.code", self._text(event.code))
+                self._fail(span, "" if event.code == "interrupted" else event.code)
         else:
             span.set_attribute("gen_ai.usage.input_tokens", event.usage.input_tokens)
             span.set_attribute("gen_ai.usage.output_tokens", event.usage.output_tokens)
@@ -294,14 +295,6 @@ class Spans(Recorder[_OpenSpan]):
             context.attach(record.before)
         record.end()
 
-    def _finish_tool(self, event: ToolFinished, span: "Span") -> None:
-        span.set_attribute("tool.output_size", event.output_size)
-        if span.is_recording():
-            _set_span_value(span, "tool.outputs", self._outputs(event))
-        if event.code is not None:
-            span.set_attribute("tool.code", self._text(event.code))
-            self._fail(span, "" if event.code == "interrupted" else event.code)
-
     def _fail(self, span: "Span", reason: str) -> None:
         from opentelemetry.trace import Status, StatusCode
 
@@ -313,12 +306,8 @@ class Spans(Recorder[_OpenSpan]):
         if parent is None:
             return
         if isinstance(event, ModelRetried):
-            retry: dict[str, Any] = {
-                "retry.attempt": event.attempt,
-                "retry.wait_seconds": event.wait_seconds,
-                "retry.reason": self._reason(event.reason),
-            }
-            parent.span.add_event("retry", retry)
+            waited = {"retry.attempt": event.attempt, "retry.wait_seconds": event.wait_seconds}
+            parent.span.add_event("retry", {**waited, "retry.reason": self._reason(event.reason)})
         elif isinstance(event, ContextCompacted):
             sizes = {"messages.before": event.before, "messages.after": event.after}
             parent.span.add_event("compaction", sizes)
@@ -388,17 +377,16 @@ class Trace(Recorder[Entry]):
         entry: Entry = self._texts(event, _ENTRIES[type(event)])
         if isinstance(event, RunStarted):
             self._began = perf_counter()
-            self._document["run"] = entry | {"started": _timestamp(), "outcome": "running"}
-            run: Entry = self._document["run"]
-            return run
+            entry |= {"started": _timestamp(), "outcome": "running"}
+            self._document["run"] = entry
+            return entry
         entry["at"] = self._seconds()
         if isinstance(event, StepStarted):
             entry |= {"models": [], "retries": [], "compactions": [], "tools": []}
             self._add(self._document["steps"], entry)
-        elif isinstance(event, ModelStarted):
-            self._add(self._below(parent, "models"), entry)
-        else:
-            self._add(self._below(parent, "tools"), entry)
+            return entry
+        self._add(self._below(parent, "models" if isinstance(event, ModelStarted) else "tools"), entry)
+        if isinstance(event, ToolStarted):
             self._keep(entry, "inputs", self._inputs(event.arguments))
         return entry
 
