@@ -9,6 +9,7 @@ import re
 import zlib
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -172,10 +173,8 @@ class _GzipUnpacker:
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(31)
-        self._begun = False
 
     def unpack(self, data: bytes, room: int) -> bytes:
-        self._begun = True
         out = self._member.decompress(data, room)
         while self._member.unused_data.startswith(_GZIP_MAGIC) and len(out) < room:
             rest = self._member.unused_data
@@ -189,8 +188,8 @@ class _GzipUnpacker:
         return len(self._member.unused_data) >= len(_GZIP_MAGIC)
 
     @property
-    def is_cut_short(self) -> bool:
-        return self._begun and not self._member.eof
+    def is_complete(self) -> bool:
+        return self._member.eof
 
 
 async def _read_response(response: httpx.Response, limit: int) -> dict[str, Any]:
@@ -227,7 +226,7 @@ async def _read_body(response: httpx.Response, limit: int) -> bytes:
         data += gunzip.unpack(chunk, limit - len(data)) if gunzip else chunk[: limit - len(data)]
         if len(data) >= limit or (gunzip and gunzip.is_over):
             return bytes(data)
-    if gunzip and gunzip.is_cut_short:
+    if gunzip and response.num_bytes_downloaded and not gunzip.is_complete:
         raise request_failed("the packed body broke off", code="network", hint="Try again.")
     return bytes(data)
 
@@ -235,11 +234,9 @@ async def _read_body(response: httpx.Response, limit: int) -> bytes:
 def _body_text(data: bytes, content_type: str, charset: str | None, cut: bool) -> str | None:
     """The text that the bytes are, or None. A declared text is shown with � for what does not fit."""
     errors = "replace" if _TEXTUAL.match(content_type) else "strict"
-    try:
+    with suppress(LookupError, ValueError):
         if charset and codecs.lookup(charset).name not in _NO_CHARSETS:
             return data.decode(charset, errors)
-    except (LookupError, ValueError):
-        pass
     try:
         text = codecs.getincrementaldecoder("utf-8")(errors).decode(data, final=not cut)
     except UnicodeDecodeError:

@@ -124,14 +124,12 @@ def _render_headers(
     for name, template in headers.items():
         place = json_pointer((*at, name))
         try:
-            value = render(template, scope, spec=spec, pointer=place).strip()
+            value = rendered[name] = render(template, scope, spec=spec, pointer=place).strip()
         except SpecError as error:
             issues += error.issues
             continue
-        problem = header_problem(name, value)
-        if problem is not None:
+        if problem := header_problem(name, value):
             issues.append(spec.issue(place, f"{problem[0][:1].upper()}{problem[0][1:]}.", problem[1]))
-        rendered[name] = value
     return rendered
 
 
@@ -180,7 +178,6 @@ def _executor_tool(
 
 
 def _executor_request(target: Target, own: dict[str, str], arguments: dict[str, Any]) -> httpx.Request:
-
     url = target.url(arguments["path"], arguments.get("query") or {})
     content, content_type = _request_content(arguments.get("body"))
     headers = httpx.Headers(DEFAULT_HEADERS)

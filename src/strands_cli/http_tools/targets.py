@@ -61,8 +61,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def url(self, path: str, query: Mapping[str, Any]) -> httpx.URL:
         """The URL of a path and a query as a model gives them; ToolFailed where it would lead elsewhere."""
         path, _, more = path.partition("?")
-        problem = _path_problem(path)
-        if problem is not None:
+        if problem := _path_problem(path):
             raise problem
         below = quote(path.removeprefix("/"), safe=_IN_PATHS)
         pairs = [*self.query, *parse_qsl(more, keep_blank_values=True), *_query_pairs(query)]

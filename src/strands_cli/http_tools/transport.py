@@ -47,14 +47,6 @@ def request_failed(reason: str, *, code: str = "failed", hint: str = "") -> Tool
     return ToolFailed(f"HTTP request failed: {reason}", code=code, hint=hint)
 
 
-def connection_failed(host: str, port: int, error: Exception) -> ToolFailed:
-    return request_failed(
-        f"could not connect to {host}:{port}: {_system_reason(error)}",
-        code="network",
-        hint="Check the host and the port, and that the server is running.",
-    )
-
-
 def explain_http_error(error: Exception) -> ToolFailed:
     """The failure that an EXPECTED exception stands for."""
     tls = next((cause for cause in _exception_chain(error) if isinstance(cause, ssl.SSLError)), None)
@@ -133,7 +125,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 _NUMBERS = re.compile(r"[0-9a-fx.]+")
 _HOST_NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]*")
-_WITH_PORT = re.compile(r"\[(?P<bracketed>.+)\](?::(?P<port>\d+))?|(?P<plain>[^:]+):(?P<plain_port>\d+)")
+_WITH_PORT = re.compile(r"(?:\[(?P<bracketed>.+)\]|(?P<plain>[^:]+))(?::(?P<port>\d+))?")
 
 
 class Allowed(msgspec.Struct, frozen=True):
@@ -153,7 +145,7 @@ class Allowed(msgspec.Struct, frozen=True):
 
 
 def parse_allowed(entries: Iterable[str]) -> tuple[Allowed, ...]:
-    return tuple(_parse_allowed_entry(entry) for entry in entries)
+    return tuple(_parse_allowed_entry(entry.strip()) for entry in entries)
 
 
 def allowed_host(host: str, port: int) -> Allowed:
@@ -163,25 +155,18 @@ def allowed_host(host: str, port: int) -> Allowed:
 
 
 def _parse_allowed_entry(entry: str) -> Allowed:
-    match = _WITH_PORT.fullmatch(entry.strip())
-    target, port = entry.strip(), None
-    if match:
-        target = match["bracketed"] or match["plain"]
-        port = match["port"] or match["plain_port"]
-    network = _parse_network(target)
+    match = _WITH_PORT.fullmatch(entry)
+    target = (match["bracketed"] or match["plain"]) if match else entry
+    port = match["port"] if match else None
+    network = None
+    with suppress(ValueError):
+        network = ip_network(literal_address(target) or target, strict=False)
     if network is None and not _HOST_NAME.fullmatch(plain_host_name(target)):
         raise request_failed(
             f"the entry {entry!r} of [http] allow in strands.toml is not a host, address or network",
             hint='Write entries such as "host.example", "127.0.0.1:8080", "[::1]:8080" or "10.0.0.0/8".',
         )
     return Allowed(plain_host_name(target), network, int(port) if port else None)
-
-
-def _parse_network(text: str) -> IPv4Network | IPv6Network | None:
-    try:
-        return ip_network(literal_address(text) or text, strict=False)
-    except ValueError:
-        return None
 
 
 def plain_host_name(host: str) -> str:
@@ -199,14 +184,11 @@ def known_addresses(host: str) -> list[Address]:
 def literal_address(host: str) -> Address | None:
     """The address that a host spells, in any of the ways that some resolver or library would accept."""
     text = normalize("NFKC", unquote(host)).replace("。", ".").strip("[]").removesuffix(".").lower()
-    try:
+    with suppress(ValueError):
         return canonical_address(text)
-    except ValueError:
-        pass
-    try:
+    with suppress(OSError):
         return IPv4Address(socket.inet_aton(text)) if _NUMBERS.fullmatch(text) else None
-    except OSError:
-        return None
+    return None
 
 
 def canonical_address(text: str) -> Address:
@@ -317,7 +299,11 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         try:
             return await connect(str(last), timeout=timeout)
         except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-            raise connection_failed(host, port, error) from error
+            raise request_failed(
+                f"could not connect to {host}:{port}: {_system_reason(error)}",
+                code="network",
+                hint="Check the host and the port, and that the server is running.",
+            ) from error
 
 
 class _ResponseStream(httpx.AsyncByteStream):
