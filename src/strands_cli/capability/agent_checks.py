@@ -97,24 +97,25 @@ def check_models(spec: Spec) -> Iterator[Issue]:
     for path, host in hosts.items():
         if host is not None and (problem := host_problem(host)):
             yield spec.issue(json_pointer((*path, "host")), f"The host {problem}", HOST_HINT)
-    reported: set[tuple[str, str]] = set()
-    for agent, choice, provider in models_of(spec):
-        for at, what in _model_settings_without_effect(spec, agent, choice, provider):
-            if (at, choice.provider) not in reported:
-                reported.add((at, choice.provider))
-                remedy = "Take it out, or use another provider."
-                yield spec.issue(at, f"The provider {choice.provider} has no {what}.", remedy, "warning")
+    # Agents that share the runtime's settings share their issues: each is reported once.
+    ignored = [
+        (at, f"The provider {choice.provider} has no {what}.")
+        for agent, choice, provider in models_of(spec)
+        for at, what in _model_settings_without_effect(spec, agent, choice, provider)
+    ]
+    for at, reason in dict.fromkeys(ignored):
+        yield spec.issue(at, reason, "Take it out, or use another provider.", "warning")
 
 
 def missing_for_models(spec: Spec) -> Iterator[Issue]:
     """What the providers of a workflow lack on this machine: packages and credentials."""
-    reported: set[tuple[str, str]] = set()
-    for agent, choice, _ in models_of(spec):
-        at = _setting_pointer(spec, agent, "provider")
-        for reason, remedy in missing_for_provider(choice):
-            if (at, reason) not in reported:
-                reported.add((at, reason))
-                yield spec.issue(at, reason, remedy, "warning")
+    missing = [
+        (_setting_pointer(spec, agent, "provider"), reason, remedy)
+        for agent, choice, _ in models_of(spec)
+        for reason, remedy in missing_for_provider(choice)
+    ]
+    for at, reason, remedy in dict.fromkeys(missing):
+        yield spec.issue(at, reason, remedy, "warning")
 
 
 def _model_settings_without_effect(

@@ -120,23 +120,17 @@ def check_capability(
         *((partial(check, spec.pattern, spec), parts) for check, parts in spec.pattern.checks.items()),
     ]
     broken = {issue.pointer for issue in known if issue.severity == "error" and issue.pointer}
-    found = [
+    found = (
         issue
         for check, parts in checks
         if not any(_is_broken_part(part, broken) for part in parts)
         for issue in islice(check(), MAX_PER_CHECK)
-    ]
-    return CapabilityReport(tuple(issue for issue in found if not _is_below(issue.pointer, broken)))
+    )
+    return CapabilityReport(
+        tuple(issue for issue in found if not any(f"{issue.pointer}/".startswith(f"{at}/") for at in broken))
+    )
 
 
 def _is_broken_part(part: str, broken: set[str]) -> bool:
     whole = part.removesuffix("*")
     return whole in broken or (part != whole and any(at.startswith(whole + "/") for at in broken))
-
-
-def _is_below(pointer: str, broken: set[str]) -> bool:
-    while pointer and broken:
-        if pointer in broken:
-            return True
-        pointer = pointer.rpartition("/")[0]
-    return False

@@ -6,7 +6,6 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from strands_cli.errors import Issue
 from strands_cli.loader.spec import Spec
-from strands_cli.types.sections import Secret
 
 
 def check_artifacts(spec: Spec) -> Iterator[Issue]:
@@ -70,24 +69,22 @@ def check_secrets(spec: Spec) -> Iterator[Issue]:
             reason = f"There is a secret {secret.name!r} already."
             yield spec.issue(f"{at}/name", reason, "Give it a name of its own.")
         seen.add(secret.name)
-        if secret.source == "file" and not _is_file(spec.file.parent / (secret.path or "")):
-            yield spec.issue(f"{at}/path", f"There is no file {secret.path!r}.", "A run needs it.", "warning")
-        yield from _secret_keys_without_effect(spec, at, secret)
+        if secret.source == "file":
+            if not _is_file(spec.file.parent / (secret.path or "")):
+                reason = f"There is no file {secret.path!r}."
+                yield spec.issue(f"{at}/path", reason, "A run needs it.", "warning")
+            if secret.key is not None:
+                reason = "A secret that is read from a file has no key: the whole file is its value."
+                yield spec.issue(f"{at}/key", reason, "Take it out, or write source: env.", "warning")
+            continue
+        if secret.path is not None:
+            reason = "A secret that is read from the environment has no path."
+            yield spec.issue(f"{at}/path", reason, "Take it out, or write source: file.", "warning")
         key = secret.key or secret.name
-        if secret.source == "env" and not os.environ.get(key):
+        if not os.environ.get(key):
             where = f"{at}/key" if secret.key else f"{at}/name"
-            yield spec.issue(
-                where, f"The environment variable {key} is not set.", "A run needs it.", "warning"
-            )
-
-
-def _secret_keys_without_effect(spec: Spec, at: str, secret: Secret) -> Iterator[Issue]:
-    if secret.source == "file" and secret.key is not None:
-        reason = "A secret that is read from a file has no key: the whole file is its value."
-        yield spec.issue(f"{at}/key", reason, "Take it out, or write source: env.", "warning")
-    if secret.source == "env" and secret.path is not None:
-        reason = "A secret that is read from the environment has no path."
-        yield spec.issue(f"{at}/path", reason, "Take it out, or write source: file.", "warning")
+            reason = f"The environment variable {key} is not set."
+            yield spec.issue(where, reason, "A run needs it.", "warning")
 
 
 def _is_file(path: Path) -> bool:

@@ -84,18 +84,15 @@ def _tool_suggestion(tools: ToolSet, reference: str) -> str:
 def check_tools_differ(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
     seen: dict[str, DeclaredTool] = {}
     for tool in tools.declared:
-        if tool.info is None:
-            continue
-        first = seen.setdefault(tool.info.id, tool)
-        if first is tool:
+        first = seen.setdefault(tool.info.id, tool) if tool.info else tool
+        if tool.info is None or first is tool:
             continue
         if first.is_same_as(tool.info):
             reason = f"{tool.reference} is the same tool as {first.reference}, which is declared already."
             yield spec.issue(tool.pointer, reason, "Keep one of the two.", "warning")
         else:
-            reason = (
-                f"There are two tools of the id {tool.info.id!r}: {first.reference} and {tool.reference}."
-            )
+            both = f"{first.reference} and {tool.reference}"
+            reason = f"There are two tools of the id {tool.info.id!r}: {both}."
             yield spec.issue(tool.pointer, reason, "Keep one of them: a model calls them by their id.")
 
 

@@ -19,6 +19,7 @@ MAX_REPAIRED = 500
 """With more problems than these, there is no looking for others."""
 _DECLARATIONS = (("inputs", "required"), ("inputs", "optional"))
 _VARIABLE = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}")
+_FILE_HINT = "Give a YAML or JSON file with a workflow."
 _FORMAT_HINT = "'strands schema' prints the format."
 # What is asked of a value beyond its type is asked by the schema alone: the types take it as it is.
 _HARMLESS = frozenset(
@@ -59,7 +60,7 @@ def examine_workflow(
 
     With problems, the Spec is what could be made in spite of them: enough to look for more, not to be run.
     """
-    document = _read_workflow(Path(path))
+    document = read_document_file(Path(path), _FILE_HINT)
     if document.issues and document.value is None:
         return None, document.issues
     if not isinstance(document.value, dict):
@@ -133,10 +134,6 @@ def _spec_despite_problems(value: dict[str, Any], problems: list[Problem], schem
     return None
 
 
-def _read_workflow(path: Path) -> Document:
-    return read_document_file(path, "Give a YAML or JSON file with a workflow.")
-
-
 def _expanded_variables(value: Any, path: JsonPath, document: Document) -> Any:
     """The value with `${NAME}` and `${NAME:-default}` filled in; `$${` stands for `${`."""
     if isinstance(value, dict):
@@ -168,7 +165,7 @@ def _follow_references(value: dict[str, Any], document: Document, path: Path) ->
         if not isinstance(agent, dict) or not isinstance(agent.get("$ref"), str):
             continue
         place: JsonPath = ("agents", name)
-        other = _read_workflow(path.parent / agent["$ref"])
+        other = read_document_file(path.parent / agent["$ref"], _FILE_HINT)
         if not isinstance(other.value, dict) or other.issues:
             reason = other.issues[0].reason if other.issues else "It holds no agent."
             reason = f"{agent['$ref']}: {reason}"
