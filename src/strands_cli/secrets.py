@@ -60,30 +60,25 @@ class Redactor:
         if not isinstance(value, _CONTAINERS):
             return value
         if levels == 0:
-            return self._as_text(value)
-        if isinstance(value, msgspec.Struct):
-            return self._struct(value, levels - 1)
+            try:
+                return self.text(repr(value))
+            except RecursionError:
+                return "(nested too deeply)"
         deeper = repeat(levels - 1)
+        if isinstance(value, msgspec.Struct):
+            fields = {name: getattr(value, name) for name in value.__struct_fields__}
+            shown_fields = zip(fields, map(self._shown, fields.values(), deeper), strict=False)
+            changed = {name: shown for name, shown in shown_fields if shown != fields[name]}
+            return msgspec.structs.replace(value, **changed) if changed else value
         if isinstance(value, dict):
             keys = map(self._shown, value.keys(), deeper)
             return dict(zip(keys, map(self._shown, value.values(), deeper), strict=True))
         inside = map(self._shown, value, deeper)
         return type(value)(*inside) if hasattr(value, "_fields") else type(value)(inside)
 
-    def _as_text(self, value: Any) -> str:
-        try:
-            return self.text(repr(value))
-        except RecursionError:
-            return "(nested too deeply)"
-
     def stream(self) -> "RedactedStream":
         """For one text that arrives in pieces."""
         return RedactedStream(self)
-
-    def _struct(self, value: msgspec.Struct, levels: int) -> msgspec.Struct:
-        fields = {name: getattr(value, name) for name in value.__struct_fields__}
-        changed = {name: shown for name, old in fields.items() if (shown := self._shown(old, levels)) != old}
-        return msgspec.structs.replace(value, **changed) if changed else value
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Where secrets are, in order; secrets that overlap are one span."""

@@ -5,7 +5,7 @@ parent with one of the two or with `.git`, else the current directory), then fro
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -75,8 +75,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 def load_settings(start: Path | None = None, environment: Mapping[str, str] = os.environ) -> Settings:
     """The settings in force in a directory (by default the current one)."""
-    directory = _resolved_start(start)
-    project = find_project(directory)
+    try:
+        directory = (start or Path.cwd()).resolve()
+    except OSError:
+        raise UsageError(
+            "The current directory does not exist any more.", hint="Change to another one."
+        ) from None
+    project = marked_project_root(directory) or directory
     file, table = _read_table(project)
     values = _convert_settings(table, file)
     custom = [item.strip() for item in environment.get("STRANDS_CUSTOM_TOOL_ALLOWLIST", "").split(",")]
@@ -94,24 +99,11 @@ def load_settings(start: Path | None = None, environment: Mapping[str, str] = os
     )
 
 
-def _resolved_start(start: Path | None) -> Path:
-    try:
-        return (start or Path.cwd()).resolve()
-    except OSError:
-        raise UsageError(
-            "The current directory does not exist any more.", hint="Change to another one."
-        ) from None
-
-
 def _workspace_root(project: Path, root: str, file: Path | None) -> Path:
     try:
         return (project / root).resolve()
     except (OSError, RuntimeError, ValueError) as error:
         raise SpecError(f"{file}: workspace has an unusable path {root!r}: {error}") from None
-
-
-def find_project(directory: Path) -> Path:
-    return marked_project_root(directory) or directory
 
 
 def marked_project_root(directory: Path) -> Path | None:
@@ -187,26 +179,20 @@ def _convert_settings(table: dict[str, Any], file: Path | None) -> _FileSettings
 
 
 def _settings_error(reason: str, table: dict[str, Any], file: Path | None) -> SpecError:
-    remedy, line = f"The keys are {', '.join(_FileSettings.__struct_fields__)}.", 0
-    for key, known, where in _unknown_keys(table):
-        reason, line = f"There is no key {key!r}{where}.", _line_of_key(key, file)
-        remedy = did_you_mean(key, known) or f"The keys are {', '.join(known)}."
-        break
+    """With the nearest key for the first one that does not exist; else with what msgspec said."""
+    known, line = _FileSettings.__struct_fields__, 0
+    remedy = f"The keys are {', '.join(known)}."
+    tables: dict[str, tuple[Any, tuple[str, ...]]] = {"": (table, known)}
+    tables |= {f" in [{name}]": (table.get(name), kind.__struct_fields__) for name, kind in _TABLES.items()}
+    for where, (part, known) in tables.items():
+        unknown = next((key for key in part if key not in known), "") if isinstance(part, dict) else ""
+        if unknown:
+            reason = f"There is no key {unknown!r}{where}."
+            remedy = did_you_mean(unknown, known) or f"The keys are {', '.join(known)}."
+            # The first line that mentions it, since tomllib keeps no positions.
+            lines = file.read_text("utf-8").splitlines() if file else []
+            found = (number for number, text in enumerate(lines, 1) if text.strip().startswith(unknown))
+            line = next(found, 0)
+            break
     issue = Issue(file=str(file), line=line, reason=reason, remediation=remedy)
     return SpecError(f"{issue.place}: {reason}", hint=remedy, issues=[issue])
-
-
-def _unknown_keys(table: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...], str]]:
-    """Each key that does not exist, those that do in its place, and which place that is."""
-    known = _FileSettings.__struct_fields__
-    yield from ((key, known, "") for key in table if key not in known)
-    for name, part in _TABLES.items():
-        inner, known = table.get(name), part.__struct_fields__
-        if isinstance(inner, dict):
-            yield from ((key, known, f" in [{name}]") for key in inner if key not in known)
-
-
-def _line_of_key(key: str, file: Path | None) -> int:
-    """The line that first mentions an unknown key; tomllib keeps no positions."""
-    lines = file.read_text("utf-8").splitlines() if file else ()
-    return next((number for number, line in enumerate(lines, 1) if line.strip().startswith(key)), 0)

@@ -103,17 +103,13 @@ def error_classes() -> dict[FailureKind, frozenset[str]]:
 
 
 def _failure_kind(chain: "ErrorChain") -> FailureKind:
-    classes = error_classes()
+    classes, status, text = error_classes(), chain.status, chain.text.lower()
     if chain.is_any(classes["overflow"]):
         return "overflow"
-    if chain.status is not None:
-        return _kind_of_status(chain.status, chain.text.lower())
-    if chain.is_any(_UNUSABLE_ADDRESS):  # which is a kind of lost connection to httpx
-        return "refused"
-    return next((kind for kind, names in classes.items() if chain.is_any(names)), "unknown")
-
-
-def _kind_of_status(status: int, text: str) -> FailureKind:
+    if status is None:
+        if chain.is_any(_UNUSABLE_ADDRESS):  # which is a kind of lost connection to httpx
+            return "refused"
+        return next((kind for kind, names in classes.items() if chain.is_any(names)), "unknown")
     if status >= 500:
         return "server"
     if status in _STATUSES:
@@ -245,9 +241,9 @@ class ErrorChain:
     @property
     def origin(self) -> str | None:
         """Scheme, host and port that were asked; never what a URL has before or behind them."""
-        return next(
-            (origin for error in self.errors if (origin := _host_origin(_requested_url(error)))), None
-        )
+        paths = ("kwargs.endpoint_url", "request.url")
+        urls = (_attribute_at(error, path) for error in self.errors for path in paths)
+        return next((origin for url in urls if url and (origin := _host_origin(str(url)))), None)
 
     @property
     def retry_after_seconds(self) -> float | None:
@@ -322,16 +318,10 @@ def _provider_message(error: BaseException) -> str | None:
     return next((text for text in candidates if isinstance(text, str) and text), None)
 
 
-def _requested_url(error: BaseException) -> str | None:
-    url = _attribute_at(error, "kwargs.endpoint_url") or _attribute_at(error, "request.url")
-    return str(url) if url is not None else None
-
-
 def _retry_after_seconds(error: BaseException) -> float | None:
     """`Retry-After` is a number of seconds or a date; Google says it in the body, as `34s`."""
-    headers = _attribute_at(error, "response.headers") or _attribute_at(
-        error, "response.ResponseMetadata.HTTPHeaders"
-    )
+    response = _attribute_at(error, "response")
+    headers = _attribute_at(response, "headers") or _attribute_at(response, "ResponseMetadata.HTTPHeaders")
     if (milliseconds := _retry_number(_attribute_at(headers, "retry-after-ms"))) is not None:
         return milliseconds / 1000
     text = _attribute_at(headers, "retry-after")
@@ -341,11 +331,8 @@ def _retry_after_seconds(error: BaseException) -> float | None:
         with suppress(ValueError):
             return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
     details = _attribute_at(error, "details.error.details")
-    listed = details if isinstance(details, list) else []
-    waits = (
-        _retry_number(str(_attribute_at(detail, "retryDelay") or "").removesuffix("s")) for detail in listed
-    )
-    return next((wait for wait in waits if wait is not None), None)
+    delays = [_attribute_at(detail, "retryDelay") for detail in details] if isinstance(details, list) else []
+    return next((_retry_number(str(delay).removesuffix("s")) for delay in delays if delay), None)
 
 
 def _retry_number(text: str | None) -> float | None:

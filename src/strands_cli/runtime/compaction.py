@@ -61,10 +61,7 @@ class Compactor(NullConversationManager):
 
     def __init__(self, policy: Compaction, *, emit: Listener, step: str, prepare: Prepare) -> None:
         super().__init__()
-        self._policy = policy
-        self._emit = emit
-        self._step = step
-        self._prepare = prepare
+        self._policy, self._emit, self._step, self._prepare = policy, emit, step, prepare
 
     def register_hooks(self, registry: HookRegistry, **options: Any) -> None:
         super().register_hooks(registry, **options)
@@ -73,14 +70,12 @@ class Compactor(NullConversationManager):
 
     async def before_request(self, event: BeforeModelCallEvent) -> None:
         """Compacts a conversation that is over the limit, if that saves something."""
-        agent = event.agent
-        size = event.projected_input_tokens
-        size = _estimated_tokens(agent.messages) if size is None else size
-        if size <= self._policy.when_tokens_over:
+        agent, size, limit = event.agent, event.projected_input_tokens, self._policy.when_tokens_over
+        if (_estimated_tokens(agent.messages) if size is None else size) <= limit:
             return
         cut = _first_kept_message(agent.messages, self._policy.preserve_recent_messages)
-        if _estimated_tokens(agent.messages[1:cut]) >= self._policy.when_tokens_over * _SMALLEST_SHARE:
-            await self._compact(agent, cut, self._policy.when_tokens_over)
+        if _estimated_tokens(agent.messages[1:cut]) >= limit * _SMALLEST_SHARE:
+            await self._compact(agent, cut, limit)
 
     async def after_request(self, event: AfterModelCallEvent) -> None:
         """Compacts a conversation that the model refused, keeping ever fewer messages, and asks again."""
@@ -188,15 +183,11 @@ def _message_texts(message: Message) -> Iterator[str]:
         elif "toolUse" in block:
             yield f"calls {block['toolUse']['name']} with {canonical_json(block['toolUse']['input'])}"
         elif "toolResult" in block:
-            result = block["toolResult"]
-            text = "\n".join(_result_text(cast(dict[str, Any], part)) for part in result["content"])
-            yield f"result ({result['status']}): {text}"
-
-
-def _result_text(part: dict[str, Any]) -> str:
-    if "text" in part:
-        return str(part["text"])
-    return canonical_json(part["json"]) if "json" in part else f"({', '.join(part)})"
+            texts = []
+            for part in block["toolResult"]["content"]:
+                other = canonical_json(part["json"]) if "json" in part else f"({', '.join(part)})"
+                texts.append(str(part["text"]) if "text" in part else other)
+            yield f"result ({block['toolResult']['status']}): " + "\n".join(texts)
 
 
 def _shortened_middle(text: str, max_characters: int) -> str:

@@ -46,7 +46,9 @@ class RunResources:
         # Some providers repeat a key when they refuse it.
         self.redactor = Redactor([*self.secrets.values(), *provider_keys(self._choices.values())])
         self.tools = ToolSet(spec) if tools is None else tools
-        self.settings = _workflow_settings(spec, self.tools.registry.settings)
+        settings = self.tools.registry.settings
+        http = msgspec.structs.replace(settings.http, allow=settings.http.allow + spec.security.http_allow)
+        self.settings = msgspec.structs.replace(settings, http=http)
         self.workspace = _workflow_workspace(spec, self.settings, self.begun_in)
         self._directory = self.begun_in / directory
         self._models: dict[ModelChoice, Model] = {}
@@ -65,13 +67,6 @@ class RunResources:
         if choice not in self._models:
             self._models[choice] = build_model(choice)
         return self._models[choice]
-
-
-def _workflow_settings(spec: Spec, settings: Settings) -> Settings:
-    if not spec.security.http_allow:
-        return settings
-    http = msgspec.structs.replace(settings.http, allow=(*settings.http.allow, *spec.security.http_allow))
-    return msgspec.structs.replace(settings, http=http)
 
 
 def _workflow_workspace(spec: Spec, settings: Settings, base: Path) -> Workspace:
