@@ -6,7 +6,7 @@ Whatever is known before a run begins is read, resolved and checked in `prepare`
 import asyncio
 from collections.abc import Awaitable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -27,15 +27,12 @@ from strands_cli.loader import load_spec
 from strands_cli.loader.run_values import read_secrets, resolve_inputs
 from strands_cli.loader.spec import Spec
 from strands_cli.runtime.resources import RunResources
-from strands_cli.telemetry import open_telemetry
+from strands_cli.telemetry import Trace, open_telemetry
 from strands_cli.templates import TemplateError, render
 from strands_cli.toolkit.workspace import current_directory
 from strands_cli.tools.toolset import ToolSet
 from strands_cli.types import RunResult, StepResult
 from strands_cli.types.sections import Artifact
-
-if TYPE_CHECKING:
-    from strands_cli.telemetry.recorders import Trace
 
 _OUTCOMES: dict[str, RunOutcome] = {"budget": "budget", "paused": "paused", "interrupted": "interrupted"}
 
@@ -118,11 +115,7 @@ async def run_prepared(prepared: Prepared) -> RunResult:
     """As `run`, for what `prepare` has made."""
     artifacts = prepared.spec.outputs.artifacts
     shows_trace = any("TRACE" in artifact.path + artifact.content for artifact in artifacts)
-    trace = None
-    if shows_trace:
-        from strands_cli.telemetry.recorders import Trace
-
-        trace = Trace(prepared.spec.telemetry.redact)
+    trace = Trace(prepared.spec.telemetry.redact) if shows_trace else None
     original = prepared.options
     exporting = open_telemetry(
         prepared.spec.telemetry, warn=lambda text: _to_listeners(original, RunNoticed(text))
@@ -209,7 +202,7 @@ def _describe_failure(run: Run, error: StrandsError) -> None:
         error.issues = run.redactor.value(error.issues)
 
 
-def _write_results(prepared: Prepared, spec: Spec, result: RunResult, trace: "Trace | None") -> RunResult:
+def _write_results(prepared: Prepared, spec: Spec, result: RunResult, trace: Trace | None) -> RunResult:
     directory, begun_in = prepared.options.directory, prepared.resources.begun_in
     paths = write_artifacts(
         spec,
@@ -224,16 +217,16 @@ def _write_results(prepared: Prepared, spec: Spec, result: RunResult, trace: "Tr
 
 
 def _write_kept_artifacts(
-    prepared: Prepared, error: StrandsError, kept: RunResult, trace: "Trace | None"
+    prepared: Prepared, error: StrandsError, kept: RunResult, trace: Trace | None
 ) -> RunResult:
     """Writes those artifacts of a failed run that can be made of what is there.
 
     A run that its budget ends keeps what it has. After a failure, `last_response` is not what the artifact
     was meant to hold, and an artifact with it is left out. What cannot be written must not hide the failure.
     """
-    scope = {**_artifact_scope(kept, trace)}
+    scope = _artifact_scope(kept, trace)
     if error.code != "budget":
-        scope.pop("last_response", None)
+        scope = {name: value for name, value in scope.items() if name != "last_response"}
 
     def can_be_made(text: str) -> bool:
         try:
@@ -252,7 +245,7 @@ def _write_kept_artifacts(
         return kept
 
 
-def _artifact_scope(result: RunResult, trace: "Trace | None") -> dict[str, Any]:
+def _artifact_scope(result: RunResult, trace: Trace | None) -> dict[str, Any]:
     return result.scope if trace is None else {**result.scope, "TRACE": trace.text()}
 
 

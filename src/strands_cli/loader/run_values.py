@@ -29,7 +29,12 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 def resolve_inputs(spec: Spec, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The value of every input of a run; SpecError where one is missing, unknown or of another type."""
     given = {**spec.inputs.values, **spec.variables, **(variables or {})}
-    issues = [*_given_input_issues(spec, given), *_missing_input_issues(spec, given)]
+    issues = [*_given_input_issues(spec, given)]
+    for name, declared in spec.inputs.required.items():
+        if name not in given and declared.default is msgspec.UNSET:
+            text = f": {declared.description}" if declared.description else ""
+            reason = f"The input {name!r} is missing{text}."
+            issues.append(spec.issue(f"/inputs/required/{name}", reason, f"Give it with --var {name}=…"))
     if issues:
         raise SpecError(issues[0].reason, hint=issues[0].remediation, issues=issues)
     defaults = {
@@ -80,17 +85,6 @@ def _given_input_issues(spec: Spec, given: Mapping[str, Any]) -> Iterator[Issue]
             yield spec.issue(place, f"The input {name!r} is not valid: {reason}.", "Give another value.")
 
 
-def _missing_input_issues(spec: Spec, given: Mapping[str, Any]) -> Iterator[Issue]:
-    for name, declared in spec.inputs.required.items():
-        if name not in given and declared.default is msgspec.UNSET:
-            text = f": {declared.description}" if declared.description else ""
-            yield spec.issue(
-                f"/inputs/required/{name}",
-                f"The input {name!r} is missing{text}.",
-                f"Give it with --var {name}=…",
-            )
-
-
 def _input_mismatch(declared: Input, value: Any) -> Iterator[str]:
     kind = _KINDS.get(declared.type or "")
     is_number = isinstance(value, bool) and declared.type in ("integer", "number")
@@ -109,13 +103,13 @@ def read_secrets(spec: Spec, environment: Mapping[str, str] = os.environ) -> dic
     values: dict[str, str] = {}
     issues: list[Issue] = []
     for index, secret in enumerate(spec.env.secrets):
+        is_file = secret.source == "file"
         try:
-            is_file = secret.source == "file"
             values[secret.name] = (
                 _secret_from_file(spec, secret) if is_file else _secret_from_variable(secret, environment)
             )
         except Refusal as refusal:
-            key = "path" if secret.source == "file" else "key" if secret.key else "name"
+            key = "path" if is_file else "key" if secret.key else "name"
             issues.append(spec.issue(f"/env/secrets/{index}/{key}", refusal.reason, refusal.remedy))
     if issues:
         first, more = issues[0], len(issues) - 1

@@ -247,24 +247,20 @@ def model_of(spec: BaseSpec, agent: str) -> ModelChoice | None:
     inference = msgspec.structs.replace(
         runtime.inference, **{name: value for name, value in values.items() if value not in (None, ())}
     )
-    if own.provider is not None and own.provider != runtime.provider:
-        return ModelChoice(own.provider, own.model_id, own.host, own.region, inference)
-    return ModelChoice(
-        runtime.provider,
-        own.model_id or runtime.model_id,
-        own.host or runtime.host,
-        own.region or runtime.region,
-        inference,
-    )
+    is_inherited = own.provider in (None, runtime.provider)
+    place = {
+        name: getattr(own, name) or (getattr(runtime, name) if is_inherited else None)
+        for name in ("model_id", "host", "region")
+    }
+    return ModelChoice(own.provider or runtime.provider, **place, inference=inference)
 
 
 def models_of(spec: BaseSpec) -> list[tuple[str, ModelChoice, Provider]]:
     """Each agent whose provider there is, with its model."""
-    choices = {agent: model_of(spec, agent) for agent in spec.agents}
     return [
         (agent, choice, PROVIDERS[choice.provider])
-        for agent, choice in choices.items()
-        if choice is not None and choice.provider in PROVIDERS
+        for agent in spec.agents
+        if (choice := model_of(spec, agent)) is not None and choice.provider in PROVIDERS
     ]
 
 

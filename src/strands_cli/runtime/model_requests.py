@@ -199,8 +199,10 @@ class Reporting:
                 if isinstance(event, ModelStopReason):
                     stop_reason, _, counted, _ = event["stop"]
                     usage = Usage(counted.get("inputTokens") or 0, counted.get("outputTokens") or 0)
-                elif text := _chunk_text(event.get("event")):
-                    self._emit(ModelText(self._step, text))
+                else:
+                    delta = (event.get("event") or {}).get("contentBlockDelta", {}).get("delta", {})
+                    if text := delta.get("text"):
+                        self._emit(ModelText(self._step, text))
                 yield event
             is_complete = True
         finally:
@@ -210,11 +212,6 @@ class Reporting:
             stop_reason = stop_reason or ("" if is_complete or error else "cancelled")
             seconds = time.monotonic() - started
             self._emit(ModelFinished(self._step, self._model, seconds, usage, stop_reason, error))
-
-
-def _chunk_text(chunk: Any) -> str:
-    delta = chunk.get("contentBlockDelta", {}).get("delta", {}) if chunk else {}
-    return delta.get("text") or ""
 
 
 _ATOMS = frozenset({str, int, float, bool, type(None), bytes})

@@ -83,11 +83,6 @@ class Structured:
         """Ends the agent's loop after a turn in which it gave a fitting answer; all calls of the turn run."""
         agent.add_hook(self.end_turn, AfterToolsEvent)
 
-    def reset(self) -> None:
-        """Forgets the last answer."""
-        self._value = msgspec.UNSET
-        self._refused = []
-
     def end_turn(self, event: AfterToolsEvent) -> None:
         """Takes the answer from the turn's messages, since a result may come from elsewhere than the body."""
         found = (block["toolResult"] for block in event.message["content"] if "toolResult" in block)
@@ -109,7 +104,7 @@ class Structured:
 
     async def ask(self, invoke: Invoke, prompt: str) -> tuple[Any, str]:
         """The answer as data, and as text; AnswerError if it still does not fit after all repetitions."""
-        self.reset()
+        self._value, self._refused = msgspec.UNSET, []
         problem = ""
         for attempt in range(1 + MAX_REPETITIONS):
             if attempt:
