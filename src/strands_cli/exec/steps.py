@@ -279,7 +279,6 @@ class Run:
         self.check()
         self.ledger.begin_step()
         meter, model = _StepMeter(self.emit, self.ledger), str(self.resources.choice(step.agent))
-        has_token_limit = self.spec.runtime.budgets.max_tokens is not None
 
         async def ask() -> AgentAnswer:
             own = self.spec.agents[step.agent]
@@ -295,7 +294,7 @@ class Run:
                 emit=meter,
                 schema=schema or own.output_schema,
                 ask_consent=self._ask_consent if self.options.ask_consent else None,
-                may_ask_model=self._may_ask_model if has_token_limit else None,
+                may_ask_model=self._may_ask_model,
             )
             agent = StepAgent(self.resources, request)
             question = text or default_input or names.get("last_response") or _NOTHING_TO_DO

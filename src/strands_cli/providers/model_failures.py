@@ -251,10 +251,8 @@ class ErrorChain:
         status = self.status
         # Ollama's client leaves the response out, but not what it was doing when it raised.
         doing = [error.__context__ for error in self.errors if error.__context__ is not None]
-        for error in (*self.errors, *(error for error in doing if _http_status(error) == status)):
-            if (wait := _retry_after_seconds(error)) is not None:
-                return wait
-        return None
+        errors = (*self.errors, *(error for error in doing if _http_status(error) == status))
+        return next((wait for wait in map(_retry_after_seconds, errors) if wait is not None), None)
 
 
 def class_names(kind: type[BaseException]) -> Iterator[str]:

@@ -79,11 +79,6 @@ class ModelTurn:
         """Where a call stands among the requests; what was not requested comes last."""
         return self.order.index(call_id) if call_id in self.order else len(self.order)
 
-    def answer(self, call_id: str) -> None:
-        """The call has a result: those that wait for it may go on."""
-        self.answered.add(call_id)
-        self.schedule.release(call_id)
-
 
 def call_ids(message: Message) -> list[str]:
     return [block["toolUse"]["toolUseId"] for block in message["content"] if "toolUse" in block]
@@ -275,7 +270,8 @@ class AgentHooks:
         if event.cancel_message is not None:
             event.result = _refused_call(call_id, ToolFailed(event.cancel_message, code="denied"))
         if self._turn is not None and not event.retry:
-            self._turn.answer(call_id)
+            self._turn.answered.add(call_id)
+            self._turn.schedule.release(call_id)
 
     async def run_call(
         self, context: ExecuteToolContext, next_fn: "MiddlewareNext[ExecuteToolContext, TypedEvent]"

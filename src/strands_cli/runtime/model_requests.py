@@ -119,17 +119,25 @@ class Retrying:
     """
 
     def __init__(
-        self, policy: FailurePolicy, emit: Listener, step: str, cancel: Cancellation, choice: ModelChoice
+        self,
+        policy: FailurePolicy,
+        emit: Listener,
+        step: str,
+        cancel: Cancellation,
+        choice: ModelChoice,
+        *,
+        may_ask: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`may_ask` is asked before each attempt; one that it forbids is answered as after a stop."""
         self._policy, self._emit, self._step = policy, emit, step
-        self._cancel, self._choice = cancel, choice
+        self._cancel, self._choice, self._may_ask = cancel, choice, may_ask
 
     async def retry(
         self, context: InvokeModelContext, next_fn: "MiddlewareNext[InvokeModelContext, TypedEvent]"
     ) -> AsyncGenerator[TypedEvent, None]:
         """The answer of the first attempt that succeeds; ProviderError if none does."""
         attempt = 1
-        while True:
+        while self._may_ask():
             try:
                 async for event in next_fn(context):
                     yield event
@@ -138,9 +146,9 @@ class Retrying:
             else:
                 return
             if await self._cancel.wait(wait):
-                yield stopped_answer()
-                return
+                break
             attempt += 1
+        yield stopped_answer()
 
     def _wait_after(self, error: Exception, attempt: int) -> float:
         """How long to wait before the next attempt; raises if there is to be none."""

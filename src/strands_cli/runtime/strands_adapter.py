@@ -1,6 +1,6 @@
 """From a Spec to the SDK: an agent for one step, with fresh memory, under our contract."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -8,10 +8,9 @@ import msgspec
 from strands import Agent
 from strands.agent import AgentResult
 from strands.agent.state import AgentState
-from strands.middleware import InvokeModelContext, InvokeModelStage, MiddlewareNext
+from strands.middleware import InvokeModelStage
 from strands.types.agent import AgentInput
 from strands.types.content import Messages
-from strands.types.events import TypedEvent
 from strands.types.exceptions import (
     ContextWindowOverflowException,
     EventLoopException,
@@ -23,7 +22,7 @@ from strands_cli.events import Event, Listener, RunNoticed, ToolFinished, ToolPr
 from strands_cli.runtime.agent_hooks import AskConsent, equip
 from strands_cli.runtime.compaction import conversation_manager
 from strands_cli.runtime.model_output import message_text
-from strands_cli.runtime.model_requests import Reporting, Retrying, invoke_in_slices, stopped_answer
+from strands_cli.runtime.model_requests import Reporting, Retrying, invoke_in_slices
 from strands_cli.runtime.resources import RunResources
 from strands_cli.runtime.structured import Structured
 from strands_cli.runtime.tools import agent_tools
@@ -53,8 +52,8 @@ class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The schema of the answer, if it is data."""
     ask_consent: AskConsent | None = None
     ask_human: Callable[[str, Any], Any] | None = None
-    may_ask_model: Callable[[], bool] | None = None
-    """Asked before each request to the model, of a run that has a budget."""
+    may_ask_model: Callable[[], bool] = lambda: True
+    """Asked before each request to the model."""
 
 
 class AgentAnswer(msgspec.Struct, frozen=True):
@@ -169,26 +168,17 @@ def add_request_stages(
     between: Callable[[], object] = lambda: None,
 ) -> None:
     """The stages of a request to the model, the outermost first; `between` adds those of the contract."""
-    choice = resources.choice(request.agent)
-    retrying = Retrying(resources.spec.runtime.failure_policy, emit, request.step, resources.cancel, choice)
+    retrying = Retrying(
+        resources.spec.runtime.failure_policy,
+        emit,
+        request.step,
+        resources.cancel,
+        resources.choice(request.agent),
+        may_ask=request.may_ask_model,
+    )
     agent.add_middleware(InvokeModelStage, retrying.retry)
-    if request.may_ask_model is not None:
-        agent.add_middleware(InvokeModelStage, _unless_over(request.may_ask_model))
     between()
     agent.add_middleware(InvokeModelStage, Reporting(emit, request.step, request.model).report)
-
-
-def _unless_over(may_ask_model: Callable[[], bool]) -> Any:
-    async def ask(
-        context: InvokeModelContext, next_fn: "MiddlewareNext[InvokeModelContext, TypedEvent]"
-    ) -> AsyncGenerator[TypedEvent, None]:
-        if not may_ask_model():
-            yield stopped_answer()
-            return
-        async for event in next_fn(context):
-            yield event
-
-    return ask
 
 
 def _call_context(resources: RunResources, request: AgentRequest) -> CallContext:
