@@ -29,14 +29,13 @@ class Redactor:
     def __init__(self, values: Iterable[str] = ()) -> None:
         whole = {part for value in values for part in _secret_parts(value)}
         self._forms = sorted({form for part in whole for form in _secret_forms(part)}, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, self._forms))) if self._forms else None
+        forms = "|".join(map(re.escape, self._forms))
+        self._pattern = re.compile(f"(?=({forms}))") if forms else None  # sees secrets that overlap, too
         self.is_empty = self._pattern is None
         """Whether there is nothing to hide."""
 
     def text(self, text: str) -> str:
         """The text with `***` in place of each secret, and of secrets that overlap."""
-        if self._pattern is None or self._pattern.search(text) is None:
-            return text
         shown: list[str] = []
         at = 0
         for start, end in self._spans(text):
@@ -80,20 +79,16 @@ class Redactor:
         """For one text that arrives in pieces."""
         return RedactedStream(self)
 
-    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
+    def _spans(self, text: str) -> list[tuple[int, int]]:
         """Where secrets are, in order; secrets that overlap are one span."""
-        found = self._search(text, 0)
-        while found is not None:
-            start, end = found.span()
-            inner = self._search(text, start + 1)
-            while inner is not None and inner.start() < end:
-                end = max(end, inner.end())
-                inner = self._search(text, inner.start() + 1)
-            yield start, end
-            found = inner
-
-    def _search(self, text: str, start: int) -> "re.Match[str] | None":
-        return self._pattern.search(text, start) if self._pattern else None
+        spans: list[tuple[int, int]] = []
+        for found in self._pattern.finditer(text) if self._pattern else ():
+            start, end = found.span(1)
+            if spans and start < spans[-1][1]:
+                start, before = spans.pop()
+                end = max(end, before)
+            spans.append((start, end))
+        return spans
 
     def unfinished(self, text: str) -> int:
         """Where the end of a text begins that may be the beginning of a secret; its length if nowhere."""
