@@ -25,8 +25,14 @@ import msgspec
 from measuring import Row
 
 from strands_cli import call_tool
-from strands_cli.providers.local import decisions
-from strands_cli.providers.local.decisions import LocalAnswer, LocalCall, LocalTurn, arguments_grammar
+from strands_cli.providers.local.decisions import (
+    Decision,
+    LocalAnswer,
+    LocalCall,
+    LocalTurn,
+    arguments_grammar,
+    next_answer,
+)
 from strands_cli.providers.local.engine import (
     DECISIONS,
     Completion,
@@ -85,15 +91,15 @@ def grammar_design(engine: Engine, turn: LocalTurn, heard: OnText) -> LocalAnswe
 
 def scoring_design(engine: Engine, turn: LocalTurn, heard: OnText) -> LocalAnswer:
     """The opening decides between a call and text; the likeliest whole name is the tool."""
-    done: list[Completion] = []
     prompt = _whole_prompt(engine, turn)
-    if not decisions.wants_call(engine, turn, prompt, turn.request, done):
-        done.append(engine.complete(prompt, turn.sampling, heard))
-        return LocalAnswer(None, tuple(done))
+    decision = Decision(engine, turn)
+    if not decision.wants_call(prompt, turn.request):
+        decision.done.append(engine.complete(prompt, turn.sampling, heard))
+        return LocalAnswer(None, tuple(decision.done))
     best = max(turn.tools, key=lambda spec: _likelihood(engine, prompt + CALL_OPENING, spec["name"] + '"'))
-    narrow = msgspec.structs.replace(turn, tools=[best])
-    call = decisions.draft_call(engine, narrow, prompt, turn.request, done)
-    return _unless_made(engine, turn, heard, call, done)
+    decision.turn = msgspec.structs.replace(turn, tools=[best])
+    call = decision.draft_call(prompt, turn.request)
+    return _unless_made(engine, turn, heard, call, decision.done)
 
 
 def _unless_made(
@@ -121,7 +127,7 @@ def _likelihood(engine: Engine, prompt: str, text: str) -> float:
 
 
 DESIGNS: dict[str, Design] = {
-    "steps": decisions.next_answer,
+    "steps": next_answer,
     "grammar": grammar_design,
     "scoring": scoring_design,
 }
@@ -296,9 +302,7 @@ def run_echo(engine: Engine, stage: Stage) -> int:
     """How many of the messages come back verbatim, as the demo's artifact would hold them."""
     verbatim = 0
     for message in data.ECHOED:
-        played = stage.play(
-            engine, decisions.next_answer, f"Echo this message: {message}", ECHO_PROMPT, "echo"
-        )
+        played = stage.play(engine, next_answer, f"Echo this message: {message}", ECHO_PROMPT, "echo")
         good = message in played.answer and [call.name for call in played.calls] == ["echo"]
         verbatim += good
         print(f"{'ok ' if good else 'NO '} {message!r} -> {played.calls} {played.answer!r}", flush=True)

@@ -85,63 +85,110 @@ class LocalAnswer(msgspec.Struct, frozen=True):
 
 def next_answer(engine: Engine, turn: LocalTurn, on_text: OnText) -> LocalAnswer:
     """A call of one of the tools with arguments that fit, or text. No call is made twice in one turn."""
-    done: list[Completion] = []
-    call = _call_for_request(engine, turn, done) if turn.tools else None
+    decision = Decision(engine, turn)
+    call = decision.next_call() if turn.tools else None
     if call is None:
         prompt = engine.render(plain_chat(turn.messages, turn.system))
-        done.append(engine.complete(prompt, turn.sampling, on_text))
-    return LocalAnswer(call, tuple(done))
+        decision.done.append(engine.complete(prompt, turn.sampling, on_text))
+    return LocalAnswer(call, tuple(decision.done))
 
 
-def _call_for_request(engine: Engine, turn: LocalTurn, done: list[Completion]) -> LocalCall | None:
-    """The call for the first step of the request that wants one and has none yet.
+class Decision:
+    """One decision of the model's, in as many completions as it takes."""
 
-    Asked about the whole request again, a small model repeats itself or calls anything at all. So it is asked
-    about one step at a time, with the steps before and their results, and about no more steps than there are.
-    """
-    calls, parts = turn.calls, request_steps(turn.request)
-    if turn.must_call:
-        return draft_call(engine, turn, _prompt_for_steps(engine, turn, [turn.request]), turn.request, done)
-    for place in range(len(calls), len(parts)):
-        prompt = _prompt_for_steps(engine, turn, parts[: place + 1])
-        if wants_call(engine, turn, prompt, parts[place], done):
-            call = draft_call(engine, turn, prompt, parts[place], done)
-            return None if call in calls else call
-    return None
+    def __init__(self, engine: Engine, turn: LocalTurn) -> None:
+        self.engine, self.turn = engine, turn
+        self.done: list[Completion] = []
 
+    def next_call(self) -> LocalCall | None:
+        """The call for the first step of the request that wants one and has none yet.
 
-def _prompt_for_steps(engine: Engine, turn: LocalTurn, parts: Sequence[str]) -> str:
-    return engine.render(
-        chat_with_tools(messages_by_step(turn.messages, parts), turn.system, turn.tools, engine.persona)
-    )
+        Asked about the whole request again, a small model repeats itself or calls anything at all. So it is
+        asked about one step at a time, with the steps before and their results, and about no more steps than
+        there are.
+        """
+        turn = self.turn
+        if turn.must_call:
+            return self.draft_call(self._prompt([turn.request]), turn.request)
+        calls, steps = turn.calls, request_steps(turn.request)
+        for place in range(len(calls), len(steps)):
+            prompt = self._prompt(steps[: place + 1])
+            if self.wants_call(prompt, steps[place]):
+                call = self.draft_call(prompt, steps[place])
+                return None if call in calls else call
+        return None
 
+    def _prompt(self, steps: Sequence[str]) -> str:
+        turn, persona = self.turn, self.engine.persona
+        messages = messages_by_step(turn.messages, steps)
+        return self.engine.render(chat_with_tools(messages, turn.system, turn.tools, persona))
 
-def wants_call(engine: Engine, turn: LocalTurn, prompt: str, step: str, done: list[Completion]) -> bool:
-    """Whether the model is about to write something structured: so it opens a call, whatever its wrapper."""
-    opening = engine.complete(prompt, _GLANCE, turn.stopping, alternatives=_LIKELIEST, slot=DECISIONS)
-    done.append(opening)
-    # Special tokens have no text of their own.
-    mass = sum(share for text, share in opening.probabilities.items() if not text or text[0] in "{`<[")
-    named = any(_tool_words(spec) & spoken_words(step) for spec in turn.tools)
-    return mass >= (SURE_WHEN_NAMED if named else SURE)
+    def _complete(self, prompt: str, sampling: Sampling, **options: Any) -> Completion:
+        completion = self.engine.complete(prompt, sampling, self.turn.stopping, slot=DECISIONS, **options)
+        self.done.append(completion)
+        return completion
 
+    def wants_call(self, prompt: str, step: str) -> bool:
+        """Whether the model is about to write something structured: that is how it opens a call."""
+        opening = self._complete(prompt, _GLANCE, alternatives=_LIKELIEST)
+        # Special tokens have no text of their own.
+        mass = sum(share for text, share in opening.probabilities.items() if not text or text[0] in "{`<[")
+        named = any(_tool_words(spec) & spoken_words(step) for spec in self.turn.tools)
+        return mass >= (SURE_WHEN_NAMED if named else SURE)
 
-def draft_call(
-    engine: Engine, turn: LocalTurn, prompt: str, step: str, done: list[Completion]
-) -> LocalCall | None:
-    """The call that the model would make for a step; None if its arguments found no end.
+    def draft_call(self, prompt: str, step: str) -> LocalCall | None:
+        """The call that the model would make for a step; None if its arguments found no end.
 
-    Tools that the step names come first, then all of them. A required text that nobody spoke of is a sign of
-    the wrong tool: then the next likely one is tried too.
-    """
-    rejected: list[LocalCall] = []
-    for _ in range(_DRAFTS):
-        left = [spec for spec in turn.tools if spec["name"] not in {call.name for call in rejected}]
-        call = _write_call(engine, turn, most_named_tools(left, step), prompt, done) if left else None
-        if call is None or turn.must_call or _is_call_grounded(call, turn):
-            return call or next(iter(rejected), None)
-        rejected.append(call)
-    return rejected[0]
+        Tools that the step names come first, then all of them. A required text that nobody spoke of is a sign
+        of the wrong tool: then the next likely one is tried too.
+        """
+        rejected: list[LocalCall] = []
+        left = list(self.turn.tools)
+        while left and len(rejected) < _DRAFTS:
+            call = self._write_call(most_named_tools(left, step), prompt)
+            if call is None:
+                break
+            if self.turn.must_call or self._is_grounded(call):
+                return call
+            rejected.append(call)
+            left = [spec for spec in left if spec["name"] != call.name]
+        return rejected[0] if rejected else None
+
+    def _is_grounded(self, call: LocalCall) -> bool:
+        spec = next(spec for spec in self.turn.tools if spec["name"] == call.name)
+        schema = schema_of(spec)
+        return all(
+            is_grounded(value, self.turn.spoken, str(schema.get("properties", {}).get(name)))
+            for name, value in call.arguments.items()
+            if name in schema.get("required", []) and isinstance(value, str)
+        )
+
+    def _write_call(self, tools: Sequence[ToolEntry], prompt: str) -> LocalCall | None:
+        opening = prompt + CALL_OPENING
+        chosen = self._complete(opening, _SHORT, grammar=name_grammar(spec["name"] for spec in tools))
+        name = chosen.text.removesuffix('"')
+        spec = next((spec for spec in tools if spec["name"] == name), None)
+        if spec is None:
+            return None
+        arguments = self._write_arguments(schema_of(spec), f'{opening}{name}", "arguments": ')
+        return None if arguments is None else LocalCall(name, arguments)
+
+    def _write_arguments(self, schema: dict[str, Any], opening: str) -> dict[str, Any] | None:
+        """Arguments that fit the schema; where the optional ones found no end, the required ones alone."""
+        turn, form, room = self.turn, schema, self.turn.sampling.max_tokens
+        # Who forces a call wants the answer in that form, what the model adds of its own included.
+        if not turn.must_call:
+            form, room = narrowed_schema(schema, turn.spoken), min(room, _LONGEST)
+        sampling = msgspec.structs.replace(turn.sampling, temperature=0.0, stop=(), max_tokens=room)
+        for tried in (form, required_schema(schema)):
+            written = self._complete(opening, sampling, grammar=arguments_grammar(tried))
+            arguments = _json_object(written.text)
+            if arguments is None and written.cut:
+                # A text found no end: its first line is taken, since the rest is rambling.
+                arguments = _json_object(written.text.partition("\\n")[0] + '"}')
+            if arguments is not None:
+                return arguments if turn.must_call else settled_arguments(arguments, schema, turn)
+        return None
 
 
 def most_named_tools(tools: Sequence[ToolEntry], step: str) -> Sequence[ToolEntry]:
@@ -150,71 +197,19 @@ def most_named_tools(tools: Sequence[ToolEntry], step: str) -> Sequence[ToolEntr
     The words of their names and of their arguments' values count; among equals, those of their descriptions.
     """
     spoken_here = spoken_words(step)
-    named = {spec["name"]: len(_tool_words(spec) & spoken_here) for spec in tools}
-    most = max(named.values())
-    if not most:
-        return tools
-    equals = [spec for spec in tools if named[spec["name"]] == most]
-    described = {
-        spec["name"]: len(meaningful_words(first_sentence(spec.get("description", ""))) & spoken_here)
-        for spec in equals
-    }
-    return [spec for spec in equals if described[spec["name"]] == max(described.values())]
+
+    def likeness(spec: ToolEntry) -> tuple[int, int]:
+        described = meaningful_words(first_sentence(spec.get("description", "")))
+        return len(_tool_words(spec) & spoken_here), len(described & spoken_here)
+
+    most = max(map(likeness, tools))
+    return [spec for spec in tools if likeness(spec) == most] if most[0] else tools
 
 
 def _tool_words(spec: ToolEntry) -> set[str]:
     parts = schema_of(spec).get("properties", {}).values()
     values = [str(value) for part in parts if isinstance(part, dict) for value in part.get("enum", [])]
     return meaningful_words(" ".join([spec["name"], *values]))
-
-
-def _is_call_grounded(call: LocalCall, turn: LocalTurn) -> bool:
-    spec = next(spec for spec in turn.tools if spec["name"] == call.name)
-    schema, given = schema_of(spec), call.arguments
-    texts = {name: given[name] for name in schema.get("required", []) if isinstance(given.get(name), str)}
-    described = schema.get("properties", {})
-    return all(is_grounded(text, turn.spoken, str(described.get(name))) for name, text in texts.items())
-
-
-def _write_call(
-    engine: Engine, turn: LocalTurn, tools: Sequence[ToolEntry], prompt: str, done: list[Completion]
-) -> LocalCall | None:
-    opening = prompt + CALL_OPENING
-    names = name_grammar(spec["name"] for spec in tools)
-    chosen = engine.complete(opening, _SHORT, turn.stopping, grammar=names, slot=DECISIONS)
-    done.append(chosen)
-    name = chosen.text.removesuffix('"')
-    spec = next((spec for spec in tools if spec["name"] == name), None)
-    if spec is None:
-        return None
-    arguments = _write_arguments(engine, turn, schema_of(spec), f'{opening}{name}", "arguments": ', done)
-    return None if arguments is None else LocalCall(name, arguments)
-
-
-def _write_arguments(
-    engine: Engine, turn: LocalTurn, schema: dict[str, Any], opening: str, done: list[Completion]
-) -> dict[str, Any] | None:
-    """Arguments that fit the schema; where the optional ones found no end, the required ones alone."""
-    conversation = turn.spoken
-    # Who forces a call wants the answer in that form, what the model adds of its own included.
-    forms = [schema if turn.must_call else narrowed_schema(schema, conversation), required_schema(schema)]
-    room = turn.sampling.max_tokens if turn.must_call else min(turn.sampling.max_tokens, _LONGEST)
-    sampling = msgspec.structs.replace(turn.sampling, temperature=0.0, stop=(), max_tokens=room)
-    for form in forms:
-        grammar = arguments_grammar(form)
-        written = engine.complete(opening, sampling, turn.stopping, grammar=grammar, slot=DECISIONS)
-        done.append(written)
-        arguments = _json_object(written.text)
-        if arguments is None and written.cut:
-            # A text found no end: it is taken up to the end of its first line, since the rest is rambling.
-            arguments = _json_object(written.text.partition("\\n")[0] + '"}')
-        if arguments is not None:
-            return (
-                arguments
-                if turn.must_call
-                else settled_arguments(arguments, schema, conversation, turn.request)
-            )
-    return None
 
 
 def _json_object(text: str) -> dict[str, Any] | None:
@@ -225,45 +220,30 @@ def _json_object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def settled_arguments(
-    arguments: dict[str, Any], schema: dict[str, Any], spoken: str, request: str = ""
-) -> dict[str, Any]:
+def settled_arguments(arguments: dict[str, Any], schema: dict[str, Any], turn: LocalTurn) -> dict[str, Any]:
     """The arguments without optional text that nobody said, and with copied text as it was written."""
     properties, required = schema.get("properties", {}), schema.get("required", [])
+    spoken = turn.spoken
     taken = [value for name, value in arguments.items() if name in required and isinstance(value, str)]
     kept: dict[str, Any] = {}
     for name, value in arguments.items():
         part = properties.get(name, {})
         if isinstance(value, str) and "enum" not in part:
             value = value_as_written(value, spoken)
-            value = (
-                value_as_handed_over(value, request) if name in required and value not in spoken else value
-            )
-            if name not in required and not is_grounded(value, spoken, str(part), taken):
+            if name in required:
+                value = value if value in spoken else value_as_handed_over(value, turn.request)
+            elif not is_grounded(value, spoken, str(part), taken):
                 continue
         kept[name] = value
-    return _without_duplicate_arguments(kept, properties, required, spoken)
 
+    def mentions(name: str) -> int:
+        described = f"{name} {properties.get(name, {}).get('description', '')}"
+        return len(meaningful_words(described) & meaningful_words(spoken))
 
-def _without_duplicate_arguments(
-    arguments: dict[str, Any], properties: dict[str, Any], required: Sequence[str], spoken: str
-) -> dict[str, Any]:
-    """Of optional arguments with one and the same text, the one that is spoken of most."""
-
-    def weight(name: str) -> int:
-        return len(
-            meaningful_words(f"{name} {properties.get(name, {}).get('description', '')}")
-            & meaningful_words(spoken)
-        )
-
-    kept = dict(arguments)
-    for name, value in arguments.items():
-        rivals = [other for other in kept if other != name and kept[other] == value]
-        if (
-            name not in required
-            and isinstance(value, str)
-            and any(weight(rival) > weight(name) for rival in rivals)
-        ):
+    for name in [name for name, value in kept.items() if name not in required and isinstance(value, str)]:
+        # Of optional arguments with one and the same text, the one that is spoken of most is meant.
+        rivals = [other for other in kept if kept[other] == kept[name]]
+        if any(mentions(rival) > mentions(name) for rival in rivals):
             del kept[name]
     return kept
 

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from strands.types.exceptions import ContextWindowOverflowException
 
 from strands_cli.errors import ProviderError, UsageError
 
@@ -24,10 +25,6 @@ DECISIONS, ANSWERS = range(SLOTS)
 
 OnText = Callable[[str], bool]
 """Told each new piece of text; True stops the generation."""
-
-
-class ContextExceeded(Exception):
-    """The prompt alone has more tokens than the context window."""
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,13 +116,13 @@ class Engine:
             return bool(text) and on_text(text)
 
         self._server.handle_completions(request, take)
-        if not answers or "error" in answers[-1]:
-            answer = answers[-1] if answers else {}
-            error = answer.get("error", {})
+        last = answers[-1] if answers else {"error": {}}
+        if "error" in last:
+            error = last["error"]
             if error.get("type") == "exceed_context_size_error":
                 tokens = error.get("n_prompt_tokens", "Too many")
-                raise ContextExceeded(f"{tokens} tokens, the model takes {CONTEXT}")
-            raise ProviderError(f"The embedded model refuses the request: {_error_reason(answer)}")
+                raise ContextWindowOverflowException(f"{tokens} tokens, the model takes {CONTEXT}")
+            raise ProviderError(f"The embedded model refuses the request: {_error_reason(last)}")
         return _parsed_completion("".join(pieces), answers)
 
 

@@ -5,7 +5,7 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -20,7 +20,7 @@ from strands.types.tools import ToolChoice, ToolSpec
 from strands_cli.errors import ProviderError, StrandsError
 from strands_cli.providers.choice import ModelChoice
 from strands_cli.providers.local.decisions import LocalAnswer, LocalTurn, next_answer
-from strands_cli.providers.local.engine import CONTEXT, ContextExceeded, Sampling, engine_for, thread_count
+from strands_cli.providers.local.engine import CONTEXT, Sampling, engine_for, thread_count
 from strands_cli.providers.local.prompts import ToolEntry, spoken_text, tools_that_fit
 from strands_cli.providers.local.weights import weights_file
 from strands_cli.settings import load_settings
@@ -61,12 +61,17 @@ class LocalModel(Model):
         cancel_signal: threading.Event | None = None,
         **kwargs: Any,
     ) -> AsyncGenerator[StreamEvent, None]:
-        tools, must_call = _offered_tools(cast("list[ToolEntry]", tool_specs or []), tool_choice, messages)
-        turn = self._turn(messages, system_prompt, tools, must_call)
+        forced = cast("dict[str, Any]", tool_choice or {})
+        tools, must_call = cast("list[ToolEntry]", tool_specs or []), "tool" in forced
+        if must_call:
+            tools = [spec for spec in tools if spec["name"] == forced["tool"]["name"]]
+        else:
+            must_call = "any" in forced and bool(tools)
+            tools = tools_that_fit(tools, spoken_text(messages))
         started = time.monotonic()
         yield {"messageStart": {"role": "assistant"}}
         in_text = False
-        async for item in self._answer(turn, cancel_signal):
+        async for item in self._answer(messages, system_prompt, tools, must_call, cancel_signal):
             if isinstance(item, str):
                 if not in_text:
                     in_text = True
@@ -88,7 +93,7 @@ class LocalModel(Model):
         schema = output_model.model_json_schema()
         description = schema.get("description", "Give the answer in this form.")
         spec: ToolEntry = {"name": _ANSWER, "description": description, "inputSchema": {"json": schema}}
-        async for item in self._answer(self._turn(prompt, system_prompt, [spec], must_call=True), None):
+        async for item in self._answer(prompt, system_prompt, [spec], must_call=True):
             if isinstance(item, LocalAnswer) and item.call is not None:
                 try:
                     output = output_model.model_validate(item.call.arguments)
@@ -99,15 +104,13 @@ class LocalModel(Model):
                 return
         raise ProviderError(f"The embedded model's answer does not end in a whole {output_model.__name__}.")
 
-    def _turn(
-        self, messages: Messages, system: str | None, tools: list[ToolEntry], must_call: bool
-    ) -> LocalTurn:
-        return LocalTurn(
-            messages=messages, system=system or "", tools=tools, must_call=must_call, sampling=self.sampling
-        )
-
     async def _answer(
-        self, turn: LocalTurn, cancel_signal: threading.Event | None
+        self,
+        messages: Messages,
+        system: str | None,
+        tools: list[ToolEntry],
+        must_call: bool,
+        cancel_signal: threading.Event | None = None,
     ) -> AsyncGenerator[str | LocalAnswer, None]:
         """The model's next answer, made in a thread: each piece of text as it comes, then the whole.
 
@@ -120,15 +123,33 @@ class LocalModel(Model):
             if not left.is_set():
                 loop.call_soon_threadsafe(items.put_nowait, item)
 
-        def is_cancelled(_: str = "") -> bool:
+        def is_cancelled(_: str) -> bool:
             return left.is_set() or (cancel_signal is not None and cancel_signal.is_set())
 
-        turn = msgspec.structs.replace(turn, stopping=is_cancelled)
-        threading.Thread(target=self._work, args=(turn, put), name="strands-local-model", daemon=True).start()
+        def on_text(text: str) -> bool:
+            put(text)
+            return is_cancelled(text)
+
+        turn = LocalTurn(
+            messages=messages,
+            system=system or "",
+            tools=tools,
+            must_call=must_call,
+            sampling=self.sampling,
+            stopping=is_cancelled,
+        )
+
+        def work() -> None:
+            try:
+                put(next_answer(engine_for(self.file, self.threads), turn, on_text))
+            except (StrandsError, ContextWindowOverflowException, OSError) as error:
+                put(error)
+            finally:
+                put(None)
+
+        threading.Thread(target=work, name="strands-local-model", daemon=True).start()
         try:
             while (item := await items.get()) is not None:
-                if isinstance(item, ContextExceeded):
-                    raise ContextWindowOverflowException(str(item))
                 if isinstance(item, Exception):
                     raise item
                 yield item
@@ -137,29 +158,6 @@ class LocalModel(Model):
         finally:
             left.set()
         raise ProviderError("The embedded model's engine ended without an answer.")
-
-    def _work(self, turn: LocalTurn, put: Callable[[str | LocalAnswer | Exception | None], None]) -> None:
-        def on_text(text: str) -> bool:
-            put(text)
-            return turn.stopping(text)
-
-        try:
-            put(next_answer(engine_for(self.file, self.threads), turn, on_text))
-        except (StrandsError, ContextExceeded, OSError) as error:
-            put(error)
-        finally:
-            put(None)
-
-
-def _offered_tools(
-    specs: list[ToolEntry], choice: ToolChoice | None, messages: Messages
-) -> tuple[list[ToolEntry], bool]:
-    """The tools that may be called now, and whether one of them must be."""
-    forced = cast("dict[str, Any]", choice or {})
-    if "tool" in forced:
-        name = forced["tool"]["name"]
-        return [spec for spec in specs if spec["name"] == name], True
-    return tools_that_fit(specs, spoken_text(messages)), "any" in forced and bool(specs)
 
 
 def _ending_events(answer: LocalAnswer, milliseconds: int) -> list[StreamEvent]:

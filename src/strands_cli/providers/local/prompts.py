@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from strands_cli.errors import ProviderError
@@ -44,20 +44,16 @@ def schema_of(spec: ToolEntry) -> dict[str, Any]:
 def tool_signature(spec: ToolEntry) -> str:
     """A tool on one line of JSON: the first sentence of each description, and the plain types."""
     schema = schema_of(spec)
-    properties = {name: _brief_schema(part) for name, part in schema.get("properties", {}).items()}
+    properties: dict[str, dict[str, Any]] = {}
+    for name, part in schema.get("properties", {}).items():
+        brief = {key: part[key] for key in _KEPT if key in part} if isinstance(part, dict) else {}
+        if "description" in brief:  # without quoted examples: a small model takes them for values
+            brief["description"] = _EXAMPLES.sub("", first_sentence(brief["description"])).strip()
+        properties[name] = brief
     parameters = {"type": "object", "properties": properties, "required": schema.get("required", [])}
     described = first_sentence(spec.get("description", "")) + "."
     function = {"name": spec["name"], "description": described, "parameters": parameters}
     return json.dumps({"type": "function", "function": function}, ensure_ascii=False)
-
-
-def _brief_schema(schema: Any) -> dict[str, Any]:
-    if not isinstance(schema, dict):
-        return {}
-    brief = {key: schema[key] for key in _KEPT if key in schema}
-    if "description" in brief:
-        brief["description"] = without_examples(brief["description"])
-    return brief
 
 
 def ranked_tools(specs: Iterable[ToolEntry], text: str) -> list[ToolEntry]:
@@ -122,7 +118,15 @@ def plain_chat(messages: Sequence[Any], system: str) -> list[dict[str, str]]:
     turns = [{"role": "system", "content": system or DEFAULT_SYSTEM}]
     names = {use["toolUseId"]: use["name"] for use in tool_uses(messages)}
     for message in messages:
-        text = "\n".join(filter(None, _plain_texts(message, names)))
+        texts = []
+        for block in message["content"]:
+            if "toolResult" in block:
+                result = block["toolResult"]
+                name = names.get(result["toolUseId"], "the tool")
+                texts.append(f"Result of {name}:\n{_tool_result_text(result)}")
+            elif "toolUse" not in block:
+                texts.append(_prompt_block(block))
+        text = "\n".join(filter(None, texts))
         if text and turns[-1]["role"] == message["role"]:
             turns[-1]["content"] += "\n\n" + text
         elif text:
@@ -130,15 +134,6 @@ def plain_chat(messages: Sequence[Any], system: str) -> list[dict[str, str]]:
     if any("toolResult" in block for block in messages[-1]["content"]):
         turns[-1]["content"] += "\n\n" + _CONCLUDE
     return turns
-
-
-def _plain_texts(message: Any, names: dict[str, str]) -> Iterator[str]:
-    for block in message["content"]:
-        if "toolResult" in block:
-            result = block["toolResult"]
-            yield f"Result of {names.get(result['toolUseId'], 'the tool')}:\n{_tool_result_text(result)}"
-        elif "toolUse" not in block:
-            yield _prompt_block(block)
 
 
 def tool_uses(messages: Sequence[Any]) -> list[dict[str, Any]]:
@@ -170,34 +165,35 @@ def _tool_result_text(result: dict[str, Any]) -> str:
         for part in result.get("content", [])
         if "text" in part or "json" in part
     ]
-    return "\n".join(part.strip("\n") for part in parts if part)
+    return "\n".join(part.strip("\n") for part in parts)
 
 
 def spoken_text(messages: Sequence[Any], system: str = "") -> str:
     """All that was said to the model, which is what arguments are taken from: the latest last."""
     texts = [system]
     for message in messages:
-        if message["role"] == "user":
-            texts += [block["text"] for block in message["content"] if "text" in block]
-        texts += [
-            _tool_result_text(block["toolResult"]) for block in message["content"] if "toolResult" in block
-        ]
+        for block in message["content"]:
+            if "text" in block and message["role"] == "user":
+                texts.append(block["text"])
+            elif "toolResult" in block:
+                texts.append(_tool_result_text(block["toolResult"]))
     return "\n".join(texts)
 
 
 def latest_request(messages: Sequence[Any]) -> int:
     """Where the last message stands that a person wrote; what follows are this turn's calls and results."""
-    for place in range(len(messages) - 1, -1, -1):
-        if messages[place]["role"] == "user" and any("text" in block for block in messages[place]["content"]):
-            return place
-    return 0
+    written = [
+        place
+        for place, message in enumerate(messages)
+        if message["role"] == "user" and any("text" in block for block in message["content"])
+    ]
+    return written[-1] if written else 0
 
 
 # --- Words, and spans that were meant to be copied -------------------------------------------------------
 
 _WORD = re.compile(r"[^\W_]+")
 _QUOTES = "\"'`\\“”‘’„«»"
-_PAIRS = (("(", ")"), ("[", "]"), ("{", "}"))
 _LOST = _QUOTES + "()[]{}/"
 # Words that any request may have, whatever it is about.
 _EMPTY_WORDS = """
@@ -236,21 +232,16 @@ def first_sentence(text: str) -> str:
     return re.split(r"(?<=[.;:])\s", text.strip(), maxsplit=1)[0].rstrip(".;:")
 
 
-def without_examples(text: str) -> str:
-    """A description's first sentence without quoted examples: a small model takes them for values."""
-    return _EXAMPLES.sub("", first_sentence(text)).strip()
-
-
 def request_steps(request: str) -> list[str]:
     """The things that a request asks for one after the other; one if it cannot be divided.
 
     What stands after a colon or in quotation marks is something to pass on, and is left whole.
     """
     asked = request.strip()
-    end = next((found.start() for found in re.finditer(r":\s|[\"“«]|(?<!\w)'", asked)), len(asked))
-    parts = [part.strip() for part in _BREAK.split(asked[:end])]
-    parts[-1] = f"{parts[-1]}{' ' if asked[:end] != asked[:end].rstrip() else ''}{asked[end:]}"
-    parts = [part for part in parts if meaningful_words(part)]
+    passed_on = re.search(r"\s*(?::\s|[\"“«]|(?<!\w)').*", asked, re.DOTALL)
+    tail = passed_on[0] if passed_on else ""
+    *others, last = _BREAK.split(asked.removesuffix(tail))
+    parts = [part.strip() for part in (*others, last + tail) if meaningful_words(part)]
     return parts if 0 < len(parts) <= MANY else [request]
 
 
@@ -270,16 +261,14 @@ def is_grounded(value: str, text: str, description: str = "", taken: Iterable[st
 
     One that only repeats its own description is an example, not a value.
     """
-    if value and value in text:
-        return True
-    if value and value in description:
-        return False
-    others = {part for other in taken for part in _lowercase_words(other)}
+    if value and (value in text or value in description):
+        return value in text
+    others = _lowercase_words(" ".join(taken))
     return bool((_lowercase_words(value) - others) & _lowercase_words(text))
 
 
 def _lowercase_words(text: str) -> set[str]:
-    return {part.lower() for part in _WORD.findall(text)}
+    return set(_WORD.findall(text.lower()))
 
 
 def value_as_written(value: str, text: str) -> str:
@@ -337,7 +326,7 @@ def _nearest_name(value: str, text: str) -> str:
 
 def _balanced_span(text: str, first: int, last: int) -> str:
     """A span, with the bracket before or after it that it lacks."""
-    for opening, closing in _PAIRS:
+    for opening, closing in ("()", "[]", "{}"):
         span = text[first:last]
         if span.count(closing) > span.count(opening) and text[first - 1 : first] == opening:
             first -= 1
@@ -348,9 +337,5 @@ def _balanced_span(text: str, first: int, last: int) -> str:
 
 def _folded_text(text: str) -> tuple[str, list[int]]:
     """A text without what is easily lost in copying, and where each of its characters stood."""
-    kept = [
-        (character, place)
-        for place, character in enumerate(text)
-        if character not in _LOST and not character.isspace()
-    ]
-    return "".join(character for character, _ in kept), [place for _, place in kept]
+    places = [place for place, letter in enumerate(text) if letter not in _LOST and not letter.isspace()]
+    return "".join(text[place] for place in places), places

@@ -115,7 +115,17 @@ def is_on_this_machine(model: CatalogueModel) -> bool:
 def weights_file(model_id: str | None) -> Path:
     """The verified file that a model id means: a name of the catalogue, or a path; None is the default."""
     if model_id and (model_id.endswith(".gguf") or "/" in model_id or "\\" in model_id):
-        return _checked_gguf_file(Path(model_id).expanduser())
+        file = Path(model_id).expanduser()
+        if not file.is_file():
+            raise ProviderError(
+                f"There is no file {file}.", hint="'strands models list' shows models that have a name."
+            )
+        with file.open("rb") as opened:
+            if opened.read(4) != b"GGUF":
+                raise ProviderError(
+                    f"{file} is not a GGUF file.", hint="Name the weights as llama.cpp reads them."
+                )
+        return file
     model = model_named(model_id or DEFAULT)
     if model.name == DEFAULT and not is_on_this_machine(model) and is_on_this_machine(CATALOGUE[SMALLEST]):
         _log.warning("%s is not here: %s is used, which chooses tools much worse.", DEFAULT, SMALLEST)
@@ -127,19 +137,6 @@ def weights_file(model_id: str | None) -> Path:
         )
     verify_weights(model, weights_path(model))
     return weights_path(model)
-
-
-def _checked_gguf_file(file: Path) -> Path:
-    if not file.is_file():
-        raise ProviderError(
-            f"There is no file {file}.", hint="'strands models list' shows models that have a name."
-        )
-    with file.open("rb") as opened:
-        if opened.read(4) != b"GGUF":
-            raise ProviderError(
-                f"{file} is not a GGUF file.", hint="Name the weights as llama.cpp reads them."
-            )
-    return file
 
 
 def verify_weights(model: CatalogueModel, file: Path) -> None:
