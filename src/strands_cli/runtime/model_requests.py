@@ -255,10 +255,17 @@ TURNS_PER_SLICE = 25
 """Well below the end, and cheap: what a turn costs grows with the number of turns before it in its slice."""
 
 
-async def invoke_in_slices(agent: Agent, prompt: AgentInput = None, **options: Any) -> AgentResult:
-    """As `agent.invoke_async`, for any number of turns; the options are those of `stream_in_slices`."""
+async def invoke_in_slices(
+    agent: Agent,
+    prompt: AgentInput = None,
+    *,
+    turns: int = TURNS_PER_SLICE,
+    limits: Limits | None = None,
+    **options: Any,
+) -> AgentResult:
+    """As `agent.invoke_async`, for any number of turns."""
     result: Any = None
-    async for event in stream_in_slices(agent, prompt, **options):
+    async for event in stream_in_slices(agent, prompt, turns=turns, limits=limits, **options):
         result = event.get("result")
     return cast(AgentResult, result)
 

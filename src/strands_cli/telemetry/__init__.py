@@ -7,7 +7,6 @@ Neither holds anything of prompts and answers. Of tools they hold inputs and out
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from importlib.util import find_spec
 
 from strands_cli.errors import UnsupportedError
@@ -21,7 +20,7 @@ _PATH = "/v1/traces"
 _log = logging.getLogger("strands_cli.telemetry")
 
 
-class SpanExport(AbstractContextManager["SpanExport"]):
+class SpanExport:
     """Where spans go while it is open. Closing it blocks: for milliseconds, and three seconds at most."""
 
     def __init__(self, listener: Listener | None, close: Callable[[], None] = lambda: None) -> None:
@@ -32,6 +31,9 @@ class SpanExport(AbstractContextManager["SpanExport"]):
     def close(self) -> None:
         """Sends what is left."""
         self._close()
+
+    def __enter__(self) -> "SpanExport":
+        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
