@@ -11,14 +11,16 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.errors import Issue, closest, did_you_mean
+from strands_cli.errors import Issue, did_you_mean
 from strands_cli.toolkit.docstring import read_docstring
 from strands_cli.toolkit.info import FIELDS, OPTIONS, SPEC_KEYS, ToolInfo, tool_spec_problem
 from strands_cli.tools._discovery.static import (
+    FieldValue,
     Function,
     SourceFile,
     SpecCall,
     Unread,
+    Unreadable,
     describe_expression,
     dotted_name,
 )
@@ -73,16 +75,6 @@ def literal_as_json(value: object, path: str = "") -> Any:
     raise NotJson(f"there is a {kind} at {path or '/'}, which JSON does not have")
 
 
-class FieldValue(msgspec.Struct, frozen=True):
-    """The value of one field, and where it stands."""
-
-    value: Any
-    key: str
-    """What the author calls the field."""
-    file: str
-    line: int
-
-
 class ToolDeclaration(msgspec.Struct, kw_only=True):
     """A tool as one place declares it."""
 
@@ -96,6 +88,13 @@ class ToolDeclaration(msgspec.Struct, kw_only=True):
     has_spec: bool = False
     decorated: bool = False
     uses_tool_spec: bool = False
+
+    def take_id(self, given: FieldValue) -> None:
+        """Takes the id that is given, or says that it could not be read."""
+        if isinstance(given.value, Unread):
+            self.unread = (given.key, given.value)
+        else:
+            self.id = given.value
 
     def text(self, field: str) -> str:
         found = self.values.get(field)
@@ -116,55 +115,47 @@ def declaration_from_spec(
     if isinstance(spec, Unread):
         declared.unread = (name, spec)
         return declared
-    keys = [key for key in node.keys if isinstance(key, ast.Constant)] if isinstance(node, ast.Dict) else []
-    lines = {str(key.value): key.lineno for key in keys}
-    readable: Any = spec
-    if isinstance(spec, dict):
-        stand_ins = {"name": guess, "inputSchema": {}, "outputSchema": {}}
-        readable = {
-            key: part if first_unread_part(part, "") is None else stand_ins.get(str(key), "")
-            for key, part in spec.items()
-        }
-    problem = tool_spec_problem(readable)
-    if problem or not isinstance(spec, dict):
-        good: dict[Any, Any] = {"name": "name", "inputSchema": {}}
-        parts = readable.items() if isinstance(readable, dict) else ()
-        faulty = next((str(key) for key, part in parts if tool_spec_problem({**good, key: part})), "")
-        keys_of_spec = f"the keys {', '.join(SPEC_KEYS)}; name and inputSchema have to be there"
+    stand_ins = {"name": guess, "inputSchema": {}, "outputSchema": {}}
+    parts = spec if isinstance(spec, dict) else {}
+    readable: dict[Any, Any] = {
+        key: stand_ins.get(key, "") if first_unread_part(part, "") else part for key, part in parts.items()
+    }
+    keys = node.keys if isinstance(node, ast.Dict) else []
+    lines = {key.value: key.lineno for key in keys if isinstance(key, ast.Constant)}
+    if problem := tool_spec_problem(readable if isinstance(spec, dict) else spec):
+        good = {"name": "name", "inputSchema": {}}
+        faulty = (key for key, part in readable.items() if tool_spec_problem({**good, key: part}))
         return Issue(
             file=declared.file,
-            line=lines.get(faulty, line),
+            line=lines.get(next(faulty, ""), line),
             reason=f"{name} is refused: {problem}.",
-            remediation=f"A {name} is a dictionary with {keys_of_spec}.",
+            remediation=f"A {name} is a dictionary with the keys {', '.join(SPEC_KEYS)}; name and "
+            "inputSchema have to be there.",
         )
     declared.id = readable["name"]
-    declared.unread = first_unread_part(spec.get("name"), "name")
+    declared.unread = first_unread_part(parts["name"], "name")
     for key, field in _FIELD_OF_KEY.items():
-        if spec.get(key) is not None:
-            declared.values[field] = FieldValue(spec[key], key, declared.file, lines.get(key, line))
+        if parts.get(key) is not None:
+            declared.values[field] = FieldValue(parts[key], key, declared.file, lines.get(key, line))
     return declared
 
 
 def declaration_from_call(call: SpecCall, guess: str) -> ToolDeclaration | Issue:
     """What `ToolSpec(…)` says."""
     fields = ToolInfo.__struct_fields__
-    for name in call.arguments:
+    for name, argument in call.arguments.items():
         if name not in fields:
             hint = did_you_mean(name, fields) or f"The fields are {', '.join(fields)}."
             reason = f"ToolSpec has no field {name!r}."
-            return Issue(file=call.file, line=call.lines[name], reason=reason, remediation=hint)
+            return Issue(file=call.file, line=argument.line, reason=reason, remediation=hint)
     if "id" not in call.arguments:
         reason, remedy = "A ToolSpec has no id.", 'Give it one: ToolSpec(id="my_tool", …).'
         return Issue(file=call.file, line=call.line, reason=reason, remediation=remedy)
-    identity = call.arguments["id"]
     declared = ToolDeclaration(id=guess, file=call.file, line=call.line)
-    if isinstance(identity, Unread):
-        declared.unread = ("id", identity)
-    else:
-        declared.id = identity
-    for name, value in call.arguments.items():
-        if name in FIELDS and name != "id" and value is not None:
-            declared.values[name] = FieldValue(value, name, call.file, call.lines[name])
+    declared.take_id(call.arguments["id"])
+    declared.values = {
+        name: call.arguments[name] for name in call.arguments if name in FIELDS and name != "id"
+    }
     return declared
 
 
@@ -179,33 +170,32 @@ def declaration_from_function(
     file: SourceFile, function: Function, decorator: ast.expr
 ) -> ToolDeclaration | Issue:
     """What `@tool` says, and where it says nothing, the function's signature and docstring."""
-    options, lines = file.keywords(decorator) if isinstance(decorator, ast.Call) else ({}, {})
     name = function.name
     declared = ToolDeclaration(id=name, file=str(file.path), line=function.lineno, callable_name=name)
-    if isinstance(options, Unread):
-        declared.unread = ("@tool", options)
+    try:
+        options = file.keywords(decorator) if isinstance(decorator, ast.Call) else {}
+    except Unreadable as error:
+        declared.unread = ("@tool", error.unread)
         return declared
     known = {*OPTIONS, "spec", "context"}
     unknown = next((option for option in options if option not in known), "")
     # The SDK's decorator may learn arguments that nobody here has heard of.
     if unknown and file.origin_of(decorator.func, _TOOL) == "strands_cli":  # type: ignore[attr-defined]
-        match = closest(unknown, known)
-        remedy = f"Did you mean {match!r}?" if match else f"The arguments are {', '.join(sorted(known))}."
-        return declared.refusal(f"@tool has no argument {unknown!r}", remedy, line=lines[unknown])
-    if options.get("spec") is not None:
-        found = _declaration_from_decorator_spec(file, function, decorator, options["spec"])
+        remedy = did_you_mean(unknown, known) or f"The arguments are {', '.join(sorted(known))}."
+        return declared.refusal(f"@tool has no argument {unknown!r}", remedy, line=options[unknown].line)
+    if "spec" in options:
+        found = _declaration_from_decorator_spec(file, function, decorator, options["spec"].value)
         if isinstance(found, Issue):
             return found
         declared = found
-    elif isinstance(options.get("name"), Unread):
-        declared.unread = ("name", options["name"])
-    elif options.get("name") is not None:
-        declared.id = options["name"]
+    elif "name" in options:
+        declared.take_id(options["name"])
     declared.decorated = True
-    for option, field in OPTIONS.items():
-        if option != "name" and options.get(option) is not None:
-            declared.values[field] = FieldValue(options[option], option, declared.file, lines[option])
-    _add_signature(file, function, declared, options.get("context", False))
+    declared.values |= {
+        field: options[option] for option, field in OPTIONS.items() if option in options and field != "id"
+    }
+    context = options["context"].value if "context" in options else False
+    _add_signature(file, function, declared, context)
     return declared
 
 

@@ -10,7 +10,7 @@ import ast
 import os
 import stat
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,52 +36,32 @@ Definition = Function | ast.ClassDef
 
 def parse_source_file(file: Path) -> ast.Module | Issue:
     """The file's syntax tree, or why there is none."""
+    remedy = "Make the file readable, or move it out of the tools directory."
     try:
-        status = file.stat()
-        if not stat.S_ISREG(status.st_mode):
-            return _source_refusal(file, "It is not a regular file", remedy=_UNREADABLE)
-        if status.st_size > MAX_SOURCE_BYTES:
-            size = f"It has {status.st_size:,} bytes; at most {MAX_SOURCE_BYTES:,} are read"
-            return _source_refusal(file, size, remedy="Move its data into a file of its own.")
+        if not stat.S_ISREG(file.stat().st_mode):
+            return Issue(file=str(file), reason="It is not a regular file.", remediation=remedy)
         with file.open("rb") as stream:
             data = stream.read(MAX_SOURCE_BYTES + 1)
     except OSError as error:
-        return _source_refusal(file, f"It cannot be read: {error.strerror}", remedy=_UNREADABLE)
-    null = data.find(b"\0")
-    line_of_null = data.count(b"\n", 0, null) + 1 if null >= 0 else 1
+        return Issue(file=str(file), reason=f"It cannot be read: {error.strerror}.", remediation=remedy)
+    if len(data) > MAX_SOURCE_BYTES:
+        reason = f"It has too many bytes; at most {MAX_SOURCE_BYTES:,} are read."
+        return Issue(file=str(file), reason=reason, remediation="Move its data into a file of its own.")
     try:
         with warnings.catch_warnings():
             # A warning about somebody's backslash is for whoever runs that file.
             warnings.simplefilter("ignore")
             return ast.parse(data)
-    except SyntaxError as error:
-        return _syntax_issue(file, data, error, line_of_null)
-    except (ValueError, RecursionError, MemoryError) as error:
-        return _source_refusal(
-            file, f"It cannot be parsed: {str(error) or type(error).__name__}", line_of_null
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        # Python does not tell the line of a null byte.
+        line = getattr(error, "lineno", None) or data.count(b"\n", 0, max(data.find(b"\0"), 0)) + 1
+        return Issue(
+            file=str(file),
+            line=line,
+            column=max(getattr(error, "offset", None) or 0, 0),
+            reason=f"Syntax error: {getattr(error, 'msg', None) or error or type(error).__name__}.",
+            remediation="Correct the file; nothing of it can be used until then.",
         )
-
-
-def _syntax_issue(file: Path, data: bytes, error: SyntaxError, line_of_null: int) -> Issue:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as wrong:
-        if b"coding" not in data[:200]:
-            line = data.count(b"\n", 0, wrong.start) + 1
-            reason = f"It is not UTF-8: the byte 0x{data[wrong.start]:02x} on line {line} cannot be decoded"
-            return _source_refusal(file, reason, line, remedy="Save the file as UTF-8.")
-    remedy = "Correct the syntax; nothing of the file can be used until then."
-    return _source_refusal(
-        file, f"Syntax error: {error.msg}", error.lineno or line_of_null, error.offset or 0, remedy
-    )
-
-
-_UNREADABLE = "Make the file readable, or move it out of the tools directory."
-
-
-def _source_refusal(file: Path, reason: str, line: int = 0, column: int = 0, remedy: str = "") -> Issue:
-    remedy = remedy or "Correct the file; nothing of it can be used until then."
-    return Issue(file=str(file), line=line, column=max(column, 0), reason=f"{reason}.", remediation=remedy)
 
 
 def resolve_import(file: Path, root: Path, module: str, level: int) -> Path | None:
@@ -108,26 +88,22 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     """One statement that gives a name its value: an assignment, a definition or an import."""
 
     name: str
+    """`*` for an import of everything."""
     line: int
+    is_certain: bool
+    """Whether it happens whenever the module is loaded, and to the whole of `value`."""
     value: ast.expr | None = None
     definition: Definition | None = None
     module: str | None = None
     level: int = 0
     imported: str = ""
     """The name within `module`; empty where the module itself is meant."""
-    how: str = ""
-    """What decides the value, where only running the module can tell."""
 
-
-_BLOCKS: dict[type[ast.AST], str] = {
-    ast.If: "an 'if'",
-    ast.Try: "a 'try'",
-    ast.TryStar: "a 'try'",
-    ast.With: "a 'with'",
-    ast.For: "a loop",
-    ast.While: "a loop",
-    ast.Match: "a 'match'",
-}
+    @property
+    def our_package(self) -> str:
+        """The package of ours that it imports from, or nothing."""
+        package = "" if self.level else (self.module or "").partition(".")[0]
+        return package if package in _OUR_PACKAGES else ""
 
 
 _CHANGING_METHODS = (
@@ -140,12 +116,13 @@ class Scope:
 
     def __init__(self, tree: ast.Module) -> None:
         self.bindings: dict[str, list[Binding]] = {}
-        self.changes: dict[str, int] = {}
+        self._changes: dict[str, int] = {}
         """The line of the first change, by name."""
-        self.stars: list[Binding] = []
-        for statement in tree.body:
-            self._add(statement, "")
-        for name in list(self.changes):
+        self._assigned: set[ast.expr] = set()
+        for node, is_certain in _module_nodes(tree):
+            self._add_bindings(node, is_certain)
+            self._add_changes(node, is_certain)
+        for name in list(self._changes):
             self._change_aliases(name)
 
     def last(self, name: str) -> Binding | None:
@@ -156,103 +133,92 @@ class Scope:
         last = [bindings[-1].definition for bindings in self.bindings.values()]
         return sorted((found for found in last if found is not None), key=lambda found: found.lineno)
 
-    def _add(self, node: ast.stmt, how: str) -> None:
+    def line_of_change(self, name: str) -> int:
+        """The line that leaves a name's value to running: a change, a branch, a second assignment; or 0."""
+        *earlier, last = self.bindings[name]
+        return self._changes.get(name, last.line if earlier or not last.is_certain else 0)
+
+    def _add_bindings(self, node: ast.AST, is_certain: bool) -> None:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 name = alias.asname or alias.name.partition(".")[0]
-                self._bind(name, node, how, module=alias.name if alias.asname else name)
+                self._bind(name, node, is_certain, module=alias.name if alias.asname else name)
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 where = {"module": node.module or "", "level": node.level, "imported": alias.name}
-                self._bind(alias.asname or alias.name, node, how, **where)
+                self._bind(alias.asname or alias.name, node, is_certain, **where)
         elif isinstance(node, Definition):
-            self._bind(node.name, node, how, definition=node)
+            self._bind(node.name, node, is_certain, definition=node)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, ast.Name):
+                    self._assigned.add(target)
+                    self._bind(target.id, target, is_certain, value=node.value)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in self._assigned:
+            self._bind(node.id, node, False)  # unpacking, a loop's head, `with … as`, `:=`
+
+    def _add_changes(self, node: ast.AST, is_certain: bool) -> None:
+        if isinstance(node, Definition):
             self._add_body_changes(node)
-        elif type(node) in _BLOCKS:
-            self._add_block(node, how or _BLOCKS[type(node)])
-        elif isinstance(node, ast.Delete):
-            for target in node.targets:
-                if isinstance(target, ast.Name) and not how:
-                    self.bindings.pop(target.id, None)
-                self._change(target)
-        else:
-            self._add_assignment(node, how)
-
-    def _add_assignment(self, node: ast.stmt, how: str) -> None:
-        """An assignment, or an expression by itself."""
-        value = getattr(node, "value", node)
-        if isinstance(node, ast.AugAssign):
+        elif isinstance(node, ast.AugAssign):
             self._change(node.target)
-        for target in getattr(node, "targets", [node.target] if isinstance(node, ast.AnnAssign) else []):
-            if not isinstance(target, ast.Name):
-                self._add_names(target, how or "unpacking")
-            elif value is not None:
-                self._bind(target.id, target, how, value=value)
-        if value is not None:
-            self._add_names(value, how or "an expression")
-
-    def _add_block(self, node: ast.AST, how: str) -> None:
-        """The statements of an `if`, a loop and the like, and the names that their heads bind."""
-        test = node.test if isinstance(node, ast.If) else None
-        is_comparison = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq)
-        if is_comparison and getattr(test.left, "id", "") == "__name__":  # type: ignore[union-attr]
-            return  # what stands there never happens to a module that is loaded
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.stmt):
-                self._add(child, how)
-            elif isinstance(child, ast.excepthandler | ast.match_case):
-                self._add_block(child, how)
-            else:
-                self._add_names(child, how)
-
-    def _add_names(self, node: ast.AST, how: str) -> None:
-        """Names that are bound to what is not read (unpacking, a loop's head, `with … as`, `:=`) or changed.
-
-        Whether a method such as `X.update(…)` changes X is not for us to know.
-        """
-        for part in ast.walk(node):
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
-                self._bind(part.id, part, how)
-            elif isinstance(part, ast.Attribute | ast.Subscript) and not isinstance(part.ctx, ast.Load):
-                self._change(part)
-            elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
-                self._change(part.func)
+        elif isinstance(node, ast.Delete) and is_certain:
+            for target in node.targets:
+                self.bindings.pop(getattr(target, "id", ""), None)
+        elif isinstance(node, ast.expr) and _is_change(node):
+            self._change(node)
 
     def _add_body_changes(self, definition: Definition) -> None:
         """A function may change what the module has: `global X`, `X["key"] = …`, `X.update(…)`."""
         nodes = list(ast.walk(definition))
-        shared = {name: node.lineno for node in nodes if isinstance(node, ast.Global) for name in node.names}
-        for name, line in shared.items():
-            self.changes.setdefault(name, line)
         own = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         own |= {node.arg for node in nodes if isinstance(node, ast.arg)}
         for node in nodes:
-            if not isinstance(node, ast.Attribute | ast.Subscript):
-                continue
-            is_method = isinstance(node, ast.Attribute) and node.attr in _CHANGING_METHODS
-            if is_method or not isinstance(node.ctx, ast.Load):
+            if isinstance(node, ast.Global):
+                for name in node.names:
+                    self._changes.setdefault(name, node.lineno)
+            elif isinstance(node, ast.expr) and _is_change(node):
                 self._change(node, own)
 
-    def _bind(self, name: str, node: ast.stmt | ast.expr, how: str, **parts: Any) -> None:
-        binding = Binding(name=name, line=node.lineno, how=how, **parts)
-        if name == "*":
-            self.stars.append(binding)
-        else:
-            self.bindings.setdefault(name, []).append(binding)
+    def _bind(self, name: str, node: ast.stmt | ast.expr, is_certain: bool, **parts: Any) -> None:
+        binding = Binding(name=name, line=node.lineno, is_certain=is_certain, **parts)
+        self.bindings.setdefault(name, []).append(binding)
 
     def _change(self, target: ast.expr, own: set[str] = frozenset()) -> None:  # type: ignore[assignment]
         line = target.lineno
         while isinstance(target, ast.Attribute | ast.Subscript):
             target = target.value
         if isinstance(target, ast.Name) and target.id not in own:
-            self.changes.setdefault(target.id, line)
+            self._changes.setdefault(target.id, line)
 
     def _change_aliases(self, name: str) -> None:
         """`X = TOOL_SPEC` and a change of X change TOOL_SPEC too."""
         for binding in self.bindings.get(name, ()):
-            if isinstance(binding.value, ast.Name) and binding.value.id not in self.changes:
-                self.changes[binding.value.id] = self.changes[name]
+            if isinstance(binding.value, ast.Name) and binding.value.id not in self._changes:
+                self._changes[binding.value.id] = self._changes[name]
                 self._change_aliases(binding.value.id)
+
+
+def _module_nodes(tree: ast.Module) -> Iterator[tuple[ast.AST, bool]]:
+    """What is not inside a function or a class, in the order in which it is written; and whether it is a
+    statement of the module itself.
+    """
+    waiting: list[tuple[ast.AST, bool]] = [(node, True) for node in reversed(tree.body)]
+    while waiting:
+        node, is_certain = waiting.pop()
+        match node:
+            case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()])):
+                continue  # what stands there never happens to a module that is loaded
+        yield node, is_certain
+        if not isinstance(node, Definition):
+            waiting += [(child, False) for child in reversed([*ast.iter_child_nodes(node)])]
+
+
+def _is_change(node: ast.expr) -> bool:
+    """`X.update(…)`, `X["key"] = …`, `X.key = …`, `del X["key"]`, `del X`."""
+    if isinstance(node, ast.Attribute | ast.Subscript):
+        return not isinstance(node.ctx, ast.Load) or getattr(node, "attr", "") in _CHANGING_METHODS
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del)
 
 
 # --- Values -----------------------------------------------------------------------------------------------
@@ -266,13 +232,30 @@ class Unread(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Unreadable(Exception):
+    """A part was unread without which there is no value."""
+
+    def __init__(self, unread: Unread) -> None:
+        super().__init__(unread.reason)
+        self.unread = unread
+
+
+class FieldValue(msgspec.Struct, frozen=True):
+    """The value of one field, and where it stands."""
+
+    value: Any
+    key: str
+    """What the author calls the field."""
+    file: str
+    line: int
+
+
 class SpecCall(msgspec.Struct, frozen=True, eq=False):
     """`ToolSpec(…)`, with the arguments as they were written."""
 
     file: str
     line: int
-    arguments: dict[str, Any]
-    lines: dict[str, int]
+    arguments: dict[str, FieldValue]
 
 
 class SourceFiles:
@@ -293,12 +276,12 @@ class SourceFiles:
             self._open[path] = tree if isinstance(tree, Issue) else SourceFile(self, path, tree)
         return self._open[path]
 
-    def file_of(self, path: Path | None) -> Path | None:
+    def open_module(self, path: Path | None) -> "SourceFile | Issue | None":
         """The package or module file behind a path without a suffix, if there is one."""
         for candidate in (path / "__init__.py", path.with_name(f"{path.name}.py")) if path else ():
             self.seen[str(candidate)] = None
             if os.path.isfile(candidate):  # Path.is_file raises where a name is too long
-                return candidate
+                return self.open(candidate)
         return None
 
 
@@ -313,105 +296,76 @@ class SourceFile:
 
     def value(self, name: str, line: int = 1, prefix: str = "") -> Any:
         """The value of a module-level name once the module is loaded, or an Unread."""
-        binding, stars = self.scope.last(name), self.scope.stars
+        binding, star, key = self.scope.last(name), self.scope.last("*"), (self.path, name)
         if binding is None and name == "__doc__":
             return self.docstring
-        if binding is None and stars:
-            return self.unread(
-                line, f"{prefix}may come from 'from {stars[0].module} import *', {ONLY_RUNNING}"
-            )
         if binding is None:
-            return self.unread(
-                line, f"{prefix or f'is {name!r}, which '}the file neither assigns nor imports"
-            )
-        if name in self.scope.changes:
-            place = self.scope.changes[name]
-            return self.unread(place, f"{prefix}is changed on line {place}, {ONLY_RUNNING}")
-        if binding.how:
-            reason = f"{prefix}is decided by {binding.how} on line {binding.line}, {ONLY_RUNNING}"
-            return self.unread(binding.line, reason)
-        if len(self.scope.bindings[name]) > 1:
-            reason = f"{prefix}is assigned again on line {binding.line}, {ONLY_RUNNING}"
-            return self.unread(binding.line, reason)
-        key = (self.path, name)
+            may_come = f"may come from 'from {star.module} import *', {ONLY_RUNNING}" if star else ""
+            return self.unread(line, prefix + (may_come or "the file neither assigns nor imports"))
+        if change := self.scope.line_of_change(name):
+            return self.unread(change, f"{prefix}is set or changed on line {change}, {ONLY_RUNNING}")
+        if binding.definition:
+            return self.unread(binding.line, f"{prefix}is a function or a class")
         if key in self.files.underway:
             return self.unread(binding.line, f"{prefix}is defined by itself: its imports form a circle")
         self.files.underway.add(key)
         try:
-            if binding.value is not None:
-                return self.evaluate(binding.value)
-            if binding.module is not None:
-                return self._imported_value(binding, prefix)
-            return self.unread(
-                binding.line, f"{prefix}is a function or a class, not a value that can be read"
-            )
+            return self.evaluate(binding.value) if binding.value else self._imported_value(binding, prefix)
         finally:
             self.files.underway.discard(key)
 
     def find(self, name: str) -> "tuple[SourceFile, Binding] | None":
         """Where a name is defined, through imports of files in the tools directory."""
         file, binding = self, self.scope.last(name)
+        if binding is None:
+            star = self.scope.last("*")
+            return (self, star) if star else None
         visited = set()
-        while binding and binding.module is not None and (file.path, binding.name) not in visited:
+        while binding.module is not None and (file.path, binding.name) not in visited:
             visited.add((file.path, binding.name))
             target = file.open_module(binding.module, binding.level)
             inner = target.scope.last(binding.imported) if isinstance(target, SourceFile) else None
             if not isinstance(target, SourceFile) or inner is None:
                 break
             file, binding = target, inner
-        if binding is None:
-            return (self, self.scope.stars[0]) if self.scope.stars else None
         return file, binding
 
     def origin_of(self, node: ast.expr, names: frozenset[str]) -> str:
         """Which of our packages an expression takes one of these names from, under whatever alias."""
-        if isinstance(node, ast.Attribute) and node.attr in names:
-            root = dotted_name(node).partition(".")[0]
-            packages = [_imported_package(binding) for binding in self.scope.bindings.get(root, ())]
-        elif isinstance(node, ast.Name):
-            packages = [self._origin(binding, names) for binding in self.scope.bindings.get(node.id, ())]
-        else:
-            return ""
-        return next(filter(None, packages), "")
+        root, _, attributes = dotted_name(node).partition(".")
+        for binding in self.scope.bindings.get(root, ()):
+            if not binding.our_package:
+                _, binding = self.find(root) or (self, binding)
+            if (attributes.rpartition(".")[2] or binding.imported) in names and binding.our_package:
+                return binding.our_package
+        return ""
 
-    def _origin(self, binding: Binding, names: frozenset[str]) -> str:
-        if binding.module is None:
-            return ""
-        found = None if _imported_package(binding) else self.find(binding.name)
-        binding = found[1] if found else binding
-        return _imported_package(binding) if binding.imported in names else ""
-
-    def unread(self, node: ast.AST | int, reason: str) -> Unread:
-        return Unread(str(self.path), node if isinstance(node, int) else getattr(node, "lineno", 1), reason)
+    def unread(self, node: ast.expr | int, reason: str) -> Unread:
+        return Unread(str(self.path), node if isinstance(node, int) else node.lineno, reason)
 
     # --- imports ------------------------------------------------------------------------------------------
 
     def open_module(self, module: str, level: int = 0) -> "SourceFile | Issue | None":
         """The file of the tools directory that a module's name means here, if it is one of them."""
-        file = self.files.file_of(resolve_import(self.path, self.files.root, module, level))
-        return self.files.open(file) if file else None
+        return self.files.open_module(resolve_import(self.path, self.files.root, module, level))
 
     def _imported_value(self, binding: Binding, prefix: str) -> Any:
         """A sibling's value, or a sibling as a whole, whose names are then read as its attributes."""
-        module = binding.module or ""
+        module, name = binding.module or "", binding.imported
         target = self.open_module(module, binding.level)
-        if isinstance(target, SourceFile) and not binding.imported:
+        if isinstance(target, SourceFile) and not name:
             return target
-        if isinstance(target, SourceFile) and target is not self and target.scope.last(binding.imported):
-            return target.value(binding.imported)
+        if isinstance(target, SourceFile) and target is not self and target.scope.last(name):
+            return target.value(name)
         path = resolve_import(self.path, self.files.root, module, binding.level)
-        file = self.files.file_of(path / binding.imported if path else None)
-        submodule = self.files.open(file) if file else None
+        submodule = self.files.open_module(path / name if path else None)
         if isinstance(submodule, SourceFile):
             return submodule
-        written = "." * binding.level + module
-        if isinstance(target, Issue):
-            why = f"comes from {written}, which cannot be read ({Path(target.file).name}:{target.line})"
-        elif target is not None:
-            why = f"comes from {written}, which does not have {binding.imported!r}"
-        else:
-            why = f"comes from {written}, which is not a file of the tools directory"
-        return self.unread(binding.line, prefix + why)
+        lacks = f"which does not have {name!r}"
+        why = (
+            lacks if isinstance(target, SourceFile) else "which is not a readable file of the tools directory"
+        )
+        return self.unread(binding.line, f"{prefix}comes from {'.' * binding.level}{module}, {why}")
 
     # --- expressions --------------------------------------------------------------------------------------
 
@@ -428,13 +382,24 @@ class SourceFile:
         if files.depth >= MAX_DEPTH:
             return self.unread(node, "is nested too deeply to be read without running the module")
         evaluator = _EVALUATORS.get(type(node))
-        if evaluator is None:
-            return self.unread(node, describe_expression(node))
         files.depth += 1
         try:
-            return evaluator(self, node)
+            return evaluator(self, node) if evaluator else self.unread(node, describe_expression(node))
+        except Unreadable as error:
+            return error.unread
+        except (TypeError, ValueError, KeyError):  # an operation that these values do not have
+            return self.unread(node, describe_expression(node))
         finally:
             files.depth -= 1
+
+    def _whole(self, node: ast.expr, kind: Any = object) -> Any:
+        """A value that has to be there, and to be of that kind, for the expression around it to have one."""
+        value = self.evaluate(node)
+        if isinstance(value, Unread):
+            raise Unreadable(value)
+        if not isinstance(value, kind):
+            raise TypeError
+        return value
 
     def _name(self, node: ast.Name) -> Any:
         return self.value(node.id, node.lineno, f"uses {node.id!r}, which ")
@@ -444,96 +409,61 @@ class SourceFile:
         if self.origin_of(node.value, _CATEGORIES):
             member = ToolCategory.__members__.get(node.attr)
             return member.value if member else node.attr.lower()
-        owner = self.evaluate(node.value)
-        if isinstance(owner, SourceFile):
-            return owner.value(node.attr, prefix=f"uses {dotted_name(node)}, which ")
-        reason = f"reads {dotted_name(node) or f'the attribute {node.attr}'}, {ONLY_RUNNING}"
-        return owner if isinstance(owner, Unread) and not dotted_name(node) else self.unread(node, reason)
+        owner = self._whole(node.value, SourceFile)
+        return owner.value(node.attr, prefix=f"uses {dotted_name(node)}, which ")
 
     def _subscript(self, node: ast.Subscript) -> Any:
         """`TOOL_SPEC["inputSchema"]`, as a ToolSpec beside a TOOL_SPEC takes its schema; nothing else."""
-        owner = self.evaluate(node.value)
-        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
-        if isinstance(owner, Unread):
-            return owner
-        if not isinstance(owner, dict) or not isinstance(key, str):
-            return self.unread(node, describe_expression(node))
-        return owner[key] if key in owner else self.unread(node, f"asks for {key!r}, which is not there")
+        return self._whole(node.value, dict)[self._whole(node.slice, str)]
 
     def _sequence(self, node: ast.List | ast.Tuple) -> Any:
         members: list[Any] = []
         for item in node.elts:
-            if not isinstance(item, ast.Starred):
+            if isinstance(item, ast.Starred):
+                members.extend(self._whole(item.value, list | tuple))
+            else:
                 members.append(self.evaluate(item))
-                continue
-            inner = self.evaluate(item.value)
-            if not isinstance(inner, list | tuple):
-                wrong = self.unread(item, "unpacks something that is not a list")
-                return inner if isinstance(inner, Unread) else wrong
-            members.extend(inner)
         return members if isinstance(node, ast.List) else tuple(members)
 
     def _dict(self, node: ast.Dict) -> Any:
         result: dict[Any, Any] = {}
-        for key_node, value_node in zip(node.keys, node.values, strict=True):
-            value = self.evaluate(value_node)
-            key = self.evaluate(key_node) if key_node is not None else None
-            if isinstance(key, Unread):
-                return key
-            if key_node is None and not isinstance(value, dict):
-                wrong = self.unread(value_node, "unpacks something that is not a dictionary")
-                return value if isinstance(value, Unread) else wrong
-            try:
-                result |= value if key_node is None else {key: value}
-            except TypeError:
-                return self.unread(key_node or node, "has a key that a dictionary cannot hold")
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                result |= self._whole(value, dict)
+            else:
+                result[self._whole(key)] = self.evaluate(value)
         return result
 
     def _unary(self, node: ast.UnaryOp) -> Any:
         """A number with its sign, which the syntax takes for an operation."""
-        try:
-            return ast.literal_eval(node)
-        except ValueError:
-            return self.unread(node, describe_expression(node))
+        return ast.literal_eval(node)
 
     def _binary(self, node: ast.BinOp) -> Any:
-        left, right = self.evaluate(node.left), self.evaluate(node.right)
-        for side in (left, right):
-            if isinstance(side, Unread):
-                return side
-        alike = type(left) is type(right)
-        if alike and isinstance(node.op, ast.Add) and isinstance(left, str | bytes | list | tuple):
+        left = self._whole(node.left)
+        right = self._whole(node.right, type(left))
+        if isinstance(node.op, ast.Add) and isinstance(left, str | bytes | list | tuple):
             return left + right
-        if alike and isinstance(node.op, ast.BitOr) and isinstance(left, dict):
+        if isinstance(node.op, ast.BitOr) and isinstance(left, dict):
             return left | right
-        return self.unread(node, describe_expression(node))
+        raise TypeError
 
     def _call(self, node: ast.Call) -> Any:
-        if not self.origin_of(node.func, _SPEC_CLASSES):
-            return self.unread(node, describe_expression(node))
-        if node.args:
-            return self.unread(node, "has an argument without a name, and ToolSpec takes named ones only")
-        arguments, lines = self.keywords(node)
-        if isinstance(arguments, Unread):
-            return arguments
-        return SpecCall(str(self.path), node.lineno, arguments, lines)
+        if node.args or not self.origin_of(node.func, _SPEC_CLASSES):
+            raise TypeError
+        return SpecCall(str(self.path), node.lineno, self.keywords(node))
 
-    def keywords(self, node: ast.Call) -> tuple[dict[str, Any] | Unread, dict[str, int]]:
-        """The named arguments of a call, and the line of each."""
-        arguments: dict[str, Any] = {}
-        lines: dict[str, int] = {}
+    def keywords(self, node: ast.Call) -> dict[str, FieldValue]:
+        """The named arguments of a call, without those that are None; Unreadable where `**` hides some."""
+        arguments: dict[str, FieldValue] = {}
         for keyword in node.keywords:
-            value = self.evaluate(keyword.value)
-            if keyword.arg is not None:
-                arguments[keyword.arg] = value
-                lines[keyword.arg] = keyword.value.lineno
-            elif isinstance(value, dict) and all(isinstance(name, str) for name in value):
-                arguments |= value
-                lines |= dict.fromkeys(value, keyword.value.lineno)
-            else:
-                wrong = self.unread(keyword.value, "unpacks something that is not a dictionary")
-                return (value if isinstance(value, Unread) else wrong), lines
-        return arguments, lines
+            line = keyword.value.lineno
+            given = {keyword.arg: self.evaluate(keyword.value)} if keyword.arg else self._whole(keyword.value)
+            if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
+                raise Unreadable(self.unread(line, "unpacks something that is not a dictionary of arguments"))
+            for name, value in given.items():
+                if value is not None:
+                    arguments[name] = FieldValue(value, name, str(self.path), line)
+        return arguments
 
 
 _EVALUATORS: dict[type[ast.AST], Callable[[SourceFile, Any], Any]] = {
@@ -548,26 +478,11 @@ _EVALUATORS: dict[type[ast.AST], Callable[[SourceFile, Any], Any]] = {
     ast.Call: SourceFile._call,
 }
 
-_NAMES = {
-    ast.Compare: "a comparison",
-    ast.BoolOp: "a condition",
-    ast.IfExp: "a condition",
-    ast.ListComp: "a comprehension",
-    ast.SetComp: "a comprehension",
-    ast.DictComp: "a comprehension",
-    ast.GeneratorExp: "a comprehension",
-    ast.JoinedStr: "a format",
-    ast.Subscript: "a lookup",
-    ast.Lambda: "a lambda",
-}
-
 
 def describe_expression(node: ast.expr) -> str:
     """What an expression does that its text does not show."""
-    if isinstance(node, ast.Call):
-        name = dotted_name(node.func)
-        return f"is computed by a call{f' of {name}()' if name else ''}, {ONLY_RUNNING}"
-    return f"is computed by {_NAMES.get(type(node), 'an expression')}, {ONLY_RUNNING}"
+    name = dotted_name(node.func) if isinstance(node, ast.Call) else ""
+    return f"is computed by {f'a call of {name}()' if name else 'an expression'}, {ONLY_RUNNING}"
 
 
 def dotted_name(node: ast.expr) -> str:
@@ -577,9 +492,3 @@ def dotted_name(node: ast.expr) -> str:
         parts.append(node.attr)
         node = node.value
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
-
-
-def _imported_package(binding: Binding) -> str:
-    """The package of ours that a binding imports from, or nothing."""
-    package = "" if binding.level else (binding.module or "").partition(".")[0]
-    return package if package in _OUR_PACKAGES else ""
