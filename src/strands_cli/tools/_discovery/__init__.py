@@ -26,7 +26,7 @@ class EntryPoint(msgspec.Struct, frozen=True, array_like=True):
         return f"{self.distribution} {self.version}".strip()
 
 
-class Discovered(msgspec.Struct, frozen=True):
+class Discovered(msgspec.Struct, frozen=True, array_like=True):
     """The tools of a file, a family, a directory or a source, and what was wrong."""
 
     infos: tuple[ToolInfo, ...] = ()

@@ -88,6 +88,8 @@ class ToolDeclaration(msgspec.Struct, kw_only=True):
     has_spec: bool = False
     decorated: bool = False
     uses_tool_spec: bool = False
+    is_listed: bool = False
+    """Whether an item of TOOL_SPECS has taken it up."""
 
     def take_id(self, given: FieldValue) -> None:
         """Takes the id that is given, or says that it could not be read."""
@@ -203,7 +205,7 @@ def _add_signature(file: SourceFile, function: Function, declared: ToolDeclarati
     line, documented = function.lineno, read_docstring(ast.get_docstring(function))
     if not declared.has_spec and "input_schema" not in declared.values:
         declared.inferred = True
-        with suppress(_SignatureNotSimple):
+        with suppress(_SignatureNotSimple, NotJson, RecursionError):
             schema = _signature_schema(file, function, documented.parameters, context)
             declared.values["input_schema"] = FieldValue(schema, "signature", declared.file, line)
     if documented.description and "description" not in declared.values:
@@ -259,10 +261,7 @@ def _signature_schema(
     required: list[str] = []
     for argument, default in zip([*arguments.args, *arguments.kwonlyargs], defaults, strict=True):
         name, annotation = argument.arg, argument.annotation
-        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-            type_name = annotation.value.rpartition(".")[2].strip()
-        else:
-            type_name = _last_name(annotation) if annotation else ""
+        type_name = ast.unparse(annotation).strip("'\" ").rpartition(".")[2] if annotation else ""
         is_context = name == context or (context is True and name == "tool_context")
         if is_context or name in _FILLED_BY_THE_PLATFORM or type_name == "ToolContext":
             continue
@@ -282,22 +281,19 @@ def _parameter_schema(
     if annotation is None:
         raise _SignatureNotSimple
     schema = _annotation_schema(annotation)
-    value = file.evaluate(default) if default is not None else ...
-    if value is None and "anyOf" not in schema:
+    given = {"default": literal_as_json(file.evaluate(default))} if default else {}
+    if given == {"default": None} and "anyOf" not in schema:
         schema = {"anyOf": [schema, {"type": "null"}]}
-    if description:
-        schema = {**schema, "description": description}
-    if default is None:
-        return schema
-    try:
-        return {**schema, "default": literal_as_json(value)}
-    except NotJson:
-        raise _SignatureNotSimple from None
+    described = {"description": description} if description else {}
+    return {**schema, **described, **given}
 
 
 def _annotation_schema(node: ast.expr) -> Schema:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return _annotation_schema(_parsed_annotation(node.value))
+        try:
+            node = ast.parse(node.value.strip(), mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise _SignatureNotSimple from None
     if isinstance(node, ast.Constant) and node.value is None:
         return {"type": "null"}
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
@@ -310,27 +306,14 @@ def _annotation_schema(node: ast.expr) -> Schema:
     return {"type": _PLAIN_TYPES[name]}
 
 
-def _parsed_annotation(text: str) -> ast.expr:
-    """An annotation that is written as a string."""
-    try:
-        node = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise _SignatureNotSimple from None
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        raise _SignatureNotSimple
-    return node
-
-
 def _generic_schema(name: str, inner: ast.expr) -> Schema:
     parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
     if name in ("list", "List") and len(parts) == 1:
         return {"type": "array", "items": _annotation_schema(parts[0])}
     if name in ("dict", "Dict") and len(parts) == 2 and dotted_name(parts[0]) == "str":
-        is_any = _last_name(parts[1]) in ("Any", "object")
-        return {
-            "type": "object",
-            **({} if is_any else {"additionalProperties": _annotation_schema(parts[1])}),
-        }
+        if _last_name(parts[1]) in ("Any", "object"):
+            return {"type": "object"}
+        return {"type": "object", "additionalProperties": _annotation_schema(parts[1])}
     if name == "Optional" and len(parts) == 1:
         return _union_schema([parts[0], ast.Constant(value=None)])
     if name == "Union":

@@ -5,18 +5,18 @@ slower and nothing else.
 """
 
 import functools
-import gc
 import os
 import sys
 import time
 from binascii import crc32  # hashlib would cost more than everything else here
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
 
 from strands_cli.errors import Issue
 from strands_cli.toolkit.info import ToolInfo
-from strands_cli.tools._discovery import Discovered, EntryPoint, is_module_name, join_discovered
+from strands_cli.tools._discovery import Discovered, is_module_name, join_discovered
 
 # `tool_files` is imported where something has to be read: on a second run that is nowhere, without `ast`.
 
@@ -26,8 +26,6 @@ _CHECKSUM_BYTES = 4
 _MAX_FILES = 256
 _TICK_NANOSECONDS = 15_000_000
 """File systems date a change by the kernel's last tick: what is younger may change again under one date."""
-
-_NOTHING: frozenset[str] = frozenset()
 
 Stamp = tuple[int, int, int, int]
 """When a file was written, when anything about it changed, its size and its number."""
@@ -40,15 +38,8 @@ _MISSING: Stamp = (0, 0, 0, 0)
 class _CacheEntry(msgspec.Struct, frozen=True, array_like=True):
     """What was found under a name, with the state of the files that it rests on."""
 
-    stamps: dict[str, Stamp]
-    infos: tuple[ToolInfo, ...] = ()
-    issues: tuple[Issue, ...] = ()
-    entry_points: tuple[EntryPoint, ...] = ()
-
-
-class _CacheContent(msgspec.Struct, array_like=True):
-    key: str
-    entries: dict[str, _CacheEntry]
+    found: Discovered
+    stamps: tuple[Stamp, ...]
 
 
 class _FileStamps(dict[str, Stamp]):
@@ -56,15 +47,12 @@ class _FileStamps(dict[str, Stamp]):
 
     def __missing__(self, path: str) -> Stamp:
         try:
-            stamp = _file_stamp(os.stat(path))
+            status = os.stat(path)
+            stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
         except (OSError, ValueError):
             stamp = _MISSING
         self[path] = stamp
         return stamp
-
-
-def _file_stamp(status: os.stat_result) -> Stamp:
-    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
 
 class CacheFile:
@@ -76,63 +64,51 @@ class CacheFile:
         self._key = f"{FORMAT}|{fields}|{sys.hexversion:x}|{_state_of_this_code()}|{key!a}"
         self._entries = self._load()
         self._used: dict[str, _CacheEntry] = {}
-        self._changed = False
         self._opened = time.time_ns()
-        self.stamps = _FileStamps()
+        self._stamps = _FileStamps()
 
     def find(self, name: str) -> Discovered | None:
         """What is known under a name, if all the files that it rests on are as they were."""
         entry = self._entries.get(name)
         if entry is None:
             return None
-        stamps = self.stamps
-        for path, stamp in entry.stamps.items():
-            if stamps[path] != stamp:
+        for path, stamp in zip(entry.found.files, entry.stamps, strict=True):
+            if self._stamps[path] != stamp:
                 return None
         self._used[name] = entry
-        return Discovered(entry.infos, entry.issues, tuple(entry.stamps), entry.entry_points)
+        return entry.found
 
     def keep(self, name: str, found: Discovered) -> None:
         """Remembers something, unless a file is so young that it may still change without a trace."""
-        self._changed = True
-        stamps = {path: self.stamps[path] for path in found.files}
+        stamps = tuple(self._stamps[path] for path in found.files)
         now = time.time_ns()
-        for written, changed, _, _ in stamps.values():
+        for written, changed, _, _ in stamps:
             if self._opened - _TICK_NANOSECONDS <= max(written, changed) <= now + _TICK_NANOSECONDS:
                 return
-        entry = _CacheEntry(stamps, found.infos, found.issues, found.entry_points)
-        try:
-            msgspec.msgpack.encode(entry)
-        except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):
-            return  # a literal may hold what msgpack does not, such as an integer of a hundred digits
-        self._used[name] = entry
+        self._used[name] = _CacheEntry(found, stamps)
 
     def close(self) -> None:
         """Writes what was used or added, where that is not what was there before."""
-        if self._file is None or not (self._changed or len(self._used) != len(self._entries)):
+        if self._file is None or self._used == self._entries:
             return
-        if self._used or self._entries:
-            body = msgspec.msgpack.encode(_CacheContent(self._key, self._used))
-            _write_cache_file(self._file, crc32(body).to_bytes(_CHECKSUM_BYTES, "big") + body)
+        try:
+            body = msgspec.msgpack.encode((self._key, self._used))
+        except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):
+            return  # a literal may hold what msgpack does not, such as an integer of a hundred digits
+        _write_cache_file(self._file, crc32(body).to_bytes(_CHECKSUM_BYTES, "big") + body)
 
     def _load(self) -> dict[str, _CacheEntry]:
         if self._file is None:
             return {}
-        # The garbage collector would walk through the new objects again and again for nothing.
-        was_enabled = gc.isenabled()
-        gc.disable()
         try:
             data = self._file.read_bytes()
             body = data[_CHECKSUM_BYTES:]
             if crc32(body).to_bytes(_CHECKSUM_BYTES, "big") != data[:_CHECKSUM_BYTES]:
                 return {}
-            content = msgspec.msgpack.decode(body, type=_CacheContent)
+            key, entries = msgspec.msgpack.decode(body, type=tuple[str, dict[str, _CacheEntry]])
         except (OSError, msgspec.MsgspecError, ValueError, RecursionError):
             return {}
-        finally:
-            if was_enabled:
-                gc.enable()
-        return content.entries if content.key == self._key else {}
+        return entries if key == self._key else {}
 
 
 class Cache:
@@ -155,15 +131,10 @@ NO_CACHE = Cache()
 @functools.cache
 def _state_of_this_code() -> int:
     """When this code was last written: who works on it wants its answer, not that of the code before."""
-    here = os.path.dirname(__file__)
-    newest = 0
-    try:
-        for directory in (here, f"{here}/../sources", f"{here}/../../plugins"):
-            with os.scandir(directory) as listing:
-                newest = max(newest, *(file.stat().st_mtime_ns for file in listing if file.is_file()))
-    except OSError:
-        return 0
-    return newest
+    here = Path(__file__).parent
+    directories = (here, here.parent / "sources", here.parents[1] / "plugins")
+    files = [file for directory in directories for file in directory.glob("*.py")]
+    return max((file.stat().st_mtime_ns for file in files), default=0)
 
 
 def _write_cache_file(file: Path, data: bytes) -> None:
@@ -192,7 +163,7 @@ def scan_directory(
     source: str,
     origin: str,
     cache: Cache = NO_CACHE,
-    skip: frozenset[str] = _NOTHING,
+    skip: Collection[str] = (),
 ) -> Discovered:
     """What the modules and families of a tools directory declare, in the order of their names.
 
@@ -202,7 +173,7 @@ def scan_directory(
     root = os.path.abspath(directory)  # the cheap one: nothing is asked of the file system
     known = cache.file(f"{root}|{package}|{source}|{origin}")
     try:
-        candidates = _tool_candidates(root, known)
+        candidates = _tool_candidates(root)
     except FileNotFoundError:
         return Discovered()
     except OSError as error:
@@ -213,7 +184,7 @@ def scan_directory(
         if name in skip:
             continue
         found = known.find(path)
-        if is_module and name in directories and is_family(f"{root}{os.sep}{name}"):
+        if is_module and name in directories and _is_family(f"{root}{os.sep}{name}"):
             reason = f"{name}.py can never be loaded: Python prefers the package {name}/ beside it."
             found = _unloadable_module(path, reason, f"Rename one of them, or move {name}.py into {name}/.")
         elif found is None:
@@ -224,27 +195,19 @@ def scan_directory(
     return join_discovered(parts)
 
 
-def _tool_candidates(root: str, known: CacheFile) -> list[tuple[str, bool, str]]:
-    """The names without suffix, whether each is a module, and the paths. Their stamps are taken too."""
+def _tool_candidates(root: str) -> list[tuple[str, bool, str]]:
+    """The names without suffix, whether each is a module, and the paths."""
     found: list[tuple[str, bool, str]] = []
     with os.scandir(root) as listing:
         for entry in listing:
-            name, path = entry.name, entry.path
-            if is_module_name(name):
-                found.append((name[:-3], True, path))
-            elif name[0] not in "_." and name != "tests" and entry.is_dir():
-                found.append((name, False, path))
-            else:
-                continue
-            try:
-                known.stamps[path] = _file_stamp(entry.stat())
-            except OSError:
-                continue  # a dangling link: reading it says so
-    found.sort()
-    return found
+            if is_module_name(entry.name):
+                found.append((entry.name[:-3], True, entry.path))
+            elif entry.name[0] not in "_." and entry.name != "tests" and entry.is_dir():
+                found.append((entry.name, False, entry.path))
+    return sorted(found)
 
 
-def is_family(directory: str) -> bool:
+def _is_family(directory: str) -> bool:
     return os.path.isfile(f"{directory}{os.sep}__init__.py")
 
 
@@ -252,7 +215,7 @@ def _read_candidate(path: Path, module_path: str, is_module: bool, source: str, 
     if "." in (path.stem if is_module else path.name):
         reason = f"{path.name} can never be loaded: there is a dot in its name."
         return _unloadable_module(str(path), reason, "Rename it.")
-    if not is_module and not is_family(str(path)):
+    if not is_module and not _is_family(str(path)):
         return _read_plain_directory(path)
     from strands_cli.tools._discovery.tool_files import read_tools
 

@@ -62,7 +62,7 @@ def read_tools(
     if attribute:
         reader.read_attribute(path, attribute)
     elif is_family:
-        reader.read_family(path, family)
+        reader.read_file(path / "__init__.py", family)
     else:
         reader.read_file(path)
     issues = tuple(dict.fromkeys(reader.issues))
@@ -81,20 +81,31 @@ class _ToolReader:
         self._origin = origin
         self._family = family
         self._declared: dict[Path, list[ToolDeclaration]] = {}
-        self._used: set[tuple[str, str]] = set()
 
-    def read_file(self, path: Path) -> None:
+    def read_file(self, path: Path, family: str = "") -> None:
+        """The tools of a file. Those of a family are listed in the TOOL_SPECS of its `__init__.py`, or else
+        they are those of that file and of every submodule.
+        """
         file = self.files.open(path)
         if isinstance(file, Issue):
             self.issues.append(file)
             return
         tools, issues = len(self.infos), len(self.issues)
-        unread = self._add_specs(file)
-        self._add_declared(file)
-        if isinstance(unread, Unread):
-            self._add_unread(file, path.stem, unread, found_any=len(self.infos) > tools)
+        listed = self._add_specs(file)
+        self._add_declared(file, own_only=bool(family))
+        if family and listed is not True:
+            self.files.seen[str(path.parent)] = None
+            for submodule in sorted(path.parent.glob("*.py")):
+                if is_submodule_name(submodule.name):
+                    self.read_file(submodule)
+        if isinstance(listed, Unread) and len(self.infos) > tools:
+            self.issues.append(_unread_specs_issue(listed))
+        elif isinstance(listed, Unread):  # never passed over: the listing has something in its place
+            name, part = family or path.stem, ("TOOL_SPECS", listed)
+            declared = ToolDeclaration(id=name, file=str(file.path), line=listed.line, unread=part)
+            self._keep(declared, file, None, name)
         if len(self.infos) == tools and len(self.issues) == issues:
-            self.issues.append(_no_tool_issue(file))
+            self.issues.append(_no_tool_issue(file, family))
 
     def read_attribute(self, path: Path, attribute: str) -> None:
         """The tools of the file that defines an attribute of a module; the attribute's own is among them."""
@@ -107,32 +118,6 @@ class _ToolReader:
         self._add_declared(file, own_only=True)
         if found[0] is not file:
             self.read_file(found[0].path)
-
-    def read_family(self, directory: Path, family: str) -> None:
-        """Those of its TOOL_SPECS, else those of `__init__.py` and every submodule."""
-        init = self.files.open(directory / "__init__.py")
-        if isinstance(init, Issue):
-            self.issues.append(init)
-            return
-        listed = self._add_specs(init)
-        self._add_declared(init, own_only=True)
-        if listed is not True:
-            self.files.seen[str(directory)] = None
-            try:
-                files = sorted(file for file in directory.iterdir() if is_submodule_name(file.name))
-            except OSError as error:
-                reason = f"The family's directory cannot be listed: {error.strerror}."
-                remedy = "Make it readable, or remove it."
-                self.issues.append(Issue(file=str(directory), reason=reason, remediation=remedy))
-                files = []
-            for file in files:
-                self.read_file(file)
-        if isinstance(listed, Unread):
-            self._add_unread(init, family, listed, found_any=bool(self.infos))
-        if not self.infos and not self.issues:
-            reason = f"The family {family!r} has no tool: {_NO_TOOL}."
-            remedy = f"Add one, or rename the directory to _{directory.name} if it holds none."
-            self.issues.append(Issue(file=str(init.path), line=1, reason=reason, remediation=remedy))
 
     # --- TOOL_SPECS ---------------------------------------------------------------------------------------
 
@@ -151,15 +136,6 @@ class _ToolReader:
             else:
                 self._add_listed(file, declared)
         return True
-
-    def _add_unread(self, file: SourceFile, tool_id: str, unread: Unread, *, found_any: bool) -> None:
-        """A TOOL_SPECS that cannot be read is never passed over: the listing has something in its place."""
-        if found_any:
-            self.issues.append(_unread_specs_issue(unread))
-            return
-        part = ("TOOL_SPECS", unread)
-        declared = ToolDeclaration(id=tool_id, file=str(file.path), line=unread.line, unread=part)
-        self._keep(declared, file, None, tool_id)
 
     def _from_item(self, file: SourceFile, item: object, line: int) -> ToolDeclaration | Issue:
         guess = _module_stem(file.path)
@@ -186,31 +162,26 @@ class _ToolReader:
         if homes is None:
             return
         found = next(filter(None, (home.find(name) for home in homes)), None)
-        places = [
-            declared.values[key].value for key in ("callable_name", "module_path") if key in declared.values
-        ]
-        is_guessed = declared.unread or any(isinstance(value, Unread) for value in places)
-        if found is None and (not homes or is_guessed):
-            self._keep(declared, file, None, name)
-        elif found is None:
+        places = (declared.values.get(field) for field in ("callable_name", "module_path"))
+        is_guessed = declared.unread or any(place and isinstance(place.value, Unread) for place in places)
+        if found is None and homes and not is_guessed:
             self.issues.append(_missing_callable_issue(declared, name, homes[0]))
-        elif self._is_callable(declared, *found):
-            home, binding = found
-            named = [other for other in self._declarations(home) if other.callable_name == binding.name]
-            base = next((other for other in named if other.id == declared.id), named[0] if named else None)
-            if base:
-                self._used.add((base.file, base.callable_name))
+            return
+        home, binding = found or (file, None)
+        for base in self._declarations(home):
+            if binding and base.callable_name == binding.name:
+                base.is_listed = True
                 declared.inferred = base.inferred and "input_schema" not in declared.values
                 declared.unread = declared.unread or base.unread
                 declared.values = {**base.values, **declared.values}
-            self._keep(declared, *found, name)
+        self._keep(declared, home, binding, name)
 
     def _homes(self, file: SourceFile, declared: ToolDeclaration) -> list[SourceFile] | None:
         """The files that may hold the callable: empty where it is elsewhere, None where that is wrong."""
         module_path = declared.text("module_path")
         if not module_path:
             own = self.files.open(Path(declared.file))
-            return [file] if isinstance(own, Issue) else [file, own]
+            return [home for home in (file, own) if isinstance(home, SourceFile)]
         if module_path == self._dotted(file.path):
             return [file]
         home = file.open_module(module_path)
@@ -236,25 +207,19 @@ class _ToolReader:
         binding = file.scope.last("TOOL_SPEC")
         borrowed = own_only and binding is not None and binding.module is not None
         for declared in self._declarations(file):
-            is_used = (declared.file, declared.callable_name) in self._used
-            if is_used or (borrowed and declared.has_spec and not declared.decorated):
-                continue
-            found = file.find(declared.callable_name)
-            if found is None:
-                self._keep(declared, file, None, declared.callable_name)
-            elif self._is_callable(declared, *found):
-                self._keep(declared, *found, declared.callable_name)
+            is_borrowed = borrowed and declared.has_spec and not declared.decorated
+            if not declared.is_listed and not is_borrowed:
+                home, bound = file.find(declared.callable_name) or (file, None)
+                self._keep(declared, home, bound, declared.callable_name)
 
     def _declarations(self, file: SourceFile) -> list[ToolDeclaration]:
         """What a file's TOOL_SPEC and decorators declare; what is wrong with them is noted once."""
         if file.path not in self._declared:
-            self._declared[file.path] = []
-            functions = {
-                function.name: declaration_from_function(file, function, decorator)
-                for function in file.scope.definitions()
-                if isinstance(function, Function)
-                and (decorator := tool_decorator_of(file, function)) is not None
-            }
+            functions = {}
+            for function in file.scope.definitions():
+                decorator = tool_decorator_of(file, function) if isinstance(function, Function) else None
+                if isinstance(function, Function) and decorator:
+                    functions[function.name] = declaration_from_function(file, function, decorator)
             self.issues += [found for found in functions.values() if isinstance(found, Issue)]
             found = self._with_tool_spec(file, functions)
             names = {declared.callable_name for declared in found}
@@ -267,58 +232,49 @@ class _ToolReader:
         """The decorated functions, and the one that TOOL_SPEC is for, be it decorated or plain."""
         binding = file.scope.last("TOOL_SPEC")
         decorated = [found for found in functions.values() if isinstance(found, ToolDeclaration)]
-        if binding is None:
-            return decorated
-        others = [found for found in decorated if not found.uses_tool_spec]
         users = [found for found in decorated if found.uses_tool_spec]
         for user in users:
-            if user.unread or user.callable_name in (user.id, user.id.replace("-", "_")):
-                others.append(user)
-            else:
+            if not user.unread and user.callable_name != user.id.replace("-", "_"):
                 self.issues.append(_missing_callable_issue(user, user.id, file))
-        if users:
-            return others
+                decorated.remove(user)
+        if binding is None or users:
+            return decorated
         spec = file.value("TOOL_SPEC")
         declared = declaration_from_spec(
             file, spec, _module_stem(file.path), name="TOOL_SPEC", line=binding.line, node=binding.value
         )
         if isinstance(declared, Issue):
             self.issues.append(declared)
-            return others
+            return decorated
         named = functions.get(declared.id)
         if isinstance(named, ToolDeclaration):
             named.values |= declared.values
             named.unread, named.inferred, named.has_spec = declared.unread, False, True
-        if named is not None:
-            return others
-        if file.find(declared.id) is None and not declared.unread and not file.scope.last("__getattr__"):
+        elif named is None and (declared.unread or file.find(declared.id) or file.scope.last("__getattr__")):
+            declared.callable_name = declared.id
+            return [declared, *decorated]
+        elif named is None:
             self.issues.append(_missing_callable_issue(declared, declared.id, file))
-            return others
-        declared.callable_name = declared.id
-        return [declared, *others]
+        return decorated
 
     # --- keeping ------------------------------------------------------------------------------------------
 
-    def _is_callable(self, declared: ToolDeclaration, file: SourceFile, binding: Binding) -> bool:
-        if not isinstance(binding.value, _NOT_CALLABLE):
-            return True
-        problem = f"{binding.name!r} on line {binding.line} is not a function"
-        remedy = f"Define def {binding.name}(…), or correct the name in the spec."
-        self.issues.append(declared.refusal(problem, remedy, str(file.path), binding.line))
-        return False
-
     def _keep(self, declared: ToolDeclaration, file: SourceFile, binding: Binding | None, name: str) -> None:
         """Keeps a tool whose callable is `name`, bound there; without a binding, as far as anybody knows."""
+        if binding and isinstance(binding.value, _NOT_CALLABLE):
+            problem = f"{binding.name!r} on line {binding.line} is not a function"
+            remedy = f"Define def {binding.name}(…), or correct the name in the spec."
+            self.issues.append(declared.refusal(problem, remedy, str(file.path), binding.line))
+            return
         module_path = self._dotted(file.path)
-        outer = self.files.root.parent
-        inside = file.path.is_relative_to(outer)
+        origin = self._origin or file.path.relative_to(self.files.root.parent).as_posix()
         place = {
             "module_path": module_path if binding else declared.text("module_path") or module_path,
             "callable_name": binding.name if binding and binding.name != "*" else name,
             "file": str(file.path),
             "line": binding.line if binding else declared.line,
             "source": self._source,
-            "origin": self._origin or (file.path.relative_to(outer).as_posix() if inside else str(file.path)),
+            "origin": origin,
         }
         info, issues = _info_of_declaration(declared, place, self._family)
         # A plain function has no schema of its own; anything else may still bring one when it is loaded.
@@ -400,25 +356,22 @@ def _module_stem(file: Path) -> str:
 def _missing_callable_issue(declared: ToolDeclaration, name: str, file: SourceFile) -> Issue:
     functions = [item.name for item in file.scope.definitions() if isinstance(item, Function)]
     match = closest(name, functions) or (functions[0] if len(functions) == 1 else None)
+    remedy = f"The closest is {match!r}: rename it to {name!r}" if match else f"Define def {name}(…)"
     problem = f"{file.path.name} has no function {name!r}"
-    if not name.isidentifier():
-        return declared.refusal(problem, "Use a name that a function can have.")
-    if match:
-        remedy = f"The closest is {match!r}: rename it to {name!r}, or correct the name in the spec."
-        return declared.refusal(problem, remedy)
-    return declared.refusal(problem, f"Define def {name}(…), or correct the name in the spec.")
+    return declared.refusal(problem, f"{remedy}, or correct the name in the spec.")
 
 
-def _no_tool_issue(file: SourceFile) -> Issue:
-    name = file.path.name
+def _no_tool_issue(file: SourceFile, family: str) -> Issue:
     classes = [item for item in file.scope.definitions() if isinstance(item, ast.ClassDef)]
     methods = [item for owner in classes for item in owner.body if isinstance(item, Function)]
     needs_object = any(tool_decorator_of(file, method) for method in methods)
     why = "methods decorated with @tool need an instance, which only a program makes"
+    what = f"The family {family!r}" if family else file.path.name
     return Issue(
         severity="warning" if needs_object else "error",
         file=str(file.path),
         line=1,
-        reason=f"{name} has no tool: {why if needs_object else _NO_TOOL}.",
-        remediation=f"If it only serves other modules, rename it to _{name}.",
+        reason=f"{what} has no tool: {why if needs_object else _NO_TOOL}.",
+        remediation="If it only serves other modules, rename it to "
+        f"_{file.path.parent.name if family else file.path.name}.",
     )
