@@ -72,7 +72,7 @@ _LATE = "Raise timeout_ms (at most 300000), or ask for less at once."
 
 
 # The platform's limit lies above the highest timeout_ms, so that it is this tool that tells of a late server.
-@tool(spec=TOOL_SPEC, version="1.0.0", family="http_request", category="http", timeout=305.0)
+@tool(spec=TOOL_SPEC, version="1.0.0", category="http", timeout=305.0)
 async def http_request(
     url: str,
     *,

@@ -53,14 +53,7 @@ TOOL_SPEC = {
 }
 
 
-@tool(
-    spec=TOOL_SPEC,
-    version="1.0.0",
-    family="data_tools",
-    category="data",
-    timeout=10.0,
-    annotations={"readOnlyHint": True},
-)
+@tool(spec=TOOL_SPEC, version="1.0.0", category="data", timeout=10.0, annotations={"readOnlyHint": True})
 def calculator(expression: str, precision: int | None = None) -> str:
     with localcontext(_CONTEXT):
         return _number_text(_evaluate_expression(expression), precision)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 
 from strands_cli.documents.problems import shorten_text
-from strands_cli.errors import ToolFailed, closest
+from strands_cli.errors import ToolFailed, closest, did_you_mean
 from strands_cli.toolkit.decorator import tool
 
 TOOL_SPEC = {
@@ -34,6 +34,7 @@ TOOL_SPEC = {
 }
 
 _FORMATS = ("iso", "date", "time", "unix", "rfc2822")
+_PATTERNS = {"date": "%Y-%m-%d", "time": "%H:%M:%S", "rfc2822": "%a, %d %b %Y %H:%M:%S %z"}
 _DIRECTIVE = re.compile(r"%(-?[a-zA-Z]|%|.?)", re.DOTALL)
 # %s is left out: the C library takes the clock time for one in the machine's own zone.
 _DIRECTIVES = frozenset("aAbBcdDeFfGghHIjmMnprRStTuUVwWxXyYzZ")
@@ -55,43 +56,21 @@ _ABBREVIATIONS = {
 }
 
 
-@tool(
-    spec=TOOL_SPEC,
-    version="1.0.0",
-    family="data_tools",
-    category="data",
-    timeout=10.0,
-    annotations={"readOnlyHint": True},
-)
+@tool(spec=TOOL_SPEC, version="1.0.0", category="data", timeout=10.0, annotations={"readOnlyHint": True})
 def current_time(timezone: str = "UTC", format: str = "iso") -> str:
-    return _time_text(datetime.now(_time_zone(timezone)), format)
-
-
-def _time_text(now: datetime, form: str) -> str:
-    name = form.lower()
+    now, name = datetime.now(_time_zone(timezone)), format.lower()
     if name == "iso":
         return now.isoformat(timespec="seconds")
-    if name == "date":
-        return now.date().isoformat()
-    if name == "time":
-        return now.time().isoformat(timespec="seconds")
     if name == "unix":
         return str(int(now.timestamp()))
-    if name == "rfc2822":
-        from email.utils import format_datetime
-
-        return format_datetime(now)
-    return _time_by_pattern(now, form)
+    return _time_by_pattern(now, _PATTERNS.get(name, format))
 
 
 def _time_by_pattern(now: datetime, pattern: str) -> str:
     remedy = f"Use {', '.join(_FORMATS)}, or a strftime pattern such as '%d.%m.%Y %H:%M'."
     if "%" not in pattern:
-        match = closest(pattern, _FORMATS)
-        hint = f"Did you mean {match!r}? " if match else ""
-        raise ToolFailed(
-            f"There is no format {shorten_text(pattern)!r}", code="input_invalid", hint=hint + remedy
-        )
+        hint = f"{did_you_mean(pattern, _FORMATS)} {remedy}".strip()
+        raise ToolFailed(f"There is no format {shorten_text(pattern)!r}", code="input_invalid", hint=hint)
     for directive in _DIRECTIVE.findall(pattern):
         if directive != "%" and directive.removeprefix("-") not in _DIRECTIVES:
             hint = "Use the format 'unix' for seconds since 1970." if directive == "s" else remedy
@@ -120,14 +99,11 @@ def _time_zone(name: str) -> tzinfo:
             code="unavailable",
             hint="Install the Python package tzdata.",
         )
-    same = next((other for other in sorted(known) if other.lower() == name.lower()), None)
-    if same is None:
-        raise ToolFailed(
-            f"There is no time zone {shorten_text(name)!r}",
-            code="not_found",
-            hint=_time_zone_remedy(name, known),
-        )
-    return ZoneInfo(same)
+    same = [other for other in known if other.lower() == name.lower()]
+    if not same:
+        reason, hint = f"There is no time zone {shorten_text(name)!r}", _time_zone_remedy(name, known)
+        raise ToolFailed(reason, code="not_found", hint=hint)
+    return ZoneInfo(same[0])
 
 
 def _time_zone_remedy(name: str, known: set[str]) -> str:
@@ -139,9 +115,6 @@ def _time_zone_remedy(name: str, known: set[str]) -> str:
         return f"The zone UTC{sign}{int(hours)} is called {zone!r}, with the opposite sign."
     place = name.strip().replace(" ", "_")
     cities = {zone.rpartition("/")[2].lower(): zone for zone in sorted(known, reverse=True)}
-    named = [cities[part] for part in reversed(place.lower().split("/")) if part in cities]
-    match = _ABBREVIATIONS.get(place.upper()) or (named[0] if named else closest(place, known))
-    if match is None:
-        city = closest(place.rpartition("/")[2], cities)
-        match = cities[city] if city else None
+    city = closest(place.rpartition("/")[2].lower(), cities)
+    match = _ABBREVIATIONS.get(place.upper()) or (cities[city] if city else closest(place, known))
     return f"Did you mean {match!r}?" if match else "Use a name such as 'Europe/Berlin'."

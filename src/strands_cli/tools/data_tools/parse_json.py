@@ -45,7 +45,6 @@ TOOL_SPEC = {
 @tool(
     spec=TOOL_SPEC,
     version="1.0.0",
-    family="data_tools",
     category="data",
     effects={"reads": ["file:{path}"]},
     annotations={"readOnlyHint": True, "openWorldHint": False},

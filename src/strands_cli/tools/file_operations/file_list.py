@@ -46,7 +46,6 @@ _MAX_ENTRIES = 1000
 @tool(
     spec=TOOL_SPEC,
     version="1.0.0",
-    family="file_operations",
     category="file_ops",
     effects={"reads": ["file:{path}"]},
     annotations={"readOnlyHint": True, "openWorldHint": False},

@@ -70,7 +70,6 @@ _KINDS = (
 @tool(
     spec=TOOL_SPEC,
     version="1.0.0",
-    family="file_operations",
     category="file_ops",
     effects={"reads": ["file:{path}"]},
     annotations={"readOnlyHint": True, "openWorldHint": False},

@@ -66,7 +66,6 @@ _POLLS_PER_SECOND = 5
 @tool(
     spec=TOOL_SPEC,
     version="1.0.0",
-    family="file_operations",
     category="file_ops",
     effects={"reads": ["file:{path}"]},
     annotations={"readOnlyHint": True, "openWorldHint": False},

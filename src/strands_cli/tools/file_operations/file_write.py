@@ -44,7 +44,6 @@ TOOL_SPEC = {
 @tool(
     spec=TOOL_SPEC,
     version="1.0.0",
-    family="file_operations",
     category="file_ops",
     requires_consent=True,
     effects={"writes": ["file:{path}"]},
