@@ -87,14 +87,10 @@ class ToolRegistry:
 
     def __new__(cls) -> "ToolRegistry":
         if cls._instance is None:
-            cls._instance = cls._create(None)
+            registry = super().__new__(cls)
+            registry.refresh()
+            cls._instance = registry
         return cls._instance
-
-    @classmethod
-    def _create(cls, settings: Settings | None) -> "ToolRegistry":
-        registry = super().__new__(cls)
-        registry.refresh(settings)
-        return registry
 
     @classmethod
     def use_project(cls, directory: Path | None) -> None:
@@ -102,10 +98,10 @@ class ToolRegistry:
         if cls._instance is None and directory is None:
             return  # which it does when it is first asked for
         settings = load_settings(directory)
-        if cls._instance is None:
-            cls._instance = cls._create(settings)
-        elif cls._instance.settings.project != settings.project:
-            cls._instance.refresh(settings)
+        registry = cls._instance or super().__new__(cls)
+        if cls._instance is None or registry.settings.project != settings.project:
+            registry.refresh(settings)
+        cls._instance = registry
 
     def refresh(self, settings: Settings | None = None) -> None:
         """Discovers everything anew, by default for the current directory."""

@@ -1,6 +1,6 @@
 """The tools of one workflow: what it declares, from whatever source, and what each agent gets of it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +49,10 @@ class ToolSet:
     def __init__(self, spec: BaseSpec, registry: ToolRegistry | None = None) -> None:
         self._spec = spec
         self.registry = registry or ToolRegistry()
-        self.plugins = tuple(self._read_plugins())
+        self.plugins: list[DeclaredPlugin] = []
+        for index, name in enumerate(spec.tools.plugins):
+            reading = read_named_plugin(name, spec.file.parent, self.registry.settings)
+            self.plugins.append(DeclaredPlugin(f"/tools/plugins/{index}", reading.issues, reading.infos))
         python = (
             DeclaredTool(f"/tools/python/{index}/callable", tool.callable, self.resolve(tool.callable))
             for index, tool in enumerate(spec.tools.python)
@@ -63,11 +66,6 @@ class ToolSet:
         self._executors: dict[str, Tool] = {}
         self._given: dict[str, list[Tool]] = {}
         self._notes: NotesFile | None = None
-
-    def _read_plugins(self) -> Iterator[DeclaredPlugin]:
-        for index, name in enumerate(self._spec.tools.plugins):
-            reading = read_named_plugin(name, self._spec.file.parent, self.registry.settings)
-            yield DeclaredPlugin(f"/tools/plugins/{index}", reading.issues, reading.infos)
 
     def resolve(self, reference: str) -> ToolInfo | None:
         """The tool that a reference in the workflow means; files are relative to the workflow."""
@@ -94,9 +92,7 @@ class ToolSet:
         """The tools of an agent as the file names them: those that it lists, else all declared ones."""
         if agent.tools is not None:
             return agent.tools
-        python = (tool.callable for tool in self._spec.tools.python)
-        plugins = (info.id for plugin in self.plugins for info in plugin.infos)
-        return tuple(dict.fromkeys([*python, *self.executor_ids, *plugins]))
+        return tuple(dict.fromkeys([*(tool.reference for tool in self.declared), *self.executor_ids]))
 
     # --- in a run ---------------------------------------------------------------------------------------
 
@@ -134,24 +130,21 @@ class ToolSet:
 
         `title` is the step that leaves notes.
         """
-        tools = [*self._declared_for(name)]
-        if skills := self._skills_of(name):
-            from strands_cli.tools.sources.skills import skill_tools
+        from strands_cli.tools.sources.skills import skill_tools
 
-            tools += skill_tools(skills, self._spec.file.parent, [tool.id for tool in tools])
+        tools = [*self._declared_for(name)]
+        tools += skill_tools(self._skills_of(name), self._spec.file.parent, [tool.id for tool in tools])
         if self._notes is not None:
             tools.append(self._notes.tool(title, [tool.id for tool in tools]))
         return tools
 
     def prompts_for(self, name: str) -> list[str]:
         """What the system prompt of an agent says of its skills and of the notes so far."""
-        prompts = []
-        if skills := self._skills_of(name):
-            from strands_cli.tools.sources.skills import skills_prompt
+        from strands_cli.tools.sources.skills import skills_prompt
 
-            taken = [tool.id for tool in self._declared_for(name)]
-            prompts.append(skills_prompt(skills, self._spec.file.parent, taken))
-        return [*prompts, self._notes.prompt()] if self._notes is not None else prompts
+        taken = [tool.id for tool in self._declared_for(name)]
+        skills = skills_prompt(self._skills_of(name), self._spec.file.parent, taken)
+        return [skills, self._notes.prompt()] if self._notes is not None else [skills]
 
     def _skills_of(self, name: str) -> list[Skill]:
         own = self._spec.agents[name].skills

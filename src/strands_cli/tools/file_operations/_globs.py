@@ -3,13 +3,13 @@
 import fnmatch
 import re
 from collections.abc import Callable
+from functools import cache
 
 from strands_cli.documents.files import Entry
 
 Parts = tuple[str, ...]
 """A path below the directory that is walked, divided at its slashes."""
 
-_NOTHING = re.compile(r"(?!)")
 _VERSION_CONTROL = frozenset({".git", ".hg", ".svn"})
 
 
@@ -25,29 +25,19 @@ def glob_filter(pattern: str) -> Callable[[Parts], bool]:
     steps = [step for step in pattern.removeprefix("./").split("/") if step]
     if len(steps) == 1:
         steps.insert(0, "**")
-    compiled = [None if step == "**" else re.compile(fnmatch.translate(step)) for step in steps]
-    return lambda parts: _path_fits_glob(parts, compiled)
+    expressions = [None if step == "**" else re.compile(fnmatch.translate(step)) for step in steps]
+    return lambda parts: _path_fits_glob(parts, expressions)
 
 
 def _path_fits_glob(parts: Parts, steps: list[re.Pattern[str] | None]) -> bool:
-    """Follows all ways through the pattern at once, so that many `**` cost no more than a few."""
-    places = {0}
-    for part in parts:
-        following: set[int] = set()
-        for place in _past_double_stars(places, steps):
-            step = steps[place] if place < len(steps) else _NOTHING
-            if step is None:
-                following.add(place)
-            elif step.match(part):
-                following.add(place + 1)
-        places = following
-    return len(steps) in _past_double_stars(places, steps)
+    @cache  # so that many `**` cost no more than a few
+    def fits(part: int, step: int) -> bool:
+        """Whether what is left of the path fits what is left of the pattern."""
+        if step == len(steps):
+            return part == len(parts)
+        expression = steps[step]
+        if expression is None:  # a `**`, which may stand for no directory at all
+            return fits(part, step + 1) or (part < len(parts) and fits(part + 1, step))
+        return part < len(parts) and bool(expression.match(parts[part])) and fits(part + 1, step + 1)
 
-
-def _past_double_stars(places: set[int], steps: list[re.Pattern[str] | None]) -> set[int]:
-    """The places, and those behind a `**`, which may stand for no directory at all."""
-    reached = set(places)
-    for place, step in enumerate(steps):
-        if place in reached and step is None:
-            reached.add(place + 1)
-    return reached
+    return fits(0, 0)
