@@ -9,7 +9,7 @@ from typing import Any
 
 from strands_cli.documents.problems import describe_value, json_pointer, shorten_text
 from strands_cli.documents.reader import is_nested_deeper
-from strands_cli.errors import ToolFailed, closest
+from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
 from strands_cli.toolkit.workspace import Workspace, file_refusal
@@ -141,15 +141,11 @@ def _load_finite_json(text: str) -> Any:
 
 def _unusable_number(source: str, text: str) -> ToolFailed:
     """The parser does not tell where a number stands."""
-
-    def is_unusable(token: str) -> bool:
+    for number in _NUMBER.finditer(text):
         try:
-            _load_finite_json(token)
+            _load_finite_json(number[1] or "0")
         except ValueError:
-            return True
-        return False
-
-    number = next(match for match in _NUMBER.finditer(text) if match[1] and is_unusable(match[1]))
+            break
     start = number.start(1)
     line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
     shown = shorten_text(number[1], 30)
@@ -258,41 +254,31 @@ def _existing_children(step: str, found: list[_Found]) -> list[_Found]:
 
 def _json_child(outer: _Found, step: str) -> _Found:
     path, value = outer
+    if isinstance(value, dict) and step in value:
+        return (*path, step), value[step]
     if isinstance(value, dict):
-        if step in value:
-            return (*path, step), value[step]
         raise _missing_key(path, value, step)
+    place, kind, hint = _json_place(path), _json_kind(value), ""
+    count = len(value) if isinstance(value, list) else 0
     if not isinstance(value, list):
-        raise ToolFailed(
-            f"{_json_place(path)} is {_json_kind(value)}, so there is no {shorten_text(step)!r} in it",
-            code="not_found",
-        )
-    count = len(value)
-    if not _INDEX.fullmatch(step):
-        raise ToolFailed(
-            f"{_json_place(path)} is {_json_kind(value)}, so it has no key {shorten_text(step)!r}",
-            code="not_found",
-            hint="Take one item by its index, such as [0], or all of them with [*].",
-        )
-    if not -count <= int(step) < count:
-        raise ToolFailed(
-            f"{_json_place(path)} has no item {step}: it is {_json_kind(value)}",
-            code="not_found",
-            hint=f"The indexes are 0 to {count - 1}." if count else "",
-        )
-    return (*path, int(step) % count), value[int(step)]
+        reason = f"{place} is {kind}, so there is no {shorten_text(step)!r} in it"
+    elif not _INDEX.fullmatch(step):
+        reason = f"{place} is {kind}, so it has no key {shorten_text(step)!r}"
+        hint = "Take one item by its index, such as [0], or all of them with [*]."
+    elif -count <= int(step) < count:
+        return (*path, int(step) % count), value[int(step)]
+    else:
+        reason = f"{place} has no item {step}: it is {kind}"
+        hint = f"The indexes are 0 to {count - 1}." if count else ""
+    raise ToolFailed(reason, code="not_found", hint=hint)
 
 
 def _missing_key(path: tuple[str | int, ...], value: dict[str, Any], step: str) -> ToolFailed:
     keys = ", ".join(shorten_text(key) for key in list(value)[:_SHOWN_KEYS])
     more = f" and {len(value) - _SHOWN_KEYS} more" if len(value) > _SHOWN_KEYS else ""
-    match = closest(step, value)
-    return ToolFailed(
-        f"{_json_place(path)} has no key {shorten_text(step)!r}",
-        code="not_found",
-        hint=(f"Did you mean {match!r}? " if match else "")
-        + (f"Its keys are {keys}{more}." if keys else "It has no keys."),
-    )
+    present = f"Its keys are {keys}{more}." if keys else "It has no keys."
+    hint = f"{did_you_mean(step, value)} {present}".strip()
+    return ToolFailed(f"{_json_place(path)} has no key {shorten_text(step)!r}", code="not_found", hint=hint)
 
 
 def _json_kind(value: Any) -> str:

@@ -2,9 +2,10 @@
 
 import io
 import os
+from contextlib import suppress
 
 from strands_cli.documents.problems import shorten_text
-from strands_cli.errors import ToolFailed, closest
+from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
 from strands_cli.toolkit.workspace import file_refusal
@@ -52,7 +53,7 @@ _PIECE = 65_536
 _HEAD = 8192
 
 # Encodings of Python's that are not for the contents of files; the first two take very long over long texts.
-_FOR_OTHER_USES = frozenset({"punycode", "idna", "undefined", "unicode_escape", "raw_unicode_escape"})
+_FOR_OTHER_USES = frozenset({"punycode", "idna", "undefined", "unicode-escape", "raw-unicode-escape"})
 _KINDS = (
     (b"\x89PNG", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
@@ -134,29 +135,19 @@ def _read_lines(
 
 def _text_codec(encoding: str) -> str:
     import codecs
-
-    try:
-        found = codecs.lookup(encoding)
-        io.TextIOWrapper(
-            io.BytesIO(), encoding
-        ).detach()  # refuses those that are not for text, such as base64
-    except (LookupError, ValueError):
-        raise _unknown_encoding(encoding) from None
-    name = found.name.replace("_", "-")
-    if found.name.replace("-", "_") in _FOR_OTHER_USES:
-        raise _unknown_encoding(encoding)
-    return name
-
-
-def _unknown_encoding(encoding: str) -> ToolFailed:
     from encodings.aliases import aliases
 
+    with suppress(LookupError, ValueError):
+        io.TextIOWrapper(io.BytesIO(), encoding).detach()  # refuses what is not for text, such as base64
+        name = codecs.lookup(encoding).name.replace("_", "-")
+        if name not in _FOR_OTHER_USES:
+            return name
     known = {name.replace("_", "-") for name in (*aliases, *aliases.values())}
-    match = closest(encoding.replace("_", "-"), known)
-    return ToolFailed(
+    meant = did_you_mean(encoding.replace("_", "-"), known)
+    raise ToolFailed(
         f"There is no text encoding {shorten_text(encoding)!r}",
         code="input_invalid",
-        hint=f"Did you mean {match!r}?" if match else "Use 'utf-8', 'latin-1', 'cp1252' or 'utf-16'.",
+        hint=meant or "Use 'utf-8', 'latin-1', 'cp1252' or 'utf-16'.",
     )
 
 
@@ -168,13 +159,12 @@ def _too_much_to_read(what: str) -> ToolFailed:
 
 
 def _not_a_text_file(path: str, size: int, head: bytes, encoding: str) -> ToolFailed:
-    kind = next((kind for signature, kind in _KINDS if head.startswith(signature)), "")
-    if not kind:
-        kind = "binary data" if b"\0" in head else "binary data, or text in another encoding"
-    hint = (
-        "file_read reads text only."
-        if b"\0" in head
-        else "If it is text, name its encoding, such as 'latin-1'."
-    )
+    kind, hint = "binary data", "file_read reads text only."
+    if b"\0" not in head:
+        kind, hint = (
+            f"{kind}, or text in another encoding",
+            "If it is text, name its encoding, such as 'latin-1'.",
+        )
+    kind = next((kind for signature, kind in _KINDS if head.startswith(signature)), kind)
     hint = "Read it with the encoding 'utf-16'." if "UTF-16" in kind else hint
     return ToolFailed(f"{path} is not {encoding} text: it is {kind}, {size:,} bytes", hint=hint)

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from os.path import abspath, isdir, isfile
 from pathlib import Path
-from typing import Literal
 
 from strands_cli.errors import Issue, closest
 from strands_cli.toolkit.info import ToolInfo, tool_name_problem
@@ -124,13 +123,12 @@ def _read_entry_points(directory: str) -> Discovered:
     """The entry points of the packages in a directory."""
     files, points = [directory], list[EntryPoint]()
     try:
-        with os.scandir(directory) as listing:
-            names = sorted(
-                entry.name for entry in listing if entry.name.endswith((".dist-info", ".egg-info"))
-            )
+        names = sorted(os.listdir(directory))
     except OSError:
-        return Discovered(files=tuple(files))
+        names = []
     for name in names:
+        if not name.endswith((".dist-info", ".egg-info")):
+            continue
         file = f"{directory}{os.sep}{name}{os.sep}entry_points.txt"
         lines = list(_entry_point_lines(_metadata_text(file)))
         # An installer replaces a .dist-info, which shows in the directory's date; an .egg-info it rewrites.
@@ -205,8 +203,11 @@ def _only_named_tool(found: Discovered, point: EntryPoint) -> Discovered:
         issues = tuple(issue for issue in found.issues if issue.file in files)
         return Discovered(infos, issues, found.files)
     match = closest(point.attribute, [info.callable_name for info in found.infos])
-    issue = _entry_point_issue(
-        point, f"has no tool {point.attribute!r}", f" The closest is {match!r}." if match else ""
+    nearest = f"The closest is {match!r}. " if match else ""
+    issue = Issue(
+        file=point.file,
+        reason=f"The entry point {point.name!r}: {point.module} has no tool {point.attribute!r}.",
+        remediation=f"{nearest}Ask the author of {point.origin} to correct it, or remove the package.",
     )
     return Discovered((), (issue, *found.issues), found.files)
 
@@ -214,11 +215,12 @@ def _only_named_tool(found: Discovered, point: EntryPoint) -> Discovered:
 def _unlocated_entry_point(point: EntryPoint) -> Discovered:
     """Listed all the same: an import hook may know where the module is."""
     reason = f"the module {point.module} of {point.origin} is not a file on the import path"
-    issue = _entry_point_issue(
-        point, "is not a file on the import path", " Reinstall the package.", severity="warning"
+    issue = Issue(
+        severity="warning",
+        file=point.file,
+        reason=f"The entry point {point.name!r} leads nowhere: {reason}.",
+        remediation="Reinstall the package, or remove it.",
     )
-    if tool_name_problem(point.name):
-        return Discovered(issues=(issue,))
     info = ToolInfo(
         id=point.name,
         module_path=point.module,
@@ -228,15 +230,4 @@ def _unlocated_entry_point(point: EntryPoint) -> Discovered:
         file=point.file,
         unread=reason,
     )
-    return Discovered((info,), (issue,))
-
-
-def _entry_point_issue(
-    point: EntryPoint, what: str, remedy: str, *, severity: Literal["error", "warning"] = "error"
-) -> Issue:
-    return Issue(
-        severity=severity,
-        file=point.file,
-        reason=f"The entry point {point.name!r} of {point.origin}: {point.module} {what}.",
-        remediation=f"Ask the package's author to correct it, or remove the package.{remedy}",
-    )
+    return Discovered(() if tool_name_problem(point.name) else (info,), (issue,))
