@@ -502,8 +502,8 @@ def test_a_decorated_functions_schema_is_read_from_simple_annotations(tools: Too
     }
 
 
-NOT_SIMPLE = ["x", "x: Path", "x: int | str", "x: 'a b'", "*x: int", "**x: int", "x: int = f()", "x, /"]
-NOT_SIMPLE += ["x: Literal[1, 'a']", "x: tuple[int]", "x: Annotated[int, 'y']", "x: Any", "x: list[Thing]"]
+NOT_SIMPLE = ["x: Path", "x: 'a b'", "*x: int", "x: int = f()", "x, /", "x: 1", "x, x"]
+NOT_SIMPLE += ["x: tuple[int]", "x: Annotated[int, 'y']", "x: list[Thing]"]
 
 
 @pytest.mark.parametrize("parameters", NOT_SIMPLE)
@@ -568,6 +568,7 @@ SIGNATURES = [
     "a: List[str], b: Dict[str, int], *, c: int, d: int = 1",
     "context: ToolContext, a: int",
     "agent, a: int = 1",
+    "a, b: Any, c: int | str, d: Literal[1, 'x'], **others: int",
 ]
 
 
@@ -1102,6 +1103,7 @@ def test_a_directory_that_is_not_there_has_no_tools(tmp_path: Path) -> None:
         ),
         ('{"properties": {"a": {}}}', "*, b: int = 1", "it has no parameter for the property 'a'"),
         ('{"properties": {"a": {}}}', "a", "its parameter 'a' needs a default"),
+        ('{"properties": {"a": {}}}', "a, a", "duplicate parameter name: 'a'"),
         ('{"properties": {"a": {}}, "required": ["a"]}', "a, b", "its parameter 'b' is not among"),
         ('{"properties": {"a": {}}}', "a=1, /, *x, b=2, **y", ""),
         ('{"properties": {"a": {}}}', "tool, **kwargs", ""),

@@ -5,16 +5,14 @@ with the very code that would refuse the tool when it is made.
 """
 
 import ast
-import inspect
-from itertools import repeat
 from pathlib import Path
-from typing import Any
 
 from strands_cli.errors import Issue, ToolError
 from strands_cli.schema.validator import SchemaInvalid, Validator
 from strands_cli.toolkit.contract import Tool, closed_schema
 from strands_cli.toolkit.functions import context_parameter_name, refuse_signature_mismatch, takes_tool_use
 from strands_cli.toolkit.info import ToolInfo, declared_fields
+from strands_cli.tools._discovery.declarations import stand_in_function
 from strands_cli.tools._discovery.static import Function, Scope, parse_source_file
 
 
@@ -41,15 +39,15 @@ def tool_schema_issues(info: ToolInfo) -> list[Issue]:
         return [_tool_refusal(info, problem, error.hint or "Correct the tool's definition.")]
     if function is None or info.input_schema is None or info.inferred:
         return []
-    stand_in = _stand_in_function(function)
     try:
+        stand_in = stand_in_function(function, type_of=ast.unparse, default_of=lambda _: None)
         if not takes_tool_use(stand_in, info.input_schema):
             refuse_signature_mismatch(
                 stand_in, info.input_schema, context_parameter_name(stand_in, _context_option(function))
             )
-    except ToolError as error:
+    except (ToolError, ValueError) as error:
         remedy = "Let the parameters and the properties have the same names, and defaults where needed."
-        return [_tool_refusal(info, error.message, remedy)]
+        return [_tool_refusal(info, str(error), remedy)]
     return []
 
 
@@ -88,33 +86,3 @@ def _context_option(function: Function) -> bool | str:
         if keyword.arg == "context" and isinstance(keyword.value, ast.Constant):
             return keyword.value.value if isinstance(keyword.value.value, bool | str) else False
     return False
-
-
-def _stand_in_function(function: Function) -> Any:
-    """Something with the function's name and signature, and without its body."""
-
-    def stand_in() -> None: ...
-
-    arguments, kinds = function.args, inspect.Parameter
-    by_place = [*arguments.posonlyargs, *arguments.args]
-    given: list[tuple[ast.arg | None, Any, ast.expr | None]] = [
-        *zip(arguments.posonlyargs, repeat(kinds.POSITIONAL_ONLY), repeat(None)),
-        *zip(arguments.args, repeat(kinds.POSITIONAL_OR_KEYWORD), repeat(None)),
-        (arguments.vararg, kinds.VAR_POSITIONAL, None),
-        *zip(arguments.kwonlyargs, repeat(kinds.KEYWORD_ONLY), arguments.kw_defaults, strict=False),
-        (arguments.kwarg, kinds.VAR_KEYWORD, None),
-    ]
-    optional = by_place[len(by_place) - len(arguments.defaults) :]
-    parameters = [
-        kinds(
-            argument.arg,
-            kind,
-            default=kinds.empty if default is None and argument not in optional else None,
-            annotation=ast.unparse(argument.annotation) if argument.annotation else kinds.empty,
-        )
-        for argument, kind, default in given
-        if argument is not None
-    ]
-    stand_in.__name__ = function.name
-    stand_in.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return stand_in

@@ -1,17 +1,18 @@
 """What one place in a file says of a tool: a TOOL_SPEC, a `ToolSpec(…)`, or a decorator with its function.
 
 Only the form is judged here; `tool_files` puts the places together and holds the values against the rules.
-Where the annotations of a function are not simple, its schema is left out until the tool is loaded.
+Where the annotations of a function are not plain types, its schema is left out until the tool is loaded.
 """
 
 import ast
-from collections.abc import Iterator
-from contextlib import suppress
-from typing import Any
+import inspect
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from typing import Any, Literal, Optional, Union
 
 import msgspec
 
-from strands_cli.errors import Issue, did_you_mean
+from strands_cli.errors import Issue, ToolError, did_you_mean
 from strands_cli.toolkit.docstring import read_docstring
 from strands_cli.toolkit.info import FIELDS, OPTIONS, SPEC_KEYS, ToolInfo, tool_spec_problem
 from strands_cli.tools._discovery.static import (
@@ -25,22 +26,15 @@ from strands_cli.tools._discovery.static import (
     dotted_name,
 )
 
-Schema = dict[str, Any]
-
 _TOOL = frozenset({"tool"})
 _LARGEST = 1e300
 """Beyond it a number is infinite, or not a number, or an integer that nobody meant."""
 
-_FILLED_BY_THE_PLATFORM = frozenset({"self", "cls", "agent"})
-_PLAIN_TYPES = {
-    "str": "string",
-    "int": "integer",
-    "float": "number",
-    "bool": "boolean",
-    "list": "array",
-    "List": "array",
-    "dict": "object",
-    "Dict": "object",
+_PLAIN_TYPES: dict[str, Any] = {
+    **{kind.__name__: kind for kind in (str, int, float, bool, list, dict, object)},
+    **{"List": list, "Dict": dict, "Any": Any, "Optional": Optional, "Union": Union, "Literal": Literal},
+    # Those of the parameters that the platform fills, which are known by their names.
+    **{name: type(name, (), {"__module__": "strands"}) for name in ("ToolContext", "Agent")},
 }
 _FIELD_OF_KEY = {"description": "description", "inputSchema": "input_schema", "outputSchema": "output_schema"}
 
@@ -202,15 +196,13 @@ def declaration_from_function(
 
 
 def _add_signature(file: SourceFile, function: Function, declared: ToolDeclaration, context: object) -> None:
-    line, documented = function.lineno, read_docstring(ast.get_docstring(function))
+    line, description = function.lineno, read_docstring(ast.get_docstring(function)).description
     if not declared.has_spec and "input_schema" not in declared.values:
         declared.inferred = True
-        with suppress(_SignatureNotSimple, NotJson, RecursionError):
-            schema = _signature_schema(file, function, documented.parameters, context)
+        if schema := _signature_schema(file, function, context):
             declared.values["input_schema"] = FieldValue(schema, "signature", declared.file, line)
-    if documented.description and "description" not in declared.values:
-        text = documented.description
-        declared.values["description"] = FieldValue(text, "docstring", declared.file, line)
+    if description and "description" not in declared.values:
+        declared.values["description"] = FieldValue(description, "docstring", declared.file, line)
 
 
 def _declaration_from_decorator_spec(
@@ -244,92 +236,76 @@ def declarations_from_assignments(file: SourceFile, known: set[str]) -> Iterator
 # --- A signature as a schema ------------------------------------------------------------------------------
 
 
-class _SignatureNotSimple(Exception):
-    """An annotation or a default that only loading the tool can settle."""
+def _signature_schema(file: SourceFile, function: Function, context: object) -> dict[str, Any] | None:
+    """The schema that the loaded tool will have, where types and defaults can be read; `context` is the
+    decorator's argument of that name.
+    """
+    from strands_cli.toolkit.signature import read_signature
+
+    def default_of(node: ast.expr) -> Any:
+        value = file.evaluate(node)
+        if first_unread_part(value, ""):
+            raise ValueError
+        return value
+
+    try:
+        stand_in = stand_in_function(function, _plain_type, default_of)
+        return read_signature(
+            stand_in, context=context if isinstance(context, bool | str) else False
+        ).input_schema
+    except (ToolError, LookupError, TypeError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
 
 
-def _signature_schema(
-    file: SourceFile, function: Function, documented: dict[str, str], context: object
-) -> Schema:
-    """What a model fills in; `context` is the decorator's argument of that name."""
-    arguments = function.args
-    if arguments.vararg or arguments.kwarg or arguments.posonlyargs:
-        raise _SignatureNotSimple
-    missing: list[ast.expr | None] = [None] * (len(arguments.args) - len(arguments.defaults))
-    defaults = [*missing, *arguments.defaults, *arguments.kw_defaults]
-    properties: dict[str, Schema] = {}
-    required: list[str] = []
-    for argument, default in zip([*arguments.args, *arguments.kwonlyargs], defaults, strict=True):
-        name, annotation = argument.arg, argument.annotation
-        type_name = ast.unparse(annotation).strip("'\" ").rpartition(".")[2] if annotation else ""
-        is_context = name == context or (context is True and name == "tool_context")
-        if is_context or name in _FILLED_BY_THE_PLATFORM or type_name == "ToolContext":
-            continue
-        properties[name] = _parameter_schema(file, annotation, default, documented.get(name, ""))
-        if default is None:
-            required.append(name)
-    return {"type": "object", "properties": properties, "required": required}
-
-
-def _last_name(node: ast.expr) -> str:
-    return dotted_name(node).rpartition(".")[2]
-
-
-def _parameter_schema(
-    file: SourceFile, annotation: ast.expr | None, default: ast.expr | None, description: str
-) -> Schema:
-    if annotation is None:
-        raise _SignatureNotSimple
-    schema = _annotation_schema(annotation)
-    given = {"default": literal_as_json(file.evaluate(default))} if default else {}
-    if given == {"default": None} and "anyOf" not in schema:
-        schema = {"anyOf": [schema, {"type": "null"}]}
-    described = {"description": description} if description else {}
-    return {**schema, **described, **given}
-
-
-def _annotation_schema(node: ast.expr) -> Schema:
+def _plain_type(node: ast.expr) -> Any:
+    """The type that an annotation means; LookupError where it is not made of those in the table."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        try:
-            node = ast.parse(node.value.strip(), mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise _SignatureNotSimple from None
+        return _plain_type(ast.parse(node.value.strip(), mode="eval").body)
     if isinstance(node, ast.Constant) and node.value is None:
-        return {"type": "null"}
+        return None
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        return _union_schema([node.left, node.right])
+        return Union[_plain_type(node.left), _plain_type(node.right)]  # noqa: UP007 - of what is only known here
     if isinstance(node, ast.Subscript):
-        return _generic_schema(_last_name(node.value), node.slice)
-    name = _last_name(node)
-    if name not in _PLAIN_TYPES:
-        raise _SignatureNotSimple
-    return {"type": _PLAIN_TYPES[name]}
+        kind = _plain_type(node.value)
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        inner = [ast.literal_eval(part) if kind is Literal else _plain_type(part) for part in parts]
+        return kind[tuple(inner) if len(inner) > 1 else inner[0]]
+    return _PLAIN_TYPES[dotted_name(node).rpartition(".")[2]]
 
 
-def _generic_schema(name: str, inner: ast.expr) -> Schema:
-    parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-    if name in ("list", "List") and len(parts) == 1:
-        return {"type": "array", "items": _annotation_schema(parts[0])}
-    if name in ("dict", "Dict") and len(parts) == 2 and dotted_name(parts[0]) == "str":
-        if _last_name(parts[1]) in ("Any", "object"):
-            return {"type": "object"}
-        return {"type": "object", "additionalProperties": _annotation_schema(parts[1])}
-    if name == "Optional" and len(parts) == 1:
-        return _union_schema([parts[0], ast.Constant(value=None)])
-    if name == "Union":
-        return _union_schema(parts)
-    if name == "Literal":
-        values = [part.value if isinstance(part, ast.Constant) else None for part in parts]
-        for kind, type_name in ((str, "string"), (int, "integer")):
-            if all(type(value) is kind for value in values):
-                return {"type": type_name, "enum": values}
-    raise _SignatureNotSimple
+def stand_in_function(
+    function: Function, type_of: Callable[[ast.expr], Any], default_of: Callable[[ast.expr], Any]
+) -> Any:
+    """Something with the function's name, signature and docstring, and without its body."""
 
+    def stand_in() -> None: ...
 
-def _union_schema(parts: list[ast.expr]) -> Schema:
-    """`X | None`. Unions of several types are left to the loaded tool, which also converts their values."""
-    null = {"type": "null"}
-    others = [schema for schema in map(_annotation_schema, parts) if schema != null]
-    if len(others) != 1 or len(parts) != 2:
-        raise _SignatureNotSimple
-    return {"anyOf": [others[0], null]}
+    arguments, kinds = function.args, inspect.Parameter
+    by_place = [*arguments.posonlyargs, *arguments.args]
+    defaults: dict[Any, Any] = {
+        **dict(zip(by_place[::-1], arguments.defaults[::-1], strict=False)),
+        **dict(zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)),
+    }
+    given = [
+        *zip(arguments.posonlyargs, repeat(kinds.POSITIONAL_ONLY)),
+        *zip(arguments.args, repeat(kinds.POSITIONAL_OR_KEYWORD)),
+        (arguments.vararg, kinds.VAR_POSITIONAL),
+        *zip(arguments.kwonlyargs, repeat(kinds.KEYWORD_ONLY)),
+        (arguments.kwarg, kinds.VAR_KEYWORD),
+    ]
+    parameters = [
+        kinds(
+            argument.arg,
+            kind,
+            default=default_of(defaults[argument]) if defaults.get(argument) else kinds.empty,
+            annotation=type_of(argument.annotation) if argument.annotation else kinds.empty,
+        )
+        for argument, kind in given
+        if argument is not None
+    ]
+    stand_in.__name__, stand_in.__doc__ = function.name, ast.get_docstring(function)
+    stand_in.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    stand_in.__annotations__ = {
+        item.name: item.annotation for item in parameters if item.annotation is not kinds.empty
+    }
+    return stand_in
