@@ -2,12 +2,13 @@
 
 import base64
 import binascii
+from itertools import count
 from typing import Any
 
 import msgspec
 
 from strands_cli.errors import ToolError, ToolFailed
-from strands_cli.sandbox.code_run import PythonOutcome
+from strands_cli.sandbox.code_run import CallTool, PythonOutcome
 from strands_cli.sandbox.launcher import ZygoteLost
 from strands_cli.sandbox.profile import PYTHON_PROFILE
 from strands_cli.sandbox.python_code import PythonUnavailable, run_python
@@ -79,7 +80,7 @@ async def python_exec(
     contents = {name: _file_bytes(name, content) for name, content in (files or {}).items()}
     try:
         outcome = await run_python(
-            code, profile=profile, files=contents, session=session, call_tool=_ToolCalls(context).call
+            code, profile=profile, files=contents, session=session, call_tool=_tool_caller(context)
         )
     except PythonUnavailable as error:
         raise ToolFailed(str(error), code="unavailable", hint=_sandbox_remedy(error)) from None
@@ -92,21 +93,19 @@ async def python_exec(
     return {"status": "success", "content": [{"text": text}, {"json": _outcome_report(outcome, session)}]}
 
 
-class _ToolCalls:
-    """The tools that the code calls: each like any other call, and not too many."""
+def _tool_caller(context: ToolContext) -> CallTool:
+    """How the code calls tools: each like any other call, and not too many."""
+    numbers = count(1)
 
-    def __init__(self, context: ToolContext) -> None:
-        self._context = context
-        self._count = 0
-
-    async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        self._count += 1
-        if self._count > MAX_CALLS:
+    async def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        if next(numbers) > MAX_CALLS:
             return _call_error("denied", f"The code may call {MAX_CALLS} tools, and has done so")
         try:
-            return {"value": await self._context.call(name, **arguments)}
+            return {"value": await context.call(name, **arguments)}
         except (ToolFailed, ToolError) as error:
             return _call_error(error.code, f"{error.message}. {error.hint}" if error.hint else error.message)
+
+    return call
 
 
 def _call_error(code: str, message: str) -> dict[str, Any]:

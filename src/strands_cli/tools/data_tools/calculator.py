@@ -156,14 +156,11 @@ def _evaluate_operations(node: ast.expr, text: str) -> Number:
             value = apply(value, right)
         except (ZeroDivisionError, InvalidOperation, ValueError) as problem:
             tried = f"{shorten_text(_number_text(value), 30)} {sign} {shorten_text(_number_text(right), 30)}"
-            if isinstance(problem, ZeroDivisionError):
-                raise ToolFailed(
-                    f"Division by zero: {tried}", hint="Give a divisor that is not zero."
-                ) from None
-            raise ToolFailed(
-                f"{tried} is not a real number",
-                hint="A negative number has whole powers only; cbrt gives the cube root.",
-            ) from None
+            reason, hint = f"Division by zero: {tried}", "Give a divisor that is not zero."
+            if not isinstance(problem, ZeroDivisionError):
+                reason = f"{tried} is not a real number"
+                hint = "A negative number has whole powers only; cbrt gives the cube root."
+            raise ToolFailed(reason, hint=hint) from None
     return value
 
 
@@ -184,7 +181,7 @@ def _evaluate_call(node: ast.Call, text: str) -> Number:
             f"{name} does not take {len(arguments)} argument(s)", hint=_function_usage(name)
         ) from None
     try:
-        return _finite_number(_FUNCTIONS[name](*arguments))
+        return _FUNCTIONS[name](*arguments)
     except (ValueError, InvalidOperation, ZeroDivisionError):
         call = f"{name}({', '.join(map(_number_text, arguments))})"
         takes = _TAKES.get(name, "whole numbers")
@@ -246,12 +243,6 @@ def _tidy_number(value: Number) -> Number:
     return Fraction(int(nearest)) if is_near else value
 
 
-def _finite_number(value: Number) -> Number:
-    if isinstance(value, float) and math.isinf(value):
-        raise OverflowError
-    return value
-
-
 def _rounded_number(value: Number, digits: int) -> Number:
     """Rounded to digits after the point, halves away from zero; a decimal that has none there stays."""
     if not isinstance(value, Fraction):
@@ -298,7 +289,10 @@ def _apply_operator(operation: Callable[..., Number], left: Number, right: Numbe
     if isinstance(left, Fraction) and isinstance(right, Fraction):
         return _bounded_number(Fraction(operation(left, right)))
     if isinstance(left, float) or isinstance(right, float):
-        return _finite_number(operation(float(left), float(right)))
+        result = operation(float(left), float(right))
+        if math.isinf(result):
+            raise OverflowError
+        return result
     return _tidy_number(operation(_as_decimal(left), _as_decimal(right)))
 
 
@@ -312,10 +306,8 @@ def _add_numbers(left: Number, right: Number) -> Number:
     return total if abs(_as_decimal(total)) > noise else Fraction(0)
 
 
-_multiply_numbers, _divide_numbers = (
-    partial(_apply_operator, operator.mul),
-    partial(_apply_operator, operator.truediv),
-)
+_multiply_numbers = partial(_apply_operator, operator.mul)
+_divide_numbers = partial(_apply_operator, operator.truediv)
 
 
 def _remainder(left: Number, right: Number) -> Number:
@@ -335,7 +327,7 @@ def _power(base: Number, exponent: Number) -> Number:
         if exponent == Fraction(1, 2):
             return _square_root(base)
     if isinstance(base, float) or isinstance(exponent, float):
-        return _finite_number(math.pow(base, exponent))
+        return math.pow(base, exponent)
     return _tidy_number(_as_decimal(base) ** _as_decimal(exponent))
 
 

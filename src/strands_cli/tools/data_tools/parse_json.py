@@ -206,13 +206,17 @@ def _select_by_query(document: Any, query: str) -> Any:
     if query.startswith("/"):
         steps = [part.replace("~1", "/").replace("~0", "~") for part in query[1:].split("/")]
     for step in steps:
-        if step is _EVERY:
-            found = [inner for outer in found for inner in _json_children(outer)]
-            is_many = True
-        elif is_many:
-            found = _existing_children(step, found)
-        else:
-            found = [_json_child(found[0], step)]
+        kept: list[_Found] = []
+        failure = None
+        for outer in found:
+            try:
+                kept += _json_children(outer) if step is _EVERY else [_json_child(outer, step)]
+            except ToolFailed as failed:  # the items of real arrays are not all alike
+                failure = failure or failed
+        if failure and not kept:
+            raise failure
+        found = kept
+        is_many = is_many or step is _EVERY
     return [value for _, value in found] if is_many else found[0][1]
 
 
@@ -237,19 +241,6 @@ def _json_children(outer: _Found) -> list[_Found]:
     if isinstance(value, list):
         return [((*path, index), inner) for index, inner in enumerate(value)]
     raise ToolFailed(f"{_json_place(path)} is {_json_kind(value)}, which contains nothing", code="not_found")
-
-
-def _existing_children(step: str, found: list[_Found]) -> list[_Found]:
-    """The step's value of each that has one: the items of real arrays are not all alike."""
-    kept, failure = [], None
-    for outer in found:
-        try:
-            kept.append(_json_child(outer, step))
-        except ToolFailed as failed:
-            failure = failure or failed
-    if failure and not kept:
-        raise failure
-    return kept
 
 
 def _json_child(outer: _Found, step: str) -> _Found:

@@ -50,12 +50,11 @@ def scan_plugins(settings: Settings, cache: Cache = NO_CACHE) -> Discovered:
     parts: list[Discovered] = []
     for root in plugin_roots(settings).values():
         try:
-            places = plugins_in(root)
+            parts += _scan_plugin_root(root, settings, cache)
         except OSError as error:
             parts.append(Discovered(issues=(unreadable_directory(root, error),)))
-            continue
-        if places:
-            parts.append(_scan_plugin_root(root, places, settings, cache))
+        except SpecError as error:  # which plugins are switched off is not known, so none is on
+            parts.append(_refused_plugin(error.message, error.hint))
     return join_discovered(parts)
 
 
@@ -94,11 +93,11 @@ def _refused_plugin(reason: str, remedy: str) -> Discovered:
     return Discovered(issues=(Issue(reason=reason, remediation=remedy),))
 
 
-def _scan_plugin_root(root: Path, places: list[Path], settings: Settings, cache: Cache) -> Discovered:
-    try:
-        state = read_plugin_state()
-    except SpecError as error:  # which plugins are switched off is not known, so none is on
-        return _refused_plugin(error.message, error.hint)
+def _scan_plugin_root(root: Path, settings: Settings, cache: Cache) -> list[Discovered]:
+    places = plugins_in(root)
+    if not places:
+        return []
+    state = read_plugin_state()
     known = cache.file(f"{root}|plugins|{settings.project}|{_has_keyring()}")
     parts: list[Discovered] = []
     for place in places:
@@ -116,7 +115,7 @@ def _scan_plugin_root(root: Path, places: list[Path], settings: Settings, cache:
             log = logging.getLogger("strands_cli.plugins")
             log.debug("%s: %d tools, %d problems", place, len(found.infos), len(found.issues))
     known.close()
-    return join_discovered(parts)
+    return parts
 
 
 def _read_plugin_tools(place: Path, settings: Settings) -> Discovered:
