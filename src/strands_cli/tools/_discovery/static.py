@@ -10,7 +10,7 @@ import ast
 import os
 import stat
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -381,10 +381,10 @@ class SourceFile:
             return self.unread(node, "is too large to be read without running the module")
         if files.depth >= MAX_DEPTH:
             return self.unread(node, "is nested too deeply to be read without running the module")
-        evaluator = _EVALUATORS.get(type(node))
+        evaluator = getattr(self, f"_read_{type(node).__name__.lower()}", None)
         files.depth += 1
         try:
-            return evaluator(self, node) if evaluator else self.unread(node, describe_expression(node))
+            return evaluator(node) if evaluator else self.unread(node, describe_expression(node))
         except Unreadable as error:
             return error.unread
         except (TypeError, ValueError, KeyError):  # an operation that these values do not have
@@ -401,10 +401,10 @@ class SourceFile:
             raise TypeError
         return value
 
-    def _name(self, node: ast.Name) -> Any:
+    def _read_name(self, node: ast.Name) -> Any:
         return self.value(node.id, node.lineno, f"uses {node.id!r}, which ")
 
-    def _attribute(self, node: ast.Attribute) -> Any:
+    def _read_attribute(self, node: ast.Attribute) -> Any:
         """`ToolCategory.X`, or a name of a sibling that was imported as a whole."""
         if self.origin_of(node.value, _CATEGORIES):
             member = ToolCategory.__members__.get(node.attr)
@@ -412,20 +412,23 @@ class SourceFile:
         owner = self._whole(node.value, SourceFile)
         return owner.value(node.attr, prefix=f"uses {dotted_name(node)}, which ")
 
-    def _subscript(self, node: ast.Subscript) -> Any:
+    def _read_subscript(self, node: ast.Subscript) -> Any:
         """`TOOL_SPEC["inputSchema"]`, as a ToolSpec beside a TOOL_SPEC takes its schema; nothing else."""
         return self._whole(node.value, dict)[self._whole(node.slice, str)]
 
-    def _sequence(self, node: ast.List | ast.Tuple) -> Any:
+    def _read_list(self, node: ast.List | ast.Tuple) -> list[Any]:
         members: list[Any] = []
         for item in node.elts:
             if isinstance(item, ast.Starred):
                 members.extend(self._whole(item.value, list | tuple))
             else:
                 members.append(self.evaluate(item))
-        return members if isinstance(node, ast.List) else tuple(members)
+        return members
 
-    def _dict(self, node: ast.Dict) -> Any:
+    def _read_tuple(self, node: ast.Tuple) -> tuple[Any, ...]:
+        return tuple(self._read_list(node))
+
+    def _read_dict(self, node: ast.Dict) -> Any:
         result: dict[Any, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
@@ -434,11 +437,11 @@ class SourceFile:
                 result[self._whole(key)] = self.evaluate(value)
         return result
 
-    def _unary(self, node: ast.UnaryOp) -> Any:
+    def _read_unaryop(self, node: ast.UnaryOp) -> Any:
         """A number with its sign, which the syntax takes for an operation."""
         return ast.literal_eval(node)
 
-    def _binary(self, node: ast.BinOp) -> Any:
+    def _read_binop(self, node: ast.BinOp) -> Any:
         left = self._whole(node.left)
         right = self._whole(node.right, type(left))
         if isinstance(node.op, ast.Add) and isinstance(left, str | bytes | list | tuple):
@@ -447,7 +450,7 @@ class SourceFile:
             return left | right
         raise TypeError
 
-    def _call(self, node: ast.Call) -> Any:
+    def _read_call(self, node: ast.Call) -> Any:
         if node.args or not self.origin_of(node.func, _SPEC_CLASSES):
             raise TypeError
         return SpecCall(str(self.path), node.lineno, self.keywords(node))
@@ -464,19 +467,6 @@ class SourceFile:
                 if value is not None:
                     arguments[name] = FieldValue(value, name, str(self.path), line)
         return arguments
-
-
-_EVALUATORS: dict[type[ast.AST], Callable[[SourceFile, Any], Any]] = {
-    ast.List: SourceFile._sequence,
-    ast.Tuple: SourceFile._sequence,
-    ast.Dict: SourceFile._dict,
-    ast.UnaryOp: SourceFile._unary,
-    ast.BinOp: SourceFile._binary,
-    ast.Subscript: SourceFile._subscript,
-    ast.Name: SourceFile._name,
-    ast.Attribute: SourceFile._attribute,
-    ast.Call: SourceFile._call,
-}
 
 
 def describe_expression(node: ast.expr) -> str:
