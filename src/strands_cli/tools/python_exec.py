@@ -83,7 +83,10 @@ async def python_exec(
             code, profile=profile, files=contents, session=session, call_tool=_tool_caller(context)
         )
     except PythonUnavailable as error:
-        raise ToolFailed(str(error), code="unavailable", hint=_sandbox_remedy(error)) from None
+        missing = [f"{layer}: {need}" for layer, need in error.level.missing.items()]
+        needs = "; ".join(missing) or "strands doctor says more"
+        hint = f"{needs}. Or install the extra: pip install 'strands-cli[monty]'."
+        raise ToolFailed(str(error), code="unavailable", hint=hint) from None
     except ZygoteLost as error:
         text = f"Execution failed: SandboxError: {str(error) or 'the sandbox ended while the code ran'}"
         raise ToolFailed(text, hint="The same call may succeed.") from None
@@ -162,8 +165,3 @@ def _execution_failure(outcome: PythonOutcome, session: str) -> ToolFailed:
         hint=" ".join(hints),
         details=[{name: value for name, value in detail.items() if value}],
     )
-
-
-def _sandbox_remedy(error: PythonUnavailable) -> str:
-    needs = "; ".join(f"{layer}: {need}" for layer, need in error.level.missing.items())
-    return f"{needs or 'strands doctor says more'}. Or install the extra: pip install 'strands-cli[monty]'."

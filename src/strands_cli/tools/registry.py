@@ -1,11 +1,11 @@
 """The registry: every tool that can be named here, where it comes from, and what failed to become one."""
 
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strands_cli.errors import Issue, SpecError, ToolError, closest
+from strands_cli.errors import Issue, SpecError, ToolError, did_you_mean
 from strands_cli.settings import Settings, cache_directory, load_settings
 from strands_cli.toolkit.info import DEFAULTS, ToolCategory, ToolInfo, ToolSpec, version_key
 from strands_cli.tools._discovery import Discovered, join_discovered
@@ -64,19 +64,13 @@ class _RegistrySnapshot:
         candidates = self._by_id.get(name) or self._by_name.get(name) or []
         if version:
             return next((info for info in candidates if info.version == version), None)
-        return _preferred_version(candidates)
+        # The highest version that is not deprecated, of the first source that has the tool.
+        first = [info for info in candidates if info.source == candidates[0].source]
+        return max(first, key=lambda info: (not info.deprecated, version_key(info.version)), default=None)
 
     def source_of(self, info: ToolInfo) -> Source:
         """Who loads a tool. One that was registered at run time is a file's, or else has a module's name."""
         return self.sources.get(info.source) or self.sources[NamedFiles.name if info.file else Callables.name]
-
-
-def _preferred_version(infos: Sequence[ToolInfo]) -> ToolInfo | None:
-    """The highest version that is not deprecated, of the first source that has the tool."""
-    if len(infos) < 2:
-        return infos[0] if infos else None
-    _, first = next(groupby(infos, key=lambda info: info.source))
-    return max(first, key=lambda info: (not info.deprecated, version_key(info.version)))
 
 
 class ToolRegistry:
@@ -167,21 +161,16 @@ class ToolRegistry:
     def register(self, *added: "ToolInfo | Tool") -> None:
         """Adds tools at run time: a ToolSpec that says where one is, or the tool itself."""
         now = self._snapshot
-        infos = [item if isinstance(item, ToolInfo) else _info_of_tool(item) for item in added]
-        pairs = zip(added, infos, strict=True)
-        tools = {_tool_key(info): item for item, info in pairs if not isinstance(item, ToolInfo)}
-        for info in infos:
-            earlier = now.find(info.reference)
-            if earlier is not None:
-                raise ToolError(
-                    f"There is a tool {info.reference} already, from {earlier.origin}",
-                    code="conflict",
-                    hint="Give it another name or another version.",
-                )
-        loaded = now.loaded | tools
-        self._snapshot = _RegistrySnapshot(
-            now.settings, now.sources, (*now.infos, *infos), now.issues, loaded
-        )
+        infos, loaded = [*now.infos], {**now.loaded}
+        for item in added:
+            info = item if isinstance(item, ToolInfo) else _info_of_tool(item)
+            if earlier := now.find(info.reference):
+                reason = f"There is a tool {info.reference} already, from {earlier.origin}"
+                raise ToolError(reason, code="conflict", hint="Give it another name or another version.")
+            infos.append(info)
+            if not isinstance(item, ToolInfo):
+                loaded[_tool_key(info)] = item
+        self._snapshot = _RegistrySnapshot(now.settings, now.sources, infos, now.issues, loaded)
 
     def load(self, reference: "str | ToolInfo") -> "Tool":
         """The tool itself, ready to be called; ToolError says why there is none."""
@@ -208,12 +197,9 @@ class ToolRegistry:
         plugin, marks, _ = name.partition("__")
         if marks and (trouble := self._plugin_trouble(plugin)):
             return trouble
-        match = closest(
-            name.rpartition(":")[2].rpartition(".")[2], {info.id for info in self._snapshot.infos}
-        )
-        meant = f"Did you mean {match!r}? " if match else ""
+        meant = did_you_mean(re.split("[:.]", name)[-1], {info.id for info in self._snapshot.infos})
         searched = f"The project, whose tools/ and plugins/ count, is {self.settings.project}."
-        return f"{meant}{LISTING_HINT} {searched}"
+        return f"{meant} {LISTING_HINT} {searched}".strip()
 
     def _plugin_trouble(self, name: str) -> str:
         """Why a plugin that is there has no tools."""

@@ -18,57 +18,40 @@ from strands_cli.tools._discovery.static import Function, Scope, parse_source_fi
 
 def tool_schema_issues(info: ToolInfo) -> list[Issue]:
     """What is wrong with a tool's schemas, and with its function in view of them; nothing is run."""
-    issues = []
+    problems = []
     for side, schema in (("input", info.input_schema), ("output", info.output_schema)):
         try:
             if schema is not None:
                 Validator(closed_schema(schema) if side == "input" else schema)
         except SchemaInvalid as error:
             remedy = "Correct the schema; it is JSON Schema 2020-12."
-            issues.append(_tool_refusal(info, f"its {side} schema is not a JSON Schema: {error}", remedy))
-    if issues or info.unread:
-        return issues
-    function = _tool_function(info)
+            problems.append((f"its {side} schema is not a JSON Schema: {error}", remedy))
+    if not problems and not info.unread:
+        try:
+            _try_tool(info)
+        except ToolError as error:
+            problem = error.issue.reason if error.issue else error.message
+            problems.append((problem, error.hint or "Correct the tool's definition."))
+        except ValueError as error:
+            problems.append((str(error), "Correct the function's parameters."))
+    return [
+        Issue(
+            file=info.file, line=info.line, reason=f"Tool {info.id!r} is refused: {why}.", remediation=remedy
+        )
+        for why, remedy in problems
+    ]
+
+
+def _try_tool(info: ToolInfo) -> None:
+    """Makes a stand-in for the tool, and for its function; ToolError or ValueError where neither will do."""
+    tree = parse_source_file(Path(info.file)) if info.file else None
+    binding = Scope(tree).last(info.callable_name) if isinstance(tree, ast.Module) else None
+    function = binding.definition if binding and isinstance(binding.definition, Function) else None
     if function is not None and info.inferred and function.args.vararg:
         problem = f"no tool can have the parameter *{function.args.vararg.arg}"
-        return [_tool_refusal(info, problem, "Name each parameter.")]
-    try:
-        _try_contract(info, function)
-    except ToolError as error:
-        problem = error.issue.reason if error.issue else error.message
-        return [_tool_refusal(info, problem, error.hint or "Correct the tool's definition.")]
-    if function is None or info.input_schema is None or info.inferred:
-        return []
-    try:
-        stand_in = stand_in_function(function, type_of=ast.unparse, default_of=lambda _: None)
-        if not takes_tool_use(stand_in, info.input_schema):
-            refuse_signature_mismatch(
-                stand_in, info.input_schema, context_parameter_name(stand_in, _context_option(function))
-            )
-    except (ToolError, ValueError) as error:
-        remedy = "Let the parameters and the properties have the same names, and defaults where needed."
-        return [_tool_refusal(info, str(error), remedy)]
-    return []
-
-
-def _tool_refusal(info: ToolInfo, problem: str, remedy: str) -> Issue:
-    reason = f"Tool {info.id!r} is refused: {problem}."
-    return Issue(file=info.file, line=info.line, reason=reason, remediation=remedy)
-
-
-def _tool_function(info: ToolInfo) -> Function | None:
-    tree = parse_source_file(Path(info.file)) if info.file else None
-    if not isinstance(tree, ast.Module):
-        return None
-    binding = Scope(tree).last(info.callable_name)
-    definition = binding.definition if binding else None
-    return definition if isinstance(definition, Function) else None
-
-
-def _try_contract(info: ToolInfo, function: Function | None) -> None:
-    """Makes a stand-in for the tool. Of a schema that is known on load, at least the names are known."""
+        raise ToolError(problem, hint="Name each parameter.")
     schema = info.input_schema
-    if schema is None:
+    if schema is None:  # known on load, but for the names
         arguments = [*function.args.args, *function.args.kwonlyargs] if function else []
         schema = {"type": "object", "properties": {argument.arg: {} for argument in arguments}}
     Tool(
@@ -77,6 +60,11 @@ def _try_contract(info: ToolInfo, function: Function | None) -> None:
         is_async=isinstance(function, ast.AsyncFunctionDef),
         **{**declared_fields(info), "input_schema": schema},
     )
+    if function is not None and info.input_schema is not None and not info.inferred:
+        stand_in = stand_in_function(function, type_of=ast.unparse, default_of=lambda _: None)
+        context = context_parameter_name(stand_in, _context_option(function))
+        if not takes_tool_use(stand_in, schema):
+            refuse_signature_mismatch(stand_in, schema, context)
 
 
 def _context_option(function: Function) -> bool | str:

@@ -236,11 +236,11 @@ def _query_steps(query: str) -> Iterator[str | None]:
 
 def _json_children(outer: _Found) -> list[_Found]:
     path, value = outer
-    if isinstance(value, dict):
-        return [((*path, key), inner) for key, inner in value.items()]
-    if isinstance(value, list):
-        return [((*path, index), inner) for index, inner in enumerate(value)]
-    raise ToolFailed(f"{_json_place(path)} is {_json_kind(value)}, which contains nothing", code="not_found")
+    if not isinstance(value, dict | list):
+        reason = f"{_json_place(path)} is {_json_kind(value)}, which contains nothing"
+        raise ToolFailed(reason, code="not_found")
+    parts: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
+    return [((*path, key), inner) for key, inner in parts]
 
 
 def _json_child(outer: _Found, step: str) -> _Found:

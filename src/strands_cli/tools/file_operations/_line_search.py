@@ -11,6 +11,7 @@ import os
 import re
 import stat
 import sys
+from contextlib import suppress
 from typing import Any
 
 MAX_BYTES = 5_000_000
@@ -85,19 +86,13 @@ def match_excerpt(line: str, start: int) -> str:
     return f"{'…' if begin else ''}{line[begin:end]}{'…' if end < len(line) else ''}"
 
 
-def limit_processor_time(seconds: int) -> None:
-    """Ends this process even when nobody is left to end it."""
-    try:
-        import resource
-    except ImportError:
-        return
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-
-
 def main() -> None:
     head, _, names = sys.stdin.buffer.read().partition(b"\n")
     request = json.loads(head)
-    limit_processor_time(request["seconds"])
+    with suppress(ImportError):  # where there are limits, they end this even when nobody is left to do so
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CPU, (request["seconds"], request["seconds"]))
     files = names.split(b"\0") if names else []
     answer = search_lines(request["pattern"], files, request["max_results"], request.get("directory"))
     sys.stdout.write(json.dumps(answer))

@@ -50,7 +50,14 @@ TOOL_SPEC = {
     annotations={"destructiveHint": True, "openWorldHint": False},
 )
 def file_write(path: str, content: str, mode: str = "create", *, context: ToolContext) -> str:
-    data = _encoded_content(content)
+    try:
+        data = content.encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(content[error.start]):04x}"
+        raise ToolFailed(
+            f"The content has {half} at position {error.start + 1}, which is half of a character",
+            hint="Such halves come in pairs; write the whole character.",
+        ) from None
     with context.workspace.place(path, "written", make=True) as place, place.locked():
         old = _replaceable_file(place, path, mode)
         try:
@@ -60,17 +67,6 @@ def file_write(path: str, content: str, mode: str = "create", *, context: ToolCo
     verb = "Appended" if mode == "append" else "Wrote"
     plural = "" if len(data) == 1 else "s"
     return f"{verb} {len(data)} byte{plural} to {context.workspace.display(place.path)}"
-
-
-def _encoded_content(content: str) -> bytes:
-    try:
-        return content.encode()
-    except UnicodeEncodeError as error:
-        half = f"\\u{ord(content[error.start]):04x}"
-        raise ToolFailed(
-            f"The content has {half} at position {error.start + 1}, which is half of a character",
-            hint="Such halves come in pairs; write the whole character.",
-        ) from None
 
 
 def _replaceable_file(place: Place, path: str, mode: str) -> os.stat_result | None:
