@@ -7,9 +7,6 @@ import msgspec
 from strands_cli.errors import Issue
 from strands_cli.toolkit.info import ToolInfo
 
-_FAMILY_FILES = frozenset({"schema.py", "tests.py"})
-"""A family keeps these beside its tools."""
-
 
 class EntryPoint(msgspec.Struct, frozen=True, array_like=True):
     """One line of an installed package's `entry_points.txt`."""
@@ -38,21 +35,14 @@ class Discovered(msgspec.Struct, frozen=True, array_like=True):
 
 
 def join_discovered(parts: Iterable[Discovered]) -> Discovered:
-    infos: list[ToolInfo] = []
-    issues: list[Issue] = []
-    files: list[str] = []
-    for part in parts:
-        infos += part.infos
-        issues += part.issues
-        files += part.files
-    return Discovered(tuple(infos), tuple(issues), tuple(files))
+    parts = list(parts)
+    return Discovered(
+        tuple(info for part in parts for info in part.infos),
+        tuple(issue for part in parts for issue in part.issues),
+        tuple(file for part in parts for file in part.files),
+    )
 
 
 def is_module_name(name: str) -> bool:
     """Whether a file of a tools directory is read as a tool."""
     return name.endswith(".py") and name[0] not in "_." and name != "conftest.py" and name[:5] != "test_"
-
-
-def is_submodule_name(name: str) -> bool:
-    """Whether a file of a family is read as a tool."""
-    return is_module_name(name) and name not in _FAMILY_FILES

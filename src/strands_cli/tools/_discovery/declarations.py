@@ -16,6 +16,7 @@ from strands_cli.errors import Issue, ToolError, did_you_mean
 from strands_cli.toolkit.docstring import read_docstring
 from strands_cli.toolkit.info import FIELDS, OPTIONS, SPEC_KEYS, ToolInfo, tool_spec_problem
 from strands_cli.tools._discovery.static import (
+    Binding,
     FieldValue,
     Function,
     SourceFile,
@@ -102,11 +103,12 @@ class ToolDeclaration(msgspec.Struct, kw_only=True):
 
 
 def declaration_from_spec(
-    file: SourceFile, spec: object, guess: str, *, name: str, line: int, node: ast.expr | None
+    file: SourceFile, spec: object, guess: str, binding: Binding
 ) -> ToolDeclaration | Issue:
-    """What a TOOL_SPEC says. `guess` is the id where the spec's own cannot be read; `name`, `line` and `node`
-    are what the spec is called there, and where it stands.
+    """What a TOOL_SPEC says. `guess` is the id where the spec's own cannot be read; the binding tells what
+    the spec is called there, and where it stands.
     """
+    name, line, node = binding.name, binding.line, binding.value
     declared = ToolDeclaration(id=guess, file=str(file.path), line=line, has_spec=True)
     if isinstance(spec, Unread):
         declared.unread = (name, spec)
@@ -211,13 +213,11 @@ def _declaration_from_decorator_spec(
     """What the spec says that a decorator is given: a dictionary there, or a name such as TOOL_SPEC."""
     node = next((item.value for item in getattr(decorator, "keywords", ()) if item.arg == "spec"), decorator)
     binding = file.scope.last(node.id) if isinstance(node, ast.Name) else None
-    name = binding.name if binding else "spec"
-    line = binding.line if binding else node.lineno
-    value = binding.value if binding else node
-    declared = declaration_from_spec(file, spec, function.name, name=name, line=line, node=value)
+    binding = binding or Binding(name="spec", line=node.lineno, is_certain=True, value=node)
+    declared = declaration_from_spec(file, spec, function.name, binding)
     if isinstance(declared, ToolDeclaration):
         declared.callable_name = function.name
-        declared.uses_tool_spec = name == "TOOL_SPEC"
+        declared.uses_tool_spec = binding.name == "TOOL_SPEC"
     return declared
 
 

@@ -377,10 +377,10 @@ class SourceFile:
             if isinstance(node.value, str | bytes):  # a few names can double a long text, too
                 files.steps -= len(node.value) // _CHARACTERS_PER_STEP
             return node.value
-        if files.steps < 0:
-            return self.unread(node, "is too large to be read without running the module")
-        if files.depth >= MAX_DEPTH:
-            return self.unread(node, "is nested too deeply to be read without running the module")
+        if files.steps < 0 or files.depth >= MAX_DEPTH:
+            return self.unread(
+                node, "is too large, or nested too deeply, to be read without running the module"
+            )
         evaluator = getattr(self, f"_read_{type(node).__name__.lower()}", None)
         files.depth += 1
         try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from strands_cli.errors import Issue, closest
 from strands_cli.toolkit.info import FIELDS, ToolCategory, ToolInfo, bare_schema, tool_name_problem
-from strands_cli.tools._discovery import Discovered, is_submodule_name
+from strands_cli.tools._discovery import Discovered, is_module_name
 from strands_cli.tools._discovery.declarations import (
     NotJson,
     ToolDeclaration,
@@ -32,6 +32,8 @@ from strands_cli.tools._discovery.static import (
     resolve_import,
 )
 
+_FAMILY_FILES = ("schema.py", "tests.py")
+"""A family keeps these beside its tools."""
 _NO_TOOL = "it needs a TOOL_SPEC and a function of that name, or a function decorated with @tool"
 _LITERALLY = "Write it out as a literal, or as a name that is assigned once in the tools directory."
 _NOT_CALLABLE = ast.Constant | ast.Dict | ast.List | ast.Set | ast.Tuple | ast.JoinedStr
@@ -96,7 +98,7 @@ class _ToolReader:
         if family and listed is not True:
             self.files.seen[str(path.parent)] = None
             for submodule in sorted(path.parent.glob("*.py")):
-                if is_submodule_name(submodule.name):
+                if is_module_name(submodule.name) and submodule.name not in _FAMILY_FILES:
                     self.read_file(submodule)
         if isinstance(listed, Unread) and len(self.infos) > tools:
             self.issues.append(_unread_specs_issue(listed))
@@ -130,27 +132,12 @@ class _ToolReader:
         if isinstance(specs, Unread):
             return specs
         for item in specs if isinstance(specs, list | tuple) else [specs]:
-            declared = self._from_item(file, item, binding.line)
+            declared = _declaration_from_item(file, item, binding)
             if isinstance(declared, Issue):
                 self.issues.append(declared)
             else:
                 self._add_listed(file, declared)
         return True
-
-    def _from_item(self, file: SourceFile, item: object, line: int) -> ToolDeclaration | Issue:
-        guess = _module_stem(file.path)
-        if isinstance(item, SpecCall):
-            return declaration_from_call(item, guess)
-        if isinstance(item, dict):
-            return declaration_from_spec(file, item, guess, name="TOOL_SPECS", line=line, node=None)
-        if isinstance(item, Unread):
-            return _unread_specs_issue(item, "An item of TOOL_SPECS")
-        return Issue(
-            file=str(file.path),
-            line=line,
-            reason="TOOL_SPECS has an item that is neither a ToolSpec nor a dictionary like TOOL_SPEC.",
-            remediation='Write TOOL_SPECS = [ToolSpec(id="my_tool", …)].',
-        )
 
     def _add_listed(self, file: SourceFile, declared: ToolDeclaration) -> None:
         """Adds one item of TOOL_SPECS, filled up with what its callable's own file says."""
@@ -239,10 +226,7 @@ class _ToolReader:
                 decorated.remove(user)
         if binding is None or users:
             return decorated
-        spec = file.value("TOOL_SPEC")
-        declared = declaration_from_spec(
-            file, spec, _module_stem(file.path), name="TOOL_SPEC", line=binding.line, node=binding.value
-        )
+        declared = declaration_from_spec(file, file.value("TOOL_SPEC"), _module_stem(file.path), binding)
         if isinstance(declared, Issue):
             self.issues.append(declared)
             return decorated
@@ -337,6 +321,19 @@ def _info_of_declaration(
         )
         issues.append(warning)
     return ToolInfo(**{**values, **place, "id": declared.id, "inferred": declared.inferred}), issues
+
+
+def _declaration_from_item(file: SourceFile, item: object, binding: Binding) -> ToolDeclaration | Issue:
+    guess = _module_stem(file.path)
+    if isinstance(item, SpecCall):
+        return declaration_from_call(item, guess)
+    if isinstance(item, dict):
+        return declaration_from_spec(file, item, guess, binding)
+    if isinstance(item, Unread):
+        return _unread_specs_issue(item, "An item of TOOL_SPECS")
+    reason = "TOOL_SPECS has an item that is neither a ToolSpec nor a dictionary like TOOL_SPEC."
+    remedy = 'Write TOOL_SPECS = [ToolSpec(id="my_tool", …)].'
+    return Issue(file=str(file.path), line=binding.line, reason=reason, remediation=remedy)
 
 
 def _unread_specs_issue(unread: Unread, subject: str = "TOOL_SPECS") -> Issue:

@@ -66,14 +66,11 @@ def skills_prompt(skills: Sequence[Skill], root: Path, taken: Collection[str] = 
     if not skills:
         return ""
     lines = [f"- {skill.id}: {_skill_description(skill, root)}".rstrip(": ") for skill in skills]
-    return "\n".join(
-        [
-            "# Skills",
-            "These are instructions for particular tasks. Before you begin such a task, load its skill with "
-            f"the tool {free_tool_name(taken, _NAME)!r} and follow it.",
-            *lines,
-        ]
+    intro = (
+        "# Skills\nThese are instructions for particular tasks. Before you begin such a task, load its skill "
+        f"with the tool {free_tool_name(taken, _NAME)!r} and follow it."
     )
+    return "\n".join([intro, *lines])
 
 
 def _skill_description(skill: Skill, root: Path) -> str:
