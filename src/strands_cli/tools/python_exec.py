@@ -126,18 +126,15 @@ def _file_bytes(name: str, content: str | dict[str, str]) -> bytes:
 
 def _outcome_report(outcome: PythonOutcome, session: str) -> dict[str, Any]:
     """What there is besides the printed text; the value is always there."""
-    report: dict[str, Any] = {"value": outcome.value}
-    if outcome.representation is not None:
-        report = {"repr": outcome.representation}
-    if outcome.stderr:
-        report["stderr"] = outcome.stderr
-    if outcome.files:
-        report["files"] = {name: _file_content(data) for name, data in outcome.files.items()}
-    if outcome.dropped_bytes:
-        report["dropped_bytes"] = outcome.dropped_bytes
-    if session:
-        report["session"] = {"name": session, "new": outcome.new_session}
-    return report
+    is_plain = outcome.representation is None
+    report = {"value": outcome.value} if is_plain else {"repr": outcome.representation}
+    others = {
+        "stderr": outcome.stderr,
+        "files": {name: _file_content(data) for name, data in outcome.files.items()},
+        "dropped_bytes": outcome.dropped_bytes,
+        "session": {"name": session, "new": outcome.new_session} if session else None,
+    }
+    return report | {name: part for name, part in others.items() if part}
 
 
 def _file_content(data: bytes) -> str | dict[str, str]:

@@ -10,7 +10,14 @@ from strands_cli.settings import Settings, cache_directory, load_settings
 from strands_cli.toolkit.info import DEFAULTS, ToolCategory, ToolInfo, ToolSpec, version_key
 from strands_cli.tools._discovery import Discovered, join_discovered
 from strands_cli.tools._discovery.scan import NO_CACHE, Cache
-from strands_cli.tools.sources.modules import NamedFiles, Native, Project, Source, is_file_reference
+from strands_cli.tools.sources.modules import (
+    NamedFiles,
+    Native,
+    Project,
+    Source,
+    find_named_file,
+    is_file_reference,
+)
 from strands_cli.tools.sources.packages import Callables, Packages
 from strands_cli.tools.sources.plugins import Plugins
 
@@ -137,7 +144,7 @@ class ToolRegistry:
     def get_by_import_path(self, import_path: str) -> ToolInfo | None:
         """The tool that any form of reference means."""
         if is_file_reference(import_path):
-            return self._snapshot.sources[NamedFiles.name].find(import_path)
+            return find_named_file(import_path)
         return self._snapshot.find(import_path)
 
     def resolve(self, user_input: str) -> str | None:

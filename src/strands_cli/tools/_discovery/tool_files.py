@@ -112,14 +112,12 @@ class _ToolReader:
     def read_attribute(self, path: Path, attribute: str) -> None:
         """The tools of the file that defines an attribute of a module; the attribute's own is among them."""
         file = self.files.open(path)
-        found = None if isinstance(file, Issue) else file.find(attribute)
-        if isinstance(file, Issue) or found is None:
-            self.read_file(path)
-            return
-        self._add_specs(file)
-        self._add_declared(file, own_only=True)
-        if found[0] is not file:
-            self.read_file(found[0].path)
+        found = file.find(attribute) if isinstance(file, SourceFile) else None
+        if isinstance(file, SourceFile) and found and found[0] is not file:
+            self._add_specs(file)
+            self._add_declared(file, own_only=True)
+            path = found[0].path
+        self.read_file(path)
 
     # --- TOOL_SPECS ---------------------------------------------------------------------------------------
 

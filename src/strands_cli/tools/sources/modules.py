@@ -12,8 +12,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar
 from zlib import crc32
 
-import msgspec
-
 from strands_cli.errors import Issue, ToolError
 from strands_cli.settings import Settings
 from strands_cli.toolkit.info import ToolInfo
@@ -45,10 +43,6 @@ class Source:
     def discover(self) -> Discovered:
         """Every tool that it offers without being asked for one, and all that was wrong. Nothing is run."""
         return Discovered()
-
-    def find(self, reference: str) -> ToolInfo | None:
-        """A tool that is there only for who names it, or None."""
-        return None
 
     def names(self, info: ToolInfo) -> list[str]:
         """What one of its tools may be called besides its id: its module, its callable, and a package called
@@ -164,17 +158,6 @@ class NamedFiles(Source):
 
     name = "file"
 
-    def find(self, reference: str) -> ToolInfo | None:
-        """The tool that a reference means, or None."""
-        file, _, name = reference.rpartition(":") if ".py:" in reference else (reference, "", "")
-        if not Path(file).is_file():
-            return None
-        infos = read_tool_path(Path(file)).infos
-        if not name:
-            return infos[0] if len(infos) == 1 else None
-        named = next((info for info in infos if name in (info.id, info.callable_name)), None)
-        return msgspec.structs.replace(named, origin=file) if named else None
-
     def import_module(self, info: ToolInfo) -> ModuleType:
         file = Path(info.file)
         tools = self.settings.project / _TOOLS
@@ -185,6 +168,17 @@ def is_file_reference(reference: str) -> bool:
     """Whether a reference names a file."""
     file = reference.rpartition(":")[0] if ".py:" in reference else reference
     return file.endswith(".py")
+
+
+def find_named_file(reference: str) -> ToolInfo | None:
+    """The tool that a reference to a file means, or None."""
+    file, _, name = reference.rpartition(":") if ".py:" in reference else (reference, "", "")
+    if not Path(file).is_file():
+        return None
+    infos = read_tool_path(Path(file)).infos
+    if name:
+        infos = tuple(info for info in infos if name in (info.id, info.callable_name))[:1]
+    return infos[0] if len(infos) == 1 else None
 
 
 def read_tool_path(path: Path) -> Discovered:
