@@ -18,9 +18,8 @@ from strands_cli.patterns.pattern import (
     step_box,
     step_order,
     step_places,
-    steps_before,
 )
-from strands_cli.patterns.scope import Names
+from strands_cli.patterns.scope import Names, result_names
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -44,7 +43,8 @@ class Chain(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         return step_places(spec, f"{CONFIG}/steps", self.steps)
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
-        return {"steps": steps_before(step_order(self.steps), len(self.steps))}
+        known = result_names(step_order(self.steps))
+        return {"steps": Names(known, "step", length=len(self.steps), methods=())}
 
     def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
         yield f"{CONFIG}/steps", [step.id for step in self.steps]

@@ -5,9 +5,9 @@ leave them are judged, and where those that are taken lead is the next round. A 
 round lead to runs once. What runs therefore does not depend on which node is the faster one.
 """
 
-from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ from strands_cli.conditions import (
 )
 from strands_cli.documents.problems import json_pointer
 from strands_cli.errors import Issue, did_you_mean
-from strands_cli.patterns.outline import END, NEVER, START, Arrow, Box, Calls, first_line
+from strands_cli.patterns.outline import END, START, Arrow, Box, Calls, first_line
 from strands_cli.patterns.pattern import (
     CONFIG,
     AgentPlace,
@@ -33,7 +33,7 @@ from strands_cli.patterns.pattern import (
     amount_text,
     times_text,
 )
-from strands_cli.patterns.scope import Names, Reach, Results, reachable_names, scope_names, unresolved_name
+from strands_cli.patterns.scope import Names, reachable_names, result_names, scope_names, unresolved_name
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -87,7 +87,7 @@ def check_reachability(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
 
 
 def check_conditions(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
-    leading = graph.edges_to()
+    sources, known = graph.edges_to(), result_names(graph.nodes)
     for index, edge in enumerate(graph.edges):
         if edge.when is None:
             continue
@@ -98,10 +98,9 @@ def check_conditions(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
             reason = f"This is not a condition: {error.message} (column {error.column + 1} of the text)."
             yield spec.issue(at, reason, error.hint)
             continue
-        seen = _node_scope(graph, spec, edge.source, Reach(leading, (edge.source,)))
+        seen = _node_scope(spec, known, sources, edge.source, (edge.source,))
         for path in names_in_condition(condition):
-            missing = unresolved_name(seen, path.name, path.path)
-            if missing:
+            if missing := unresolved_name(seen, path.name, path.path):
                 yield spec.issue(at, f"{missing[0]}.", missing[1])
         if is_impossible(condition):
             yield spec.issue(at, "This condition is never true.", "Correct it, or take the edge out.")
@@ -201,21 +200,22 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         return {name: tuple(others) for name, others in targets.items()}
 
     def edges_to(self) -> dict[str, list[str]]:
-        sources: dict[str, list[str]] = {}
+        """Where the edges to each node come from."""
+        sources: dict[str, list[str]] = {name: [] for name in self.nodes}
         for edge in self.edges:
             for name in edge.to:
                 sources.setdefault(name, []).append(edge.source)
         return sources
 
     def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
-        leading, entries = self.edges_to(), frozenset(self.entries)
+        sources, known, entries = self.edges_to(), result_names(self.nodes), frozenset(self.entries)
         for name, node in self.nodes.items():
-            at = f"{CONFIG}/nodes{json_pointer((name,))}"
-            before = Reach(leading, leading.get(name, ()))
-            yield agent_place(at, node, partial(_node_scope, self, spec, name, before, entries))
+            before = None if name in entries else sources[name]
+            scope = partial(_node_scope, spec, known, sources, name, before)
+            yield agent_place(f"{CONFIG}/nodes{json_pointer((name,))}", node, scope)
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
-        return {"nodes": Names(Results(self.nodes), "node")}
+        return {"nodes": Names(result_names(self.nodes), "node")}
 
     def outline(self, spec: BaseSpec) -> Parts:
         depth, often = node_depths(self), node_visits(self)
@@ -252,10 +252,8 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
     def story(self, spec: BaseSpec) -> str:
         *others, last = self.entries or ("no node",)
         entries = f"{', '.join(others)} and {last}" if others else last
-        return (
-            f"A graph of {amount_text(len(self.nodes), 'node')} begins at {first_line(entries)}; "
-            f"a node runs at most {times_text(self.max_visits)}."
-        )
+        begins = f"A graph of {amount_text(len(self.nodes), 'node')} begins at {first_line(entries)}"
+        return f"{begins}; a node runs at most {times_text(self.max_visits)}."
 
     async def run(self, run: StepRunner) -> StepResult:
         run.names["nodes"] = nodes = dict[str, StepResult]()
@@ -266,33 +264,19 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         while arrivals:
             turn += 1
             visited.update(list(arrivals))
-            seen = dict(nodes)
-            work = [
-                self._visit(run, name, visited[name], turn=turn, seen=seen, source=arrivals[name])
-                for name in arrivals
-            ]
+            work, seen = [], dict(nodes)
+            for name, source in arrivals.items():
+                names: dict[str, Any] = {"nodes": seen}
+                if source:
+                    names["last_response"] = seen[source].response
+                key, title = f"nodes/{name}", name
+                if visited[name] > 1:
+                    key, title = f"{key}#{visited[name]}", f"{title}, time {visited[name]}"
+                work.append(run.step(key, self.nodes[name], title=title, names=names, turn=turn))
             results = await run.together(work)
             nodes |= dict(zip(arrivals, results, strict=True))
             arrivals = self._next(run, list(arrivals), nodes, visited)
         return results[-1]
-
-    async def _visit(
-        self,
-        run: StepRunner,
-        name: str,
-        visit: int,
-        *,
-        turn: int,
-        seen: Mapping[str, StepResult],
-        source: str,
-    ) -> StepResult:
-        names: dict[str, Any] = {"nodes": seen}
-        if source:
-            names["last_response"] = seen[source].response
-        key, title = f"nodes/{name}", name
-        if visit > 1:
-            key, title = f"{key}#{visit}", f"{title}, time {visit}"
-        return await run.step(key, self.nodes[name], title=title, names=names, turn=turn)
 
     def _next(
         self, run: StepRunner, ended: Sequence[str], nodes: Mapping[str, StepResult], visited: Counter[str]
@@ -303,11 +287,10 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         for index, edge in enumerate(self.edges):
             if edge.source not in ended:
                 continue
-            if edge.when is not None:
-                names = {"nodes": nodes, "last_response": nodes[edge.source].response}
-                at = f"{CONFIG}/edges/{index}/when"
-                if not run.holds(edge.when, names, pointer=at, step=f"nodes/{edge.source}"):
-                    continue
+            names = {"nodes": nodes, "last_response": nodes[edge.source].response}
+            at, step = f"{CONFIG}/edges/{index}/when", f"nodes/{edge.source}"
+            if edge.when is not None and not run.holds(edge.when, names, pointer=at, step=step):
+                continue
             for name in edge.to:
                 if visited[name] < self.max_visits:
                     arrivals[name] = edge.source
@@ -324,24 +307,26 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
 
 
 def _node_scope(
-    graph: Graph,
     spec: BaseSpec,
+    known: Mapping[str, Names | None],
+    sources: Mapping[str, Collection[str]],
     name: str,
-    before: Reach,
-    entries: Collection[str] = (),
+    last: Collection[str] | None,
 ) -> Names:
-    """What a node sees, or the condition of an edge that leaves it: the nodes that may have run before."""
+    """What a node sees, or the condition of an edge that leaves it: the nodes that may have run before.
+
+    `last` are those whose answer may have led to it; None where the graph begins.
+    """
+    before = cache(partial(reachable_names, sources, last or ()))
 
     def blocked(key: str) -> str:
-        if name in entries:
+        if last is None:
             return "nothing has run before a node where the graph begins"
-        return "" if key in before else f"no edge leads from {key!r} to {name!r}"
+        return "" if key in before() else f"no edge leads from {key!r} to {name!r}"
 
-    answer: dict[str, Names | None] = {} if name in entries else {"last_response": None}
-    nodes = Names(Results(graph.nodes), "node", blocked=blocked)
-    return scope_names(
-        spec, "nothing has answered before a node where the graph begins", nodes=nodes, **answer
-    )
+    answer: dict[str, Names | None] = {} if last is None else {"last_response": None}
+    why = "nothing has answered before a node where the graph begins"
+    return scope_names(spec, why, nodes=Names(known, "node", blocked=blocked), **answer)
 
 
 # --- What is drawn ----------------------------------------------------------------------------------------
@@ -349,9 +334,7 @@ def _node_scope(
 
 def _node_conditions(name: str, edges: list[tuple[str, str, str]], entries: list[str]) -> str:
     leading = [when for _, other, when in edges if other == name]
-    if name in entries or not all(leading):
-        return ""
-    return " or ".join(dict.fromkeys(leading))
+    return " or ".join(dict.fromkeys(leading)) if name not in entries and all(leading) else ""
 
 
 def _possible_ends(graph: Graph, edges: list[tuple[str, str, str]]) -> list[tuple[str, str]]:
@@ -368,10 +351,8 @@ def _possible_ends(graph: Graph, edges: list[tuple[str, str, str]]) -> list[tupl
 def node_depths(graph: Graph) -> dict[str, int]:
     """How many nodes are run before each one and itself at the earliest, for those that can be reached."""
     found = {name: 1 for name in graph.entries if name in graph.nodes}
-    waiting = deque(found)
-    follows = graph.edges_from()
-    while waiting:
-        name = waiting.popleft()
+    follows, waiting = graph.edges_from(), list(found)
+    for name in waiting:  # which grows meanwhile
         for other in follows[name]:
             if other not in found:
                 found[other] = found[name] + 1
@@ -381,34 +362,14 @@ def node_depths(graph: Graph) -> dict[str, int]:
 
 def node_visits(graph: Graph) -> dict[str, Calls]:
     """How often each node runs: at least, if no condition holds; at most, if all of them do."""
-    reached = node_depths(graph)
     entries = [name for name in graph.entries if name in graph.nodes]
     certain = reachable_names(graph.edges_from(conditional=False), entries)
-    most = _most_visits(graph, reached)
-    return {
-        name: Calls(int(name in certain), most[name]) if name in reached else NEVER for name in graph.nodes
-    }
-
-
-def _most_visits(graph: Graph, reached: Iterable[str]) -> dict[str, int]:
-    """A node runs once for each time that one before it did; in loops and after them, as often as it may."""
     follows = graph.edges_from()
-    most = {name: 0 for name in reached}
-    for name in graph.entries:
-        if name in most:
-            most[name] = 1
-    before = {name: 0 for name in most}
-    for name in most:
-        for other in follows[name]:
-            before[other] += 1
-    ready = [name for name, number in before.items() if number == 0]
-    settled = set[str]()
-    while ready:
-        name = ready.pop()
-        settled.add(name)
-        for other in follows[name]:
-            most[other] = min(most[other] + most[name], graph.max_visits)
-            before[other] -= 1
-            if before[other] == 0:
-                ready.append(other)
-    return {name: number if name in settled else graph.max_visits for name, number in most.items()}
+    most = Counter(entries)
+    waiting = list(entries)
+    while waiting:  # each visit leads to one of every node behind it, as long as that may run again
+        for name in follows[waiting.pop()]:
+            if most[name] < graph.max_visits:
+                most[name] += 1
+                waiting.append(name)
+    return {name: Calls(int(name in certain), most[name]) for name in graph.nodes}

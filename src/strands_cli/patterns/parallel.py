@@ -25,7 +25,7 @@ from strands_cli.patterns.pattern import (
     step_places,
     with_shaped,
 )
-from strands_cli.patterns.scope import Names, Results, scope_names
+from strands_cli.patterns.scope import Names, result_names, scope_names
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -57,7 +57,7 @@ class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             yield agent_place(f"{CONFIG}/reduce", self.reduce, names)
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
-        return {"branches": Names(Results([branch.id for branch in self.branches]), "branch")}
+        return {"branches": Names(result_names(branch.id for branch in self.branches), "branch")}
 
     def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
         yield f"{CONFIG}/branches", [branch.id for branch in self.branches]
@@ -100,17 +100,12 @@ class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         async def work(index: int, branch: Branch) -> StepResult:
             done = await run.steps(f"branches/{index}/steps", branch.steps, titles=branch.id)
             ended[branch.id] = msgspec.structs.replace(done[-1], id=branch.id)
-            # For a run that does not finish.
-            run.names["branches"] = {
-                other.id: ended[other.id] for other in self.branches if other.id in ended
-            }
+            in_order = [other.id for other in self.branches if other.id in ended]
+            run.names["branches"] = {name: ended[name] for name in in_order}
             return ended[branch.id]
 
         ends = await run.together([work(index, branch) for index, branch in enumerate(self.branches)])
         if self.reduce is None:
             return ends[-1]
-        branches = {end.id: end for end in ends}
-        names = {"branches": branches}
-        return await run.step(
-            "reduce", self.reduce, title="reduce", names=names, default_input=all_answers(branches)
-        )
+        names, answers = {"branches": run.names["branches"]}, all_answers(run.names["branches"])
+        return await run.step("reduce", self.reduce, title="reduce", names=names, default_input=answers)

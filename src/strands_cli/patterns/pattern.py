@@ -10,7 +10,7 @@ import msgspec
 from strands_cli.documents.problems import json_pointer
 from strands_cli.errors import Issue
 from strands_cli.patterns.outline import NEVER, Arrow, Box, Calls, Frame, Kind
-from strands_cli.patterns.scope import Names, Results, scope_names
+from strands_cli.patterns.scope import Names, result_names, scope_names
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -189,11 +189,15 @@ def agent_place(at: str, step: AgentStep | HumanStep, names: Callable[[], Names]
 def step_places(spec: BaseSpec, at: str, steps: Steps, **names: Names | None) -> Iterator[AgentPlace]:
     """The places of steps one after the other: each sees those before it, by index or id."""
     order = step_order(steps)
+    known = result_names(order)
 
-    def step_scope(index: int) -> Names:
-        before: dict[str, Names | None] = {"last_response": None} if index else {}
-        why = "nothing has answered before the first step"
-        return scope_names(spec, why, steps=steps_before(order, index), **before, **names)
+    def step_scope(done: int) -> Names:
+        def blocked(key: str) -> str:
+            return "" if order[key] < done else "that step has not run"
+
+        before: dict[str, Names | None] = {"last_response": None} if done else {}
+        before["steps"] = Names(known, "step", blocked=blocked, length=done, methods=())
+        return scope_names(spec, "nothing has answered before the first step", **before, **names)
 
     for index, step in enumerate(steps):
         yield agent_place(f"{at}/{index}", step, partial(step_scope, index))
@@ -203,13 +207,6 @@ def step_order(steps: Steps) -> dict[str, int]:
     """The steps by index and by id."""
     order = {str(index): index for index in range(len(steps))}
     return order | {step.id: index for index, step in enumerate(steps) if step.id}
-
-
-def steps_before(order: Mapping[str, int], done: int) -> Names:
-    def blocked(key: str) -> str:
-        return "" if order[key] < done else "that step has not run"
-
-    return Names(Results(order), "step", blocked=blocked, length=done, methods=())
 
 
 def step_box(key: str, step: Step | HumanStep, title: str, kind: Kind = "step", **more: Any) -> Box:

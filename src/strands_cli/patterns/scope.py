@@ -19,7 +19,7 @@ Everywhere: `inputs`, and each input by its own name. Besides:
 A prompt is rendered with each step that its agent does, and sees what that step sees.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
@@ -58,28 +58,12 @@ class Names(msgspec.Struct, frozen=True):
     """What the level can do where it is a mapping; what it holds comes first, as in templates."""
 
 
-class Results(Mapping[str, "Names | None"]):
-    """A result for each of some keys, without a dictionary of its own: there may be thousands of scopes."""
-
-    def __init__(self, keys: Collection[str]) -> None:
-        self._keys = keys
-
-    def __getitem__(self, key: str) -> Names:
-        if key not in self._keys:
-            raise KeyError(key)
-        return RESULT
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._keys
+_RESULT = Names({"response": None, "output": None, "agent": None, "id": None}, "part of a result", methods=())
 
 
-RESULT = Names({"response": None, "output": None, "agent": None, "id": None}, "part of a result", methods=())
+def result_names(keys: Iterable[str]) -> dict[str, "Names | None"]:
+    """A result under each of the keys. All places of a pattern share it: there may be thousands of them."""
+    return dict.fromkeys(keys, _RESULT)
 
 
 def unresolved_name(scope: Names, name: str, path: Collection[str | int]) -> tuple[str, str] | None:
@@ -96,20 +80,18 @@ def unresolved_name(scope: Names, name: str, path: Collection[str | int]) -> tup
         if level.length is not None and isinstance(part, str) and part.isdigit():
             return f"There is no {level.noun} with the id {part!r}", f"An index has no quotes: [{part}]."
         reason = level.absent.get(key) or (level.blocked(key) if level.blocked and key in level.known else "")
-        if key in level.known and not reason:
-            level = level.known[key]
-        elif reason:
+        if reason:
             return f"{path_text!r} is not there yet: {reason}", _known_names_hint(level, key)
-        else:
+        if key not in level.known:
             return f"There is no {level.noun} {key!r}", _known_names_hint(level, key)
+        level = level.known[key]
     return None
 
 
 def _known_names_hint(level: Names, key: str) -> str:
     usable = [name for name in level.known if not (level.blocked and level.blocked(name))][:20]
-    return did_you_mean(key, usable) or (
-        f"Known here: {', '.join(usable)}." if usable else "None is known here."
-    )
+    known = f"Known here: {', '.join(usable)}." if usable else "None is known here."
+    return did_you_mean(key, usable) or known
 
 
 # --- Scopes -----------------------------------------------------------------------------------------------
@@ -132,19 +114,6 @@ def header_scope(spec: BaseSpec) -> Names:
 
 
 # --- Ways through a graph ---------------------------------------------------------------------------------
-
-
-class Reach:
-    """All that can be reached from a few names; walked when it is first asked."""
-
-    def __init__(self, edges: Mapping[str, Collection[str]], start: Collection[str]) -> None:
-        self._edges, self._start = edges, start
-        self._found: set[str] | None = None
-
-    def __contains__(self, name: str) -> bool:
-        if self._found is None:
-            self._found = reachable_names(self._edges, self._start)
-        return name in self._found
 
 
 def reachable_names(edges: Mapping[str, Collection[str]], start: Collection[str]) -> set[str]:

@@ -1,7 +1,7 @@
 """Tasks that need each other: each begins as soon as those that it needs are done."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from strands_cli.patterns.pattern import (
     amount_text,
     at_a_time,
 )
-from strands_cli.patterns.scope import Names, Reach, Results, reachable_names, scope_names
+from strands_cli.patterns.scope import Names, reachable_names, result_names, scope_names
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -40,10 +40,6 @@ def check_needs(pattern: "Workflow", spec: BaseSpec) -> Iterator[Issue]:
             elif need not in pattern.needs:
                 hint = did_you_mean(need, pattern.needs) or f"There are {', '.join(sorted(pattern.needs))}."
                 yield spec.issue(at, f"There is no task {need!r}.", hint)
-    yield from _check_cycles(pattern, spec)
-
-
-def _check_cycles(pattern: "Workflow", spec: BaseSpec) -> Iterator[Issue]:
     from graphlib import CycleError, TopologicalSorter
 
     needs = {task.id: [need for need in task.needs if need != task.id] for task in pattern.tasks}
@@ -74,11 +70,13 @@ class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True):
 
     def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
         needs = self.needs
+        known = result_names(needs)
         for index, task in enumerate(self.tasks):
-            yield agent_place(f"{CONFIG}/tasks/{index}", task, partial(_task_scope, spec, needs, task.id))
+            scope = partial(_task_scope, spec, needs, known, task.id)
+            yield agent_place(f"{CONFIG}/tasks/{index}", task, scope)
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
-        return {"tasks": Names(Results([task.id for task in self.tasks]), "task")}
+        return {"tasks": Names(result_names(self.needs), "task")}
 
     def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
         yield f"{CONFIG}/tasks", [task.id for task in self.tasks]
@@ -144,13 +142,15 @@ class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         return next(result for result in reversed(results) if result.id not in needed)
 
 
-def _task_scope(spec: BaseSpec, needs: Mapping[str, Sequence[str]], name: str) -> Names:
+def _task_scope(
+    spec: BaseSpec, needs: Mapping[str, Sequence[str]], known: Mapping[str, Names | None], name: str
+) -> Names:
     """What a task sees: all that it needs, directly or not."""
-    before = Reach(needs, needs[name])
+    before = cache(partial(reachable_names, needs, needs[name]))
 
     def blocked(key: str) -> str:
-        return "" if key in before else f"the task does not need {key!r}"
+        return "" if key in before() else f"the task does not need {key!r}"
 
     last: dict[str, Names | None] = {"last_response": None} if len(needs[name]) == 1 else {}
     why = "it is clear only in a task that needs exactly one other; write tasks.ID.response"
-    return scope_names(spec, why, tasks=Names(Results(needs), "task", blocked=blocked), **last)
+    return scope_names(spec, why, tasks=Names(known, "task", blocked=blocked), **last)
