@@ -1,6 +1,8 @@
 """An outline as text that other programs draw: a Mermaid flowchart, or a graph for Graphviz."""
 
-from strands_cli.patterns.outline import Box, Outline, tool_name
+import re
+
+from strands_cli.patterns.outline import Box, Outline, printable_text, tool_name
 
 _MAX_TOOLS = 6
 _MERMAID_SHAPES = {
@@ -11,7 +13,7 @@ _MERMAID_SHAPES = {
     "evaluator": '{{{{"{}"}}}}',
     "reduce": '[["{}"]]',
 }
-_MERMAID_PLAIN = frozenset(" ,:_/=?!'()")
+_MERMAID_SPECIAL = re.compile("[^\\w ,:/=?!'()\x80-\U0010ffff]")
 _DOT_SHAPES = {
     "start": ", shape=oval",
     "end": ", shape=oval",
@@ -41,21 +43,16 @@ def box_lines(box: Box) -> list[str]:
 
 def as_mermaid(outline: Outline, name: str) -> str:
     """Text for Mermaid 10 and later; whatever is in names and conditions stays text."""
-    ids = _box_ids(outline)
-    nodes = {
-        box.key: ids[box.key]
-        + _MERMAID_SHAPES.get(box.kind, '["{}"]').format(
-            "<br/>".join(_for_mermaid(line) for line in (box.title, *box_lines(box)))
-        )
-        for box in outline.boxes
-    }
-    framed = {key for frame in outline.frames for key in frame.boxes}
-    lines = ["---", f'title: "{name}"', "---", "flowchart TD"]
-    lines += [f"  {node}" for key, node in nodes.items() if key not in framed]
+    ids, nodes = _box_ids(outline), dict[str, str]()
+    for box in outline.boxes:
+        text = "<br/>".join(map(_for_mermaid, (box.title, *box_lines(box))))
+        nodes[box.key] = ids[box.key] + _MERMAID_SHAPES.get(box.kind, '["{}"]').format(text)
+    frames: list[str] = []
     for index, frame in enumerate(outline.frames):
-        lines.append(f'  subgraph g{index}["{_for_mermaid(frame.title)}"]')
-        lines += [f"    {nodes[key]}" for key in frame.boxes]
-        lines.append("  end")
+        inner = [f"    {nodes.pop(key)}" for key in frame.boxes]
+        frames += [f'  subgraph g{index}["{_for_mermaid(frame.title)}"]', *inner, "  end"]
+    lines = ["---", f'title: "{name}"', "---", "flowchart TD"]
+    lines += [*(f"  {node}" for node in nodes.values()), *frames]
     for arrow in outline.arrows:
         label = f'|"{_for_mermaid(arrow.label)}"|' if arrow.label else ""
         lines.append(f"  {ids[arrow.source]} -->{label} {ids[arrow.target]}")
@@ -66,24 +63,22 @@ def as_mermaid(outline: Outline, name: str) -> str:
 
 
 def as_dot(outline: Outline, name: str) -> str:
-    ids = _box_ids(outline)
-    nodes = {
-        box.key: f"{ids[box.key]} [label={_for_dot(box.title, *box_lines(box))}"
-        f"{_DOT_SHAPES.get(box.kind, '')}];"
-        for box in outline.boxes
-    }
-    framed = {key for frame in outline.frames for key in frame.boxes}
+    ids, nodes = _box_ids(outline), dict[str, str]()
+    for box in outline.boxes:
+        label = _for_dot(box.title, *box_lines(box))
+        nodes[box.key] = f"{ids[box.key]} [label={label}{_DOT_SHAPES.get(box.kind, '')}];"
+    frames: list[str] = []
+    for index, frame in enumerate(outline.frames):
+        inner = [f"    {nodes.pop(key)}" for key in frame.boxes]
+        frames += [f"  subgraph cluster_{index} {{", f"    label={_for_dot(frame.title)};", *inner, "  }"]
     lines = [
         f"digraph {_for_dot(name)} {{",
         f'  graph [label={_for_dot(name)}, labelloc=t, rankdir=TB, charset="utf-8"];',
         '  node [shape=box, style=rounded, fontname="sans-serif"];',
         '  edge [fontname="sans-serif", fontsize=11];',
+        *(f"  {node}" for node in nodes.values()),
+        *frames,
     ]
-    lines += [f"  {node}" for key, node in nodes.items() if key not in framed]
-    for index, frame in enumerate(outline.frames):
-        lines += [f"  subgraph cluster_{index} {{", f"    label={_for_dot(frame.title)};"]
-        lines += [f"    {nodes[key]}" for key in frame.boxes]
-        lines.append("  }")
     for arrow in outline.arrows:
         label = f" [label={_for_dot(arrow.label)}]" if arrow.label else ""
         lines.append(f"  {ids[arrow.source]} -> {ids[arrow.target]}{label};")
@@ -96,25 +91,13 @@ def _box_ids(outline: Outline) -> dict[str, str]:
 
 def _for_mermaid(text: str) -> str:
     """As one line; what means something to Mermaid, Markdown or HTML becomes a character reference."""
-    return (
-        "".join(
-            letter
-            if letter.isalnum() or letter in _MERMAID_PLAIN or not letter.isascii()
-            else f"#{ord(letter)};"
-            for letter in _printable_line(text)
-        )
-        or " "
-    )
+    line = printable_text(" ".join(text.split()))
+    return _MERMAID_SPECIAL.sub(lambda found: f"#{ord(found[0])};", line) or " "
 
 
 def _for_dot(*lines: str) -> str:
     """A string of DOT; '&' is escaped because Graphviz reads character references in labels."""
-    texts = [
-        _printable_line(line).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")
-        for line in lines
-    ]
-    return '"' + "\\n".join(texts) + '"'
-
-
-def _printable_line(text: str) -> str:
-    return "".join(letter if letter.isprintable() else "�" for letter in " ".join(text.split()))
+    text = "\n".join(printable_text(" ".join(line.split())) for line in lines)
+    for letter, written in {"\\": "\\\\", '"': '\\"', "&": "&amp;", "\n": "\\n"}.items():
+        text = text.replace(letter, written)
+    return f'"{text}"'
