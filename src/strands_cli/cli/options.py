@@ -4,10 +4,10 @@ What only workflows need is imported where it is used: listing tools and calling
 """
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from strands_cli.loader.spec import Spec
     from strands_cli.runtime.agent_hooks import PendingCall
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def complete_tools(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
@@ -49,22 +47,16 @@ class ProviderName(click.Choice):  # type: ignore[type-arg]  # generic in newer 
         return value if value in PROVIDERS else super().convert(value, param, ctx)
 
 
-def json_option(command: Command) -> Command:
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
-
-
-def var_option(command: Command) -> Command:
-    return click.option(
-        "--var",
-        "pairs",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Give an input its value; NAME=@FILE takes it from a file. May be given many times.",
-    )(command)
-
-
-def yes_option(command: Command) -> Command:
-    return click.option("--yes", "-y", is_flag=True, help="Give consent to whatever asks for it.")(command)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+var_option = click.option(
+    "--var",
+    "pairs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Give an input its value; NAME=@FILE takes it from a file. May be given many times.",
+)
+yes_option = click.option("--yes", "-y", is_flag=True, help="Give consent to whatever asks for it.")
+file_argument = click.argument("file", type=click.Path(path_type=Path))
 
 
 async def permit_all(tool: object, arguments: dict[str, Any]) -> None:
@@ -82,9 +74,8 @@ def read_variables(pairs: Iterable[str]) -> dict[str, Any]:
     for pair in pairs:
         name, separator, text = pair.partition("=")
         if not separator or not name:
-            raise UsageError(
-                f"{pair!r} is not NAME=VALUE.", hint="Write --var topic=tea or --var topic=@FILE."
-            )
+            hint = "Write --var topic=tea or --var topic=@FILE."
+            raise UsageError(f"{pair!r} is not NAME=VALUE.", hint=hint)
         if text.startswith("@"):
             text = file_text(text[1:], where=f"--var {name}: ", hint="Give '@' and a text file.")
         values[name] = text
@@ -102,10 +93,6 @@ def file_text(file: str, *, where: str = "", hint: str) -> str:
 
 
 # --- The workflow file that a command is about --------------------------------------------------------------
-
-
-def file_argument(command: Command) -> Command:
-    return click.argument("file", type=click.Path(path_type=Path))(command)
 
 
 def load_workflow(file: Path, pairs: Iterable[str] = ()) -> "Spec":

@@ -10,7 +10,9 @@ from io import FileIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
+from strands_cli.cli.terminal import clean_text
 from strands_cli.errors import Issue, SpecError, StrandsError, ToolError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -69,13 +71,6 @@ def tool_output_aside() -> Iterator[None]:
         os.close(kept)
 
 
-def _clean_text(text: str) -> str:
-    """Text of models, tools and files, for a terminal."""
-    from strands_cli.cli.terminal import clean_text
-
-    return clean_text(text)
-
-
 def configure_logging(setting: str) -> None:
     """`debug`, or `tools=debug,plugins=info`: levels for all of strands_cli, or for rooms of it."""
     import logging
@@ -108,7 +103,7 @@ def redact_logs(redactor: "Redactor") -> None:
 
 def print_text(text: str) -> None:
     """A result on standard output: harmless on a terminal, as it is for everybody else."""
-    sys.stdout.write(f"{_clean_text(text) if sys.stdout.isatty() else text}\n")
+    sys.stdout.write(f"{clean_text(text) if sys.stdout.isatty() else text}\n")
     sys.stdout.flush()
 
 
@@ -128,20 +123,25 @@ def json_default(value: object) -> object:
 
 
 def print_error(error: StrandsError, *, as_json: bool) -> None:
+    issues = error.issues if isinstance(error, SpecError | UnsupportedError) else None
     if as_json:
+        document: dict[str, Any] = {"code": error.code, "message": error.message, "hint": error.hint}
+        if issues is not None:
+            document["issues"] = [issue_document(issue) for issue in issues]
+        if error.step:
+            document["step"] = error.step
         kept = {"kept": result_document(error.kept)} if error.kept is not None else {}
-        print_json({"error": error_document(error), **kept})
-        return
-    if isinstance(error, SpecError | UnsupportedError) and error.issues:
-        print_issues(error.issues, err=True)
-        return
-    print_failure(error.message, error.hint)
+        print_json({"error": document, **kept})
+    elif issues:
+        print_issues(issues, err=True)
+    else:
+        print_failure(error.message, error.hint)
 
 
 def print_failure(message: str, hint: str) -> None:
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {_clean_text(message)}", err=True)
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {clean_text(message)}", err=True)
     if hint:
-        click.echo(f"  {_clean_text(hint)}", err=True)
+        click.echo(f"  {clean_text(hint)}", err=True)
 
 
 def exit_code_of(error: StrandsError) -> int:
@@ -153,32 +153,18 @@ def exit_code_of(error: StrandsError) -> int:
     return error_code_row(error.code).exit_code
 
 
-def error_document(error: StrandsError) -> dict[str, Any]:
-    document: dict[str, Any] = {"code": error.code, "message": error.message, "hint": error.hint}
-    if isinstance(error, SpecError | UnsupportedError):
-        document["issues"] = [issue_document(issue) for issue in error.issues]
-    if step := getattr(error, "step", ""):
-        document["step"] = step
+def result_document(result: Any) -> dict[str, Any]:
+    """A RunResult for programs."""
+    document = {name: value for name, value in msgspec.structs.asdict(result).items() if name != "scope"}
+    document["usage"] = _usage_document(result.usage)
+    document["steps"] = [
+        {**msgspec.structs.asdict(step), "usage": _usage_document(step.usage)} for step in result.steps
+    ]
     return document
 
 
-def result_document(result: Any) -> dict[str, Any]:
-    """A RunResult for programs."""
-    return {
-        **{name: getattr(result, name) for name in ("name", "pattern", "last_response", "output")},
-        "steps": [
-            {name: getattr(step, name) for name in step.__struct_fields__}
-            | {"usage": _usage_document(step.usage)}
-            for step in result.steps
-        ],
-        "usage": _usage_document(result.usage),
-        "duration": result.duration,
-        "artifacts": [str(path) for path in result.artifacts],
-    }
-
-
 def _usage_document(usage: Any) -> dict[str, int]:
-    return {name: getattr(usage, name) for name in ("input_tokens", "output_tokens", "total_tokens")}
+    return {**msgspec.structs.asdict(usage), "total_tokens": usage.total_tokens}
 
 
 def print_bug(error: Exception, *, as_json: bool) -> None:
@@ -191,15 +177,15 @@ def print_bug(error: Exception, *, as_json: bool) -> None:
 
 
 def print_note(text: str) -> None:
-    click.echo(_clean_text(text), err=True)
+    click.echo(clean_text(text), err=True)
 
 
 def print_warning(text: str) -> None:
-    click.echo(f"{click.style('warning:', fg='yellow', bold=True)} {_clean_text(text)}", err=True)
+    click.echo(f"{click.style('warning:', fg='yellow', bold=True)} {clean_text(text)}", err=True)
 
 
 def issue_document(issue: Issue) -> dict[str, Any]:
-    return {name: getattr(issue, name) for name in Issue.__struct_fields__}
+    return msgspec.structs.asdict(issue)
 
 
 def print_issues(issues: Iterable[Issue], *, err: bool) -> None:
@@ -207,10 +193,10 @@ def print_issues(issues: Iterable[Issue], *, err: bool) -> None:
     for issue in issues:
         colour = "red" if issue.severity == "error" else "yellow"
         label = click.style(issue.severity, fg=colour)
-        click.echo(f"{_clean_text(issue.place)}  {label}" if issue.place else label, err=err)
-        click.echo(f"  {_clean_text(issue.reason)}", err=err)
+        click.echo(f"{clean_text(issue.place)}  {label}" if issue.place else label, err=err)
+        click.echo(f"  {clean_text(issue.reason)}", err=err)
         if issue.remediation:
-            click.echo(f"  {_clean_text(issue.remediation)}", err=err)
+            click.echo(f"  {clean_text(issue.remediation)}", err=err)
 
 
 def print_findings(issues: Sequence[Issue], *, document: dict[str, Any], summary: str, as_json: bool) -> int:

@@ -2,9 +2,8 @@
 
 import os
 import re
-from collections.abc import Container, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -13,16 +12,11 @@ from strands_cli.cli.options import json_option, read_variables, use_project_of_
 from strands_cli.cli.output import count_text, issue_document, print_issues, print_json, print_note
 from strands_cli.errors import Issue, SpecError, UnsupportedError, UsageError
 
-if TYPE_CHECKING:
-    pass
-
 _SUFFIXES = (".yaml", ".yml", ".json")
 _SKIPPED = frozenset({"node_modules", "__pycache__"})
-_YAML_KEY = re.compile(rb"""^["']?(pattern|agents|runtime)["']?[ \t]*:""", re.MULTILINE)
-_BROKEN_KEY = re.compile(
-    rb"""^\s*["']?(?:(?:pattern|agents|runtime)["']?[ \t]*:|version["']?[ \t]*:[ \t]*0\b)""", re.MULTILINE
+_KEY = re.compile(
+    r"""(?:^|[{,])\s*["']?(pattern|agents|runtime|version(?=["']?\s*:\s*0\b))["']?\s*:""", re.MULTILINE
 )
-_JSON_KEY = re.compile(rb'"(pattern|agents|runtime)"\s*:')
 
 
 class Checked(msgspec.Struct, frozen=True):
@@ -62,10 +56,23 @@ def validate(paths: tuple[Path, ...], strict: bool, pairs: tuple[str, ...], as_j
     skipped = sum(number for _, number in listings)
     codes = [item.exit_code(strict) for item in checked]
     if as_json:
-        print_json(_validation_document(checked, strict, skipped))
+        files = [
+            {
+                "file": str(item.file),
+                "valid": not item.invalid,
+                "supported": item.exit_code(strict=False) == 0,
+                "issues": [issue_document(issue) for issue in item.issues],
+            }
+            for item in checked
+        ]
+        print_json({"valid": not any(codes), "skipped": skipped, "files": files})
     else:
-        print_issues([issue for item in checked for issue in item.issues], err=False)
-        print_note(_validation_summary(checked, sum(code == 0 for code in codes), skipped))
+        issues = [issue for item in checked for issue in item.issues]
+        print_issues(issues, err=False)
+        errors = sum(issue.severity == "error" for issue in issues)
+        counts = f"{count_text(errors, 'error')}, {count_text(len(issues) - errors, 'warning')}"
+        others = f" {count_text(skipped, 'other file')} skipped: no workflow." if skipped else ""
+        print_note(f"{count_text(len(checked), 'file')} checked, {codes.count(0)} good: {counts}.{others}")
     return SpecError.exit_code if SpecError.exit_code in codes else max(codes)
 
 
@@ -75,45 +82,31 @@ def workflow_files(path: Path) -> tuple[list[Path], int]:
         raise UsageError(f"There is nothing at {path}.", hint="Give workflow files, or directories of them.")
     if not path.is_dir():
         return [path], 0
-    candidates = sorted(_walk_workflow_files(path))
+    candidates: list[Path] = []
+    for place, directories, names in os.walk(path):
+        directories[:] = [name for name in directories if name[0] != "." and name not in _SKIPPED]
+        candidates += (Path(place, name) for name in names if name.endswith(_SUFFIXES))
+    candidates.sort()
     files = [file for file in candidates if _looks_like_a_workflow(file)]
     if not files:
         raise UsageError(f"There is no workflow in {path}.", hint="A workflow has the key 'pattern'.")
     return files, len(candidates) - len(files)
 
 
-def _walk_workflow_files(directory: Path) -> Iterator[Path]:
-    for place, directories, names in os.walk(directory):
-        directories[:] = [name for name in directories if name[0] != "." and name not in _SKIPPED]
-        yield from (Path(place, name) for name in names if name.endswith(_SUFFIXES))
-
-
 def _looks_like_a_workflow(file: Path) -> bool:
-    """Whether a file is meant as one: by the keys at its top, and by any of them if it cannot be read."""
-    try:
-        content = file.read_bytes()
-    except OSError:
-        return False
-    if content.lstrip()[:1] != b"{":
-        has_keys = _are_workflow_keys({match[1].decode() for match in _YAML_KEY.finditer(content)})
-        return has_keys or (_BROKEN_KEY.search(content) is not None and _is_broken_yaml(content))
-    try:
-        return _are_workflow_keys(msgspec.json.decode(content, type=dict[str, msgspec.Raw]))
-    except msgspec.DecodeError:
-        # Broken JSON is reported if it looks like a workflow, and not if it may be anything else.
-        return len({match[1] for match in _JSON_KEY.finditer(content)}) > 1
-
-
-def _are_workflow_keys(keys: Container[str]) -> bool:
-    return "pattern" in keys or ("agents" in keys and "runtime" in keys)
-
-
-def _is_broken_yaml(content: bytes) -> bool:
-    """Whether a text that should be YAML is not."""
+    """Whether a file is meant as one: by the keys at its top, or by those anywhere if it cannot be read."""
     from strands_cli.documents.reader import read_document
 
-    document = read_document(content.decode("utf-8", "replace"), "")
-    return document.value is None and bool(document.issues)
+    try:
+        text = file.read_text("utf-8", "replace")
+    except OSError:
+        return False
+    document = read_document(text, str(file))
+    if document.value is None and document.issues:
+        # Broken JSON is reported if it looks like a workflow, and not if it may be anything else.
+        return len({*_KEY.findall(text)}) > text.lstrip().startswith("{")
+    keys = document.value if isinstance(document.value, dict) else ()
+    return "pattern" in keys or ("agents" in keys and "runtime" in keys)
 
 
 def _check_workflow(file: Path, variables: dict[str, Any]) -> Checked:
@@ -135,27 +128,3 @@ def _check_workflow(file: Path, variables: dict[str, Any]) -> Checked:
             missing = missing_exporter(spec.telemetry)
             found += [spec.issue(at, reason, remedy, "warning") for reason, remedy in missing]
     return Checked(file, tuple(issues), tuple(found))
-
-
-def _validation_document(checked: list[Checked], strict: bool, skipped: int) -> dict[str, Any]:
-    return {
-        "valid": all(item.exit_code(strict) == 0 for item in checked),
-        "skipped": skipped,
-        "files": [
-            {
-                "file": str(item.file),
-                "valid": not item.invalid,
-                "supported": item.exit_code(strict=False) == 0,
-                "issues": [issue_document(issue) for issue in item.issues],
-            }
-            for item in checked
-        ],
-    }
-
-
-def _validation_summary(checked: list[Checked], good: int, skipped: int) -> str:
-    issues = [issue for item in checked for issue in item.issues]
-    errors = sum(issue.severity == "error" for issue in issues)
-    counts = [count_text(errors, "error"), count_text(len(issues) - errors, "warning")]
-    others = f" {count_text(skipped, 'other file')} skipped: no workflow." if skipped else ""
-    return f"{count_text(len(checked), 'file')} checked, {good} good: {', '.join(counts)}.{others}"
