@@ -99,11 +99,9 @@ def _tool_sentences(spec: Spec, used: UsedTools) -> Iterator[str]:
     for reference, info in used.items():
         if executor := executors.get(reference):
             what = f" {first_line(executor.description).removesuffix('.')}." if executor.description else ""
-            more = (
-                f", up to {executor.retries} times more where it may be repeated" if executor.retries else ""
-            )
-            where = f"to {executor.base_url} and to no other origin"
-            yield f"{reference}:{what} It sends requests {where}{more}."
+            often = f", up to {executor.retries} times more where it may be repeated"
+            where = f"to {executor.base_url} and to no other origin{often if executor.retries else ''}"
+            yield f"{reference}:{what} It sends requests {where}."
         elif info:
             yield _tool_explanation(spec, reference, info)
         else:
@@ -113,15 +111,12 @@ def _tool_sentences(spec: Spec, used: UsedTools) -> Iterator[str]:
         yield "No agent has a tool."
     if ToolCategory.FILE_OPS in categories:
         roots = spec.security.workspace
-        where = (
-            "that of the project's settings"
-            if roots is None
-            else f"{', '.join(roots)} (relative to the workflow)"
-        )
+        where = "that of the project's settings"
+        if roots is not None:
+            where = f"{', '.join(roots)} (relative to the workflow)"
         yield f"The workspace is {where}."
     if ToolCategory.HTTP in categories and spec.security.http_allow:
-        allowed = ", ".join(spec.security.http_allow)
-        yield f"Besides public addresses these may be reached: {allowed}."
+        yield f"Besides public addresses these may be reached: {', '.join(spec.security.http_allow)}."
 
 
 def _tool_explanation(spec: Spec, reference: str, info: ToolInfo) -> str:
@@ -151,11 +146,8 @@ def _outgoing_data_sentences(spec: Spec, outline: Outline, used: UsedTools) -> I
         if access is not None and access[1].network:
             manifest, tool = access
             settings = manifest.settings_of(tool).items()
-            variables = [
-                *tool.env,
-                *(setting_variable(manifest.name, name, setting) for name, setting in settings),
-            ]
-            given = ", ".join(["its input", "the files that it may read", *variables])
+            variables = [setting_variable(manifest.name, name, setting) for name, setting in settings]
+            given = ", ".join(["its input", "the files that it may read", *tool.env, *variables])
             yield f"{info.id} opens connections of its own: what it is given ({given}) may go anywhere."
     for executor in spec.tools.http_executors:
         if executor.id in used:

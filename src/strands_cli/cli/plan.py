@@ -34,9 +34,8 @@ def resolved_model(spec: Spec, agent: str) -> ModelChoice | None:
 def warn_of_problems(spec: Spec, tools: ToolSet) -> None:
     """Warns that a workflow could not run: what is shown may not be what is meant."""
     if found := check_capability(spec, tools=tools).errors:
-        print_warning(
-            f"{count_text(len(found), 'problem')} in this workflow: 'strands validate {spec.file}' says more."
-        )
+        problems = count_text(len(found), "problem")
+        print_warning(f"{problems} in this workflow: 'strands validate {spec.file}' says more.")
 
 
 # --- plan -------------------------------------------------------------------------------------------------
@@ -63,7 +62,7 @@ def show_plan(spec: Spec, tools: ToolSet, *, as_json: bool) -> None:
     outline = outline_of(spec, tools)
     if as_json:
         problems = [issue_document(issue) for issue in check_capability(spec, tools=tools).errors]
-        print_json(_plan_document(spec, outline, problems))
+        print_json({**_plan_document(spec, outline), "problems": problems})
         return
     stages = [box.stage for box in outline.work if not box.when]
     is_concurrent = len(set(stages)) < len(stages) or any(box.kind == "worker" for box in outline.work)
@@ -127,7 +126,7 @@ def _input_states(spec: Spec) -> dict[str, str]:
     return states
 
 
-def _plan_document(spec: Spec, outline: Outline, problems: list[dict[str, Any]]) -> dict[str, Any]:
+def _plan_document(spec: Spec, outline: Outline) -> dict[str, Any]:
     return {
         "name": spec.name,
         "description": spec.description,
@@ -143,7 +142,6 @@ def _plan_document(spec: Spec, outline: Outline, problems: list[dict[str, Any]])
         },
         "inputs": _input_states(spec),
         "budgets": msgspec.to_builtins(spec.runtime.budgets),
-        "problems": problems,
         "artifacts": [artifact.path for artifact in spec.outputs.artifacts],
     }
 
@@ -152,15 +150,10 @@ def _step_document(box: Box, spec: Spec) -> dict[str, Any]:
     model = resolved_model(spec, box.agent)
     return {
         "order": box.stage or None,
-        "key": box.key,
-        "kind": box.kind,
-        "title": box.title,
+        **{name: getattr(box, name) for name in ("key", "kind", "title", "tools", "input", "note")},
         "agent": box.agent or None,
         "model": model.address if model else None,
-        "tools": box.tools,
-        "input": box.input,
         "when": box.when or None,
-        "note": box.note,
         "model_calls": {"at_least": box.calls.least, "at_most": box.calls.most},
     }
 
@@ -183,14 +176,13 @@ _SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".me
 )
 def graph(file: Path, chosen: str | None, out: Path | None) -> None:
     """Draw a workflow: as Mermaid text, for Graphviz, or as an SVG picture. Nothing is run."""
-    if out is not None and chosen is None and out.suffix.lower() not in _SUFFIXES:
-        endings = ", ".join(_SUFFIXES)
-        raise UsageError(
-            f"{out} does not say which format is wanted.", hint=f"End it in {endings}, or give --format."
-        )
+    form = chosen or (_SUFFIXES.get(out.suffix.lower()) if out else "mermaid")
+    if form is None:
+        hint = f"End it in {', '.join(_SUFFIXES)}, or give --format."
+        raise UsageError(f"{out} does not say which format is wanted.", hint=hint)
     spec = load_workflow(file)
     tools = ToolSet(spec)
-    text = drawn_workflow(spec, chosen or (_SUFFIXES[out.suffix.lower()] if out else "mermaid"), tools)
+    text = drawn_workflow(spec, form, tools)
     if out is None:
         click.echo(text, nl=False)
     else:

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from keyword import iskeyword
 from math import isnan
 from pathlib import Path
@@ -64,10 +65,14 @@ def list_tools(category: str | None, verbose: bool, as_json: bool) -> None:
         print_json({"tools": [_info_document(info) for info in infos], "problems": problems})
         return
     for group in _GROUPS:
-        members = [info for info in infos if _tool_group(info) == group]
-        if members:
+        rows = []
+        for info in sorted((info for info in infos if _tool_group(info) == group), key=lambda info: info.id):
+            place = f"{info.file}:{info.line}" if verbose and info.file else info.origin
+            about = " ".join([*tool_remarks(info), first_sentence(info.description)])
+            rows.append((info.id, info.version, place, about))
+        if rows:
             click.secho(group, bold=True)
-            print_columns([_tool_row(info, verbose) for info in sorted(members, key=lambda info: info.id)])
+            print_columns(rows)
     if verbose:
         print_issues(registry.problems, err=True)
     elif registry.problems:
@@ -76,12 +81,7 @@ def list_tools(category: str | None, verbose: bool, as_json: bool) -> None:
 
 
 def _tool_group(info: ToolInfo) -> str:
-    return info.category.value if info.category else _UNGROUPED
-
-
-def _tool_row(info: ToolInfo, verbose: bool) -> tuple[str, ...]:
-    place = f"{info.file}:{info.line}" if verbose and info.file else info.origin
-    return (info.id, info.version, place, " ".join([*tool_remarks(info), first_sentence(info.description)]))
+    return info.category or _UNGROUPED
 
 
 def first_sentence(text: str) -> str:
@@ -102,11 +102,8 @@ def tool_remarks(info: ToolInfo) -> list[str]:
 
 def _info_document(info: ToolInfo) -> dict[str, Any]:
     """All that is known of a tool without loading it."""
-    document = {name: getattr(info, name) for name in ToolInfo.__struct_fields__}
-    document["category"] = info.category.value if info.category else None
-    document["import_path"] = info.import_path
-    document["unavailable"] = missing_requirements(info.requires)
-    return document
+    more = {"import_path": info.import_path, "unavailable": missing_requirements(info.requires)}
+    return msgspec.structs.asdict(info) | more
 
 
 # --- show -------------------------------------------------------------------------------------------------
@@ -122,13 +119,8 @@ def show(reference: str, load: bool, as_json: bool) -> None:
     info = registry.require(reference)
     if load:
         loaded = registry.load(info)
-        info = msgspec.structs.replace(
-            info,
-            description=loaded.description,
-            input_schema=loaded.input_schema,
-            output_schema=loaded.output_schema,
-            unread="",
-        )
+        told = {name: getattr(loaded, name) for name in ("description", "input_schema", "output_schema")}
+        info = msgspec.structs.replace(info, **told, unread="")
     if as_json:
         document = _info_document(info)
         if declared := plugin_access(info):
@@ -143,6 +135,7 @@ def show(reference: str, load: bool, as_json: bool) -> None:
         click.echo(remark)
     click.echo()
     print_columns([*_tool_facts(info)], indent="")
+    click.echo()
     _print_arguments(info)
 
 
@@ -174,23 +167,26 @@ def plugin_access(info: ToolInfo) -> "tuple[Manifest, CliTool] | None":
     return plugin_declaration_of(info)
 
 
+_EXAMPLES = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
+
+
 def _print_arguments(info: ToolInfo) -> None:
-    click.echo()
     if info.input_schema is None:
         click.echo(f"Its arguments are known on load: 'strands tool show {info.id} --load' imports it.")
         return
     required = info.input_schema.get("required", [])
-    properties: dict[str, Any] = info.input_schema.get("properties", {})
-    click.secho("arguments", bold=True)
-    rows = []
-    for name, part in properties.items():
+    rows, example = [], dict[str, Any]()
+    for name, part in info.input_schema.get("properties", {}).items():
         described = part if isinstance(part, dict) else {}
-        default = described.get("default")
+        default, kind = described.get("default"), described.get("type", "string")
         need = f"default {json.dumps(default)}" if default is not None else "optional"
-        text = str(described.get("description", ""))
-        rows.append((name, _type_text(part), "required" if name in required else need, text))
+        if name in required:
+            need = "required"
+            first = _EXAMPLES.get(kind[0] if isinstance(kind, list) else kind, "…")
+            example[name] = described["enum"][0] if described.get("enum") else first
+        rows.append((name, _type_text(part), need, str(described.get("description", ""))))
+    click.secho("arguments", bold=True)
     print_columns(rows)
-    example = {name: _example_value(part) for name, part in properties.items() if name in required}
     click.echo(f"\nstrands tool call {info.id} '{json.dumps(example, ensure_ascii=False)}'")
 
 
@@ -201,23 +197,10 @@ def _type_text(part: Any) -> str:
         return "|".join(str(option) for option in part["enum"])
     if "$ref" in part:
         return str(part["$ref"]).rpartition("/")[2]
-    options = part.get("anyOf") or part.get("oneOf")
-    if options:
+    if options := part.get("anyOf") or part.get("oneOf"):
         return "|".join(_type_text(option) for option in options)
     kind = part.get("type", "any")
     return "|".join(kind) if isinstance(kind, list) else str(kind)
-
-
-_EXAMPLES = {"string": "…", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
-
-
-def _example_value(part: Any) -> object:
-    if not isinstance(part, dict):
-        return "…"
-    if part.get("enum"):
-        return part["enum"][0]
-    kind = part.get("type", "string")
-    return _EXAMPLES.get(kind[0] if isinstance(kind, list) else kind, "…")
 
 
 # --- call -------------------------------------------------------------------------------------------------
@@ -293,9 +276,8 @@ def _parse_pair(item: str, schema: dict[str, Any]) -> tuple[str, object]:
     """A value as its property asks for it; what does not parse stays text, for validation to refuse."""
     key, separator, text = item.partition("=")
     if not separator or not key:
-        raise UsageError(
-            f"{item!r} is not KEY=VALUE.", hint="Write pairs such as message=hi, or one JSON object."
-        )
+        hint = "Write pairs such as message=hi, or one JSON object."
+        raise UsageError(f"{item!r} is not KEY=VALUE.", hint=hint)
     if text.startswith("@@"):
         text = text[1:]
     elif text.startswith("@"):
@@ -305,10 +287,9 @@ def _parse_pair(item: str, schema: dict[str, Any]) -> tuple[str, object]:
     kinds = part.get("type") if isinstance(part, dict) else None
     if kinds == "string" or (isinstance(kinds, list) and "string" in kinds):
         return key, text
-    try:
+    with suppress(ValueError):
         return key, json.loads(text)
-    except ValueError:
-        return key, text
+    return key, text
 
 
 def _print_result(result: "ToolResult", as_json: bool) -> int:
@@ -321,17 +302,9 @@ def _print_result(result: "ToolResult", as_json: bool) -> int:
         print_failure(f"{error['message']} [{error['code']}]", error.get("hint", ""))
     else:
         for block in result["content"]:
-            print_text(_block_text(block))
+            text = block.get("text", f"[{next(iter(block), 'block')}: shown with --json]")
+            print_text(json.dumps(block["json"], indent=2, ensure_ascii=False) if "json" in block else text)
     return error_code_row(error["code"]).exit_code if error else 0
-
-
-def _block_text(block: dict[str, Any]) -> str:
-    if "text" in block:
-        return str(block["text"])
-    if "json" in block:
-        return json.dumps(block["json"], indent=2, ensure_ascii=False)
-    kind = next(iter(block), "block")
-    return f"[{kind}: shown with --json]"
 
 
 # --- check ------------------------------------------------------------------------------------------------
@@ -362,8 +335,7 @@ def check(path: Path | None, load: bool, as_json: bool) -> int:
         try:
             get_registry().load(info)
         except ToolError as error:
-            reason, remedy = error.message, error.hint
-            unloaded = Issue(reason=reason, remediation=remedy, file=info.file, line=info.line)
+            unloaded = Issue(reason=error.message, remediation=error.hint, file=info.file, line=info.line)
             issues.append(error.issue or unloaded)
     summary = f"{count_text(len(infos), 'tool')} checked, {count_text(len(issues), 'issue')}."
     document = {"tools": [info.reference for info in infos]}
@@ -420,8 +392,7 @@ def new(name: str, family: str | None) -> None:
                 hint="Use a Python name of at most 64 letters, digits and '_' that starts with a letter.",
             )
     registry = get_registry()
-    taken = registry.get(name)
-    if taken is not None:
+    if taken := registry.get(name):
         raise UsageError(f"There is a tool {name!r} already ({taken.origin}).", hint="Choose another name.")
     project = registry.settings.project
     directory = project / "tools" / (family or "")
