@@ -1,6 +1,7 @@
 """`strands plugin test`: each tool of a plugin called in good and in bad ways, as a model would call it."""
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -21,7 +22,7 @@ from strands_cli.cli.plugin.fetch import plugin_directory
 from strands_cli.cli.terminal import cut_text, duration_text, one_line
 from strands_cli.documents.problems import local_reference_target
 from strands_cli.errors import SpecError, ToolError, ToolFailed
-from strands_cli.plugins.executable_output import OWN_CODES, parse_printed_json
+from strands_cli.plugins.executable_output import OWN_CODES
 from strands_cli.plugins.manifest import CliTool
 from strands_cli.plugins.plugin import Plugin, read_plugin
 from strands_cli.plugins.plugin_tool import plugin_tool
@@ -68,27 +69,24 @@ def test(path: Path, as_json: bool) -> int:
     plugin = reading.plugin
     if plugin is None:
         raise SpecError(f"The plugin at {path} is not in order.", issues=reading.issues)
-    checked: dict[str, dict[str, Check]] = {}
+    tools: list[dict[str, Any]] = []
     for declared in plugin.manifest.cli_tools:
         tool_id = plugin.manifest.tool_id(declared)
-        checks = checked[tool_id] = _check_tool(plugin, declared)
+        checks = [
+            {"check": name, **msgspec.to_builtins(check)}
+            for name, check in _check_tool(plugin, declared).items()
+        ]
+        tools.append({"tool": tool_id, "checks": checks})
         if not as_json:
             click.secho(tool_id, bold=True)
-            print_columns([(check.outcome, name, check.reason) for name, check in checks.items()])
-    outcomes = [check.outcome for checks in checked.values() for check in checks.values()]
+            print_columns([(check["outcome"], check["check"], check["reason"]) for check in checks])
+    outcomes = [check["outcome"] for tool in tools for check in tool["checks"]]
     totals = {outcome: outcomes.count(outcome) for outcome in ("passed", "failed", "skipped")}
     if as_json:
-        tools = [
-            {
-                "tool": tool_id,
-                "checks": [{"check": name, **msgspec.to_builtins(check)} for name, check in checks.items()],
-            }
-            for tool_id, checks in checked.items()
-        ]
         print_json({"plugin": plugin.name, **totals, "tools": tools})
     else:
         parts = ", ".join(f"{number} {outcome}" for outcome, number in totals.items() if number)
-        counts = f"{count_text(len(checked), 'tool')}, {count_text(len(outcomes), 'check')}"
+        counts = f"{count_text(len(tools), 'tool')}, {count_text(len(outcomes), 'check')}"
         print_note(f"{counts}: {parts or 'nothing to do'}.")
     return ToolError.exit_code if totals["failed"] else 0
 
@@ -214,10 +212,11 @@ async def _wrong_arguments(trial: _ToolTrial) -> Check:
     inputs: list[tuple[str, Any]] = [("text that is not JSON", "no JSON")]
     anything: list[str] = []
     for name in trial.schema.get("properties", {}):
-        others = [{**trial.good, name: other} for other in _WRONG_VALUES]
-        refused = [other for other in others if trial.is_refused(other)]
-        inputs += [(name, refused[0])] if refused else []
-        anything += [] if refused else [name]
+        wrong = ({**trial.good, name: other} for other in _WRONG_VALUES)
+        if refused := next(filter(trial.is_refused, wrong), None):
+            inputs.append((name, refused))
+        else:
+            anything.append(name)
     check = await _all_refused(trial, inputs)
     if anything and check.outcome == "passed":
         return Check("passed", f"{check.reason}; anything is taken for {', '.join(anything)}: give it a type")
@@ -292,15 +291,10 @@ async def _extra_output(trial: _ToolTrial) -> Check:
 
 def _has_json_inside(text: str) -> bool:
     """Whether some lines of a text are an object or an array: an answer that was lost in noise."""
-    lines = text.splitlines()
-    begins = [index for index, line in enumerate(lines) if line[:1] in ("{", "[")]
-    ends = [index + 1 for index, line in enumerate(lines) if line.rstrip()[-1:] in ("}", "]")]
-    if not begins or not ends:
-        return False
-    parts = [lines[begins[0] : ends[-1]], lines[begins[0] : begins[0] + 1], lines[begins[-1] : ends[-1]]]
-    for part in parts:
-        with suppress(ValueError):
-            if isinstance(parse_printed_json("\n".join(part)), dict | list):
+    for begin in re.finditer(r"^[{\[]", text, re.MULTILINE):
+        with suppress(ValueError, RecursionError):
+            _, end = json.JSONDecoder().raw_decode(text, begin.start())
+            if not text[end:].partition("\n")[0].strip():
                 return True
     return False
 
@@ -322,15 +316,11 @@ def _answer_check(attempt: _CheckedCall) -> Check:
 def _left_processes(trial: _ToolTrial) -> Check:
     from strands_cli.sandbox import process_tree
 
-    deadline = time.monotonic() + _SURVIVAL_SECONDS
+    deadline, mark = time.monotonic() + _SURVIVAL_SECONDS, f"{_MARK}={trial.mark}"
     proc = process_tree.open_proc()
-    try:
-        while (
-            left := process_tree.marked_processes(f"{_MARK}={trial.mark}", proc)
-        ) and time.monotonic() < deadline:
-            time.sleep(0.02)
-    finally:
-        os.close(proc)
+    while (left := process_tree.marked_processes(mark, proc)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.close(proc)
     if left:
         return Check("failed", f"still running: {', '.join(map(str, left))}")
     return Check("passed", "nothing is left")
@@ -373,87 +363,52 @@ class Example(msgspec.Struct, frozen=True):
 def example_input(schema: Any, root: dict[str, Any] | None = None, depth: int = 0) -> Example:
     """An input from `examples`, defaults and enums, and only then from types."""
     root = schema if root is None else root
-    schema = _resolved_schema(schema, root)
+    schema = _flat_schema(schema, root)
     for key in ("examples", "enum"):
-        if isinstance(schema.get(key), list) and schema[key]:
+        if schema.get(key):
             return Example(schema[key][0], False)
     for key in ("const", "default"):
         if key in schema:
             return Example(schema[key], False)
-    for key in ("oneOf", "anyOf", "allOf"):
-        if schema.get(key) and depth < _DEEPEST:
-            whole = {name: value for name, value in schema.items() if name != key}
-            for part in schema[key] if key == "allOf" else schema[key][:1]:
-                whole = _merged_schema(whole, _resolved_schema(part, root))
-            return example_input(whole, root, depth + 1)
-    return _invented_example(schema, root, depth)
-
-
-def _invented_example(schema: dict[str, Any], root: dict[str, Any], depth: int) -> Example:
     kinds = schema.get("type", "object" if "properties" in schema else "string")
-    kind = kinds[0] if isinstance(kinds, list) and kinds else kinds
+    kind = kinds[0] if isinstance(kinds, list) else kinds
     if kind == "object":
-        return _example_object_input(schema, root, depth)
+        parts = {
+            name: example_input(part, root, depth + 1)
+            for name, part in schema.get("properties", {}).items()
+            if name in schema.get("required", ()) or (isinstance(part, dict) and part.get("examples"))
+            if depth < _DEEPEST
+        }
+        value = {name: part.value for name, part in parts.items()}
+        return Example(value, any(part.is_invented for part in parts.values()))
     if kind == "array":
         count = schema.get("minItems", 1) if depth < _DEEPEST else 0
         item = example_input(schema.get("items", {}), root, depth + 1) if count else Example(None, False)
         return Example([item.value] * count, item.is_invented)
     if kind in ("integer", "number"):
-        return Example(_number_example(schema), True)
-    if kind == "boolean":
-        return Example(False, False)
-    return Example(None, False) if kind == "null" else Example(_text_example(schema), True)
+        step = schema.get("multipleOf", 1)
+        bounds = {"exclusiveMinimum": step, "minimum": 0, "maximum": 0, "exclusiveMaximum": -step}
+        return Example(
+            next((schema[key] + more for key, more in bounds.items() if key in schema), step), True
+        )
+    if kind in ("boolean", "null"):
+        return Example(False if kind == "boolean" else None, False)
+    text = _FORMATS.get(schema.get("format", ""), "text").ljust(schema.get("minLength", 0), "x")
+    return Example(text[: schema.get("maxLength")], True)
 
 
-def _example_object_input(schema: dict[str, Any], root: dict[str, Any], depth: int) -> Example:
-    """What is required, and what has its own examples."""
-    value: dict[str, Any] = {}
-    is_invented = False
-    properties = schema.get("properties", {})
-    names = [name for name in properties if name in schema.get("required", ())]
-    names += [
-        name
-        for name, part in properties.items()
-        if name not in names and isinstance(part, dict) and part.get("examples")
-    ]
-    for name in names if depth < _DEEPEST else ():
-        part = example_input(properties[name], root, depth + 1)
-        value[name] = part.value
-        is_invented |= part.is_invented
-    return Example(value, is_invented)
-
-
-def _number_example(schema: dict[str, Any]) -> Any:
-    step = schema.get("multipleOf", 1)
-    if "exclusiveMinimum" in schema:
-        return schema["exclusiveMinimum"] + step
-    for key in ("minimum", "maximum"):
-        if key in schema:
-            return schema[key]
-    return schema["exclusiveMaximum"] - step if "exclusiveMaximum" in schema else step
-
-
-def _text_example(schema: dict[str, Any]) -> str:
-    text = _FORMATS.get(schema.get("format", ""), "text")
-    text = text.ljust(schema.get("minLength", 0), "x")
-    return text[: schema["maxLength"]] if "maxLength" in schema else text
-
-
-def _resolved_schema(schema: Any, root: dict[str, Any]) -> dict[str, Any]:
-    """The schema that a local `$ref` means; of any other, what stands beside it."""
-    for _ in range(_DEEPEST):
-        if not isinstance(schema, dict):
-            return {}
-        target = local_reference_target(schema.get("$ref"), root)
-        if not isinstance(target, dict):
-            return schema
-        schema = _merged_schema({name: value for name, value in schema.items() if name != "$ref"}, target)
-    return {}
-
-
-def _merged_schema(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    merged = {**one, **other}
-    if "properties" in merged:
-        merged["properties"] = {**one.get("properties", {}), **other.get("properties", {})}
-        merged["required"] = [*one.get("required", ()), *other.get("required", ())]
-    return merged
+def _flat_schema(schema: Any, root: dict[str, Any], depth: int = 0) -> dict[str, Any]:
+    """A schema with what its local `$ref` and its parts add: all of them, or the first to be chosen from."""
+    if not isinstance(schema, dict) or depth > _DEEPEST:
+        return {}
+    parts = [local_reference_target(schema.get("$ref"), root), *schema.get("allOf", ())]
+    parts += [schema[key][0] for key in ("oneOf", "anyOf") if schema.get(key)]
+    flat = {key: value for key, value in schema.items() if key not in ("$ref", "oneOf", "anyOf", "allOf")}
+    for part in parts:
+        other = _flat_schema(part, root, depth + 1)
+        both = {**other, **flat}
+        if "properties" in both:
+            both["properties"] = {**other.get("properties", {}), **flat.get("properties", {})}
+            both["required"] = [*other.get("required", ()), *flat.get("required", ())]
+        flat = both
+    return flat

@@ -1,19 +1,16 @@
 """`strands plugin add`, `update` and `remove`: plugins put into place, replaced and taken away.
 
-Each is one step, together with the plugin's entry in the lock. The lock is written first. Whoever is ended
-between the two leaves a plugin that differs from its lock, which is refused until it is approved, never one
-that nobody approved.
+The lock is written first, then the directory is renamed. Whoever is ended between the two leaves a plugin that
+differs from its lock, which is refused until it is approved, or none at all; never one that nobody approved.
 """
 
-import ctypes
 import difflib
-import errno
 import fcntl
 import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -78,10 +75,9 @@ def _refuse_known_plugin(name: str, place: Path, owner: str, settings: Settings)
         if found.owner == owner:
             hint = f"'strands plugin update {name}' shows what is new in its source, and takes it."
             raise UsageError(f"There is a plugin {name} already: {found.place}.", hint=hint)
-        first = "this one" if owner == "project" else f"{found.place}"
-        print_warning(
-            f"There is a plugin {name} of the {found.owner} too; where both have a tool, {first} counts."
-        )
+        first = "this one" if owner == "project" else found.place
+        both = f"where both have a tool, {first} counts"
+        print_warning(f"There is a plugin {name} of the {found.owner} too; {both}.")
     if os.path.lexists(place):
         raise UsageError(f"{place} is there already, and is not a plugin.", hint="Move it away.")
 
@@ -121,9 +117,8 @@ def _update_plugin(found: FoundPlugin, settings: Settings, *, restore: bool, yes
         with fetched_plugin(source_in_lock(approval.approved, approval.lock)) as candidate:
             _replace_plugin(found, approval, candidate, yes=yes)
     elif approval.changes:
-        raise UsageError(
-            f"Nobody knows where {found.name} came from.", hint="Leave --restore out to approve it as it is."
-        )
+        hint = "Leave --restore out to approve it as it is."
+        raise UsageError(f"Nobody knows where {found.name} came from.", hint=hint)
     else:
         click.echo(f"{found.name} is as it was approved.")
 
@@ -169,19 +164,15 @@ def _replace_plugin(found: FoundPlugin, approval: Approval, candidate: Candidate
     """Puts what the source has now in the place of a plugin."""
     old, new = found.reading.plugin, candidate.plugin
     if new.name != found.name:
-        raise UsageError(
-            f"{candidate.source} is now called {new.name}, not {found.name}.",
-            hint="Remove the one and add the other.",
-        )
-    changes = changes_since_approval(
-        Approved(files=plugin_digests(found.place.resolve())), candidate.directory
-    )
+        reason = f"{candidate.source} is now called {new.name}, not {found.name}."
+        raise UsageError(reason, hint="Remove the one and add the other.")
+    here = Approved(files=plugin_digests(found.place.resolve()))
+    changes = changes_since_approval(here, candidate.directory)
     if not changes:
         click.echo(f"{found.name} is up to date.")
         return
-    commits = ""
-    if candidate.commit:
-        commits = f" ({approval.approved.commit[:12] or '?'} → {candidate.commit[:12]})"
+    before, after = approval.approved.commit[:12] or "?", candidate.commit[:12]
+    commits = f" ({before} → {after})" if after else ""
     versions = f"{old.manifest.version if old else '?'} → {new.manifest.version}"
     print_note(f"{found.name} {versions}, from {one_line(str(candidate.source))}{commits}")
     _show_changed_files(changes)
@@ -295,21 +286,17 @@ def _text_lines(file: Path) -> list[str] | None:
     """The lines of a text; None if it is not text, or too long to be read here."""
     if file.is_symlink() or not file.exists():
         return []
-    try:
-        if file.stat().st_size > _MAX_BYTES:
-            return None
-        return file.read_text("utf-8").splitlines()
-    except UnicodeDecodeError:
-        return None
+    with suppress(UnicodeDecodeError):
+        if file.stat().st_size <= _MAX_BYTES:
+            return file.read_text("utf-8").splitlines()
+    return None
 
 
-# --- In one step -------------------------------------------------------------------------------------------
+# --- Whole or not at all ----------------------------------------------------------------------------------
 
 _STAGE = ".staging-"
 """Beside the plugins, so that a rename is enough; names that begin with a dot are nobody's plugin."""
 _STALE_SECONDS = 3600.0
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
 
 
 def _lock_file(owner: str, settings: Settings) -> Path:
@@ -324,11 +311,12 @@ def _put_plugin(directory: Path, place: Path, lock: Path, approved: Approved) ->
         copy_plugin(directory, copy)
         if plugin_digests(copy) != approved.files:
             raise StrandsError(f"{directory} was changed while it was copied.", hint="Try it again.")
-        with _lock_entry(place, lock, approved):
+        with _lock_entry(place, lock, approved), ExitStack() as undo:
             if os.path.lexists(place):
-                _exchange_directories(copy, place)
-            else:
-                copy.rename(place)
+                old = place.rename(stage / f"{place.name}.old")
+                undo.callback(old.rename, place)
+            copy.rename(place)
+            undo.pop_all()
 
 
 @contextmanager
@@ -349,12 +337,9 @@ def staging_directory(root: Path) -> Iterator[Path]:
 def _remove_stale_stages(root: Path) -> None:
     """What commands left behind that were killed."""
     for stage in root.glob(f"{_STAGE}*"):
-        try:
-            is_stale = stage.lstat().st_mtime < time.time() - _STALE_SECONDS
-        except FileNotFoundError:  # its own command has ended meanwhile
-            continue
-        if is_stale:
-            shutil.rmtree(stage, ignore_errors=True)
+        with suppress(FileNotFoundError):  # its own command has ended meanwhile
+            if stage.lstat().st_mtime < time.time() - _STALE_SECONDS:
+                shutil.rmtree(stage, ignore_errors=True)
 
 
 @contextmanager
@@ -362,19 +347,17 @@ def _lock_entry(place: Path, file: Path, approved: Approved | None) -> Iterator[
     """Writes what the lock says of a plugin, and takes it back if the rest fails."""
     key = lock_key(place, file)
     if key is None:
-        raise UsageError(
-            f"{place} lies outside {file.parent}, so {file.name} cannot name it.",
-            hint="'plugins' must be a directory there, not a link.",
-        )
+        reason = f"{place} lies outside {file.parent}, so {file.name} cannot name it."
+        raise UsageError(reason, hint="'plugins' must be a directory there, not a link.")
     with _exclusive_lock(file.parent), ExitStack() as undo:
         before = read_lock(file)
         if file.exists():
             undo.callback(write_lock, file, before)
         else:
             undo.callback(file.unlink, missing_ok=True)
-        others = {name: entry for name, entry in before.plugins.items() if name != key}
+        after = {**before.plugins, key: approved}
         if approved is not None or key in before.plugins:
-            write_lock(file, Lock(plugins={**others, **({key: approved} if approved else {})}))
+            write_lock(file, Lock(plugins={name: entry for name, entry in after.items() if entry}))
         yield
         undo.pop_all()
 
@@ -389,26 +372,3 @@ def _exclusive_lock(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _exchange_directories(one: Path, other: Path) -> None:
-    """Each gets the other's name, in one step where the system has one for it."""
-    try:
-        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
-    except AttributeError:
-        return _exchange_in_steps(one, other)
-    if renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
-        return None
-    code = ctypes.get_errno()
-    if code in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
-        return _exchange_in_steps(one, other)
-    raise OSError(code, os.strerror(code), str(other))
-
-
-def _exchange_in_steps(one: Path, other: Path) -> None:
-    aside = one.with_name(f"{one.name}.old")
-    with ExitStack() as undo:
-        other.rename(aside)
-        undo.callback(aside.rename, other)
-        one.rename(other)
-        undo.pop_all()
