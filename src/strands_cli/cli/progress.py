@@ -125,7 +125,7 @@ class RunningStep(msgspec.Struct):
                 self._forget_answer()
                 self.again_at, wait = now + event.wait_seconds, event.wait_seconds
                 again = f"again in {f'{round(wait, 1):g} s' if wait < 10 else clock_text(wait)}"
-                return self._line("again", f"{_short_reason(event.reason).rstrip('.')}, {again}")
+                return self.line("again", f"{_short_reason(event.reason).rstrip('.')}, {again}")
             case ModelFinished():
                 self.usage += event.usage
                 self.streamed = 0
@@ -138,9 +138,9 @@ class RunningStep(msgspec.Struct):
                 return self._call_ended(event, verbose=verbose)
             case ContextCompacted():
                 messages = f"{count_text(event.before, 'message')} to {event.after}"
-                return self._line("note", f"context compacted from {messages}")
+                return self.line("note", f"context compacted from {messages}")
             case RunNoticed():
-                return self._line("note", _short_reason(event.text))
+                return self.line("note", _short_reason(event.text))
         return None
 
     def _forget_answer(self) -> None:
@@ -159,19 +159,12 @@ class RunningStep(msgspec.Struct):
         if event.code:  # search failed: No such file [not_found]
             why = failure_text(event.tool_id, event.content, _LONGEST_FAILURE)
             name += f" failed{': ' if why else ''}{why} [{one_line(event.code)}]"
-        return self._line("trouble" if event.code else "call", f"{name}, {duration_text(event.seconds)}")
+        return self.line("trouble" if event.code else "call", f"{name}, {duration_text(event.seconds)}")
 
-    def _line(self, kind: Kind, rest: str) -> ProgressLine:
-        return ProgressLine(kind=kind, title=self.title, rest=rest)
-
-    def ended(self, kind: Kind, seconds: float, rest: str) -> ProgressLine:
+    def line(self, kind: Kind, rest: str, seconds: float | None = None) -> ProgressLine:
+        tokens = self.usage.total_tokens
         return ProgressLine(
-            kind=kind,
-            title=self.title,
-            agent=self.agent,
-            seconds=seconds,
-            tokens=self.usage.total_tokens,
-            rest=rest,
+            kind=kind, title=self.title, agent=self.agent, seconds=seconds, tokens=tokens, rest=rest
         )
 
     @property
@@ -212,27 +205,24 @@ class Board:
             case StepFinished():
                 return [self._step_ended(event, now)]
             case ArtifactWritten():
-                return [
-                    ProgressLine(kind="note", rest=f"wrote {one_line(event.path)}, {bytes_text(event.size)}")
-                ]
+                wrote = f"wrote {one_line(event.path)}, {bytes_text(event.size)}"
+                return [ProgressLine(kind="note", rest=wrote)]
         self.calls_made += isinstance(event, ToolFinished) and is_call(event)
         step = self.steps.get(getattr(event, "step", ""), self._outside)
         line = step.take(event, now, verbose=self._verbose)
         return [line] if line else []
 
     def _step_ended(self, event: StepFinished, now: float) -> ProgressLine:
-        step = self.steps.pop(event.step, None)
-        if step is None:
-            step = RunningStep(one_line(event.title), one_line(event.agent), "", now)
+        unknown = RunningStep(one_line(event.title), one_line(event.agent), "", now)
+        step = self.steps.pop(event.step, unknown)
         if event.usage.total_tokens:
             step.usage = event.usage
         self._usage += step.usage
         self.done += not event.error
         self.failed += bool(event.error)
         calls = count_text(step.calls_made, "tool call") if step.calls_made else ""
-        return step.ended(
-            "failed" if event.error else "done", event.seconds, _short_reason(event.error) or calls
-        )
+        rest = _short_reason(event.error) or calls
+        return step.line("failed" if event.error else "done", rest, event.seconds)
 
     def _run_ended(self, event: RunFinished) -> ProgressLine:
         self.is_running = False
@@ -252,7 +242,7 @@ class Board:
 
     def abandon(self, now: float) -> list[ProgressLine]:
         """A line for each step that never reported its end; no more events of theirs will come."""
-        lines = [step.ended("stopped", now - step.started, "not finished") for step in self.steps.values()]
+        lines = [step.line("stopped", "not finished", now - step.started) for step in self.steps.values()]
         self.steps.clear()
         return lines
 
@@ -281,89 +271,41 @@ _CLOSE_SECONDS = 2.0
 _SPINNER_PER_SECOND = 8
 _PREVIEW_SECONDS = 0.4
 _WIDEST_GLIMPSE = 60
-_KINDS = {  # kind -> (which of the signs, its colour)
-    "done": ("done", "green"),
-    "failed": ("failed", "red"),
-    "stopped": ("stopped", "yellow"),
-    "again": ("again", "yellow"),
-    "trouble": ("trouble", "yellow"),
-    "call": ("note", "dim"),
-    "note": ("note", "dim"),
+_COLOURS = {
+    "done": "green",
+    "failed": "red",
+    "stopped": "yellow",
+    "again": "yellow",
+    "trouble": "yellow",
+    "call": "dim",
+    "note": "dim",
 }
+"""Of the sign of each kind."""
 
 
 @contextmanager
-def open_progress(
-    *, verbose: bool = False, stream: TextIO | None = None
-) -> Iterator["LiveProgress | PlainProgress"]:
+def open_progress(*, verbose: bool = False, stream: TextIO | None = None) -> Iterator["Progress"]:
     """Shows a run until the end of the block. With `verbose`, each tool call and what it is called with."""
-    stream = stream or sys.stderr
-    if stream is None:  # standard error is closed
-        stream = StringIO()
-    shown = (LiveProgress if is_live(stream) else PlainProgress)(stream, verbose=verbose)
+    shown = Progress(stream or sys.stderr or StringIO(), verbose=verbose)  # standard error may be closed
     try:
         yield shown
     finally:
         shown.close()
 
 
-class PlainProgress:
-    """For files, pipes and simple terminals: one line for each thing worth reporting."""
+class Progress:
+    """On a terminal a line for each step that runs, and above them what is done; elsewhere only the latter.
 
-    def __init__(self, stream: TextIO, *, verbose: bool) -> None:
-        self._stream = stream
-        self._style = StreamStyle(stream, coloured=False)
-        self._board = Board(monotonic(), verbose=verbose)
-        self._lock = Lock()
-        self._asking = 0
-        self._held: list[ProgressLine] = []
-
-    def __call__(self, event: Event) -> None:
-        with self._lock:
-            self._held += self._board.take(event, monotonic())
-            self._write()
-
-    @contextmanager
-    def asking(self) -> Iterator[None]:
-        """Nothing is written meanwhile: a question stands on the terminal."""
-        with self._lock:
-            self._asking += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._asking -= 1
-                self._write()
-
-    def close(self) -> None:
-        with self._lock:
-            self._held += self._board.abandon(monotonic())
-            self._write()
-
-    def _write(self) -> None:
-        if self._asking or not self._held:
-            return
-        text = "".join(f"{line.plain()}\n" for line in self._held)
-        self._held.clear()
-        try:
-            self._stream.write(self._style.encodable(text))
-            self._stream.flush()
-        except (OSError, ValueError):
-            pass  # the reader is gone: the run goes on
-
-
-class LiveProgress:
-    """On a terminal: a line for each step that runs, above them what is done.
-
-    The listener only takes notes; a thread reads them eight times a second and paints.
-    Two locks: `_notes` for what is known, held for moments; `_output` for the terminal, which may be slow.
+    On a terminal the listener only takes notes; a thread reads them eight times a second and paints.
+    Two locks: `_notes` for what is known, held for moments; `_output` for the stream, which may be slow.
     To take both, take `_output` first.
     """
 
     def __init__(self, stream: TextIO, *, verbose: bool) -> None:
         self._stream = stream
-        self._style = StreamStyle(stream, coloured=may_colour())
-        self._hidden_kinds = {"started"} if verbose else {"started", "call"}
+        self._is_live = is_live(stream)
+        self._style = StreamStyle(stream, coloured=self._is_live and may_colour())
+        self._hidden_kinds = {"started", *(() if verbose else ("call",))} if self._is_live else set[str]()
         self._board = Board(monotonic(), verbose=verbose)
         self._lines: list[ProgressLine] = []
         self._notes = Lock()
@@ -372,18 +314,21 @@ class LiveProgress:
         self._asking = 0
         self._closed = Flag()
         self._undo = ExitStack()
-        self._undo.enter_context(self._block.left_clean())
         self._thread = Thread(target=self._paint_repeatedly, name="progress", daemon=True)
-        self._thread.start()
+        if self._is_live:
+            self._undo.enter_context(self._block.left_clean())
+            self._thread.start()
 
     def __call__(self, event: Event) -> None:
         with self._notes:
             lines = self._board.take(event, monotonic())
             self._lines += [line for line in lines if line.kind not in self._hidden_kinds]
+        if not self._is_live:
+            self._paint_unless_asking()
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Takes the display away while a question stands on the terminal."""
+        """Takes the display away, and writes nothing, while a question stands on the terminal."""
         with self._output:
             self._asking += 1
             if self._asking == 1:
@@ -393,22 +338,27 @@ class LiveProgress:
         finally:
             with self._output:
                 self._asking -= 1
+            self._paint_unless_asking()
 
     def close(self) -> None:
         self._closed.set()
         with self._notes:
             self._lines += self._board.abandon(monotonic())
         try:
-            self._thread.join(_CLOSE_SECONDS)
+            if self._is_live:
+                self._thread.join(_CLOSE_SECONDS)
         finally:
             self._paint(framed=False)
             self._undo.close()
 
     def _paint_repeatedly(self) -> None:
         while not self._closed.wait(_FRAME_SECONDS):
-            with self._output:
-                if not self._asking:
-                    self._paint(framed=True)
+            self._paint_unless_asking()
+
+    def _paint_unless_asking(self) -> None:
+        with self._output:
+            if not self._asking:
+                self._paint(framed=self._is_live)
 
     def _paint(self, *, framed: bool) -> None:
         width, height = terminal_size(self._stream)
@@ -417,7 +367,8 @@ class LiveProgress:
             lines, self._lines = self._lines, []
             framed = framed and self._board.is_running
             frame = painter.frame(self._board, monotonic(), height) if framed else []
-        self._block.paint([painter.lasting(line) for line in lines], frame)
+        lasting = [painter.lasting(line) if self._is_live else line.plain() for line in lines]
+        self._block.paint(lasting, frame)
 
 
 class Painter:
@@ -440,8 +391,8 @@ class Painter:
         """A line that stays; several if its last part is longer than the window."""
         if line.kind == "heading":
             return self._style.paint(line.rest, "bold")
-        which, colour = _KINDS[line.kind]
-        sign = self._style.paint(getattr(self._style.signs, which), colour)
+        colour = _COLOURS[line.kind]
+        sign = self._style.paint(getattr(self._style.signs, line.kind), colour)
         if line.seconds is not None:
             columns = self._columns(line.title, line.agent, duration_text(line.seconds), (line.tokens, False))
             colour = "red" if line.kind == "failed" else "dim"

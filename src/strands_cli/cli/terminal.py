@@ -238,12 +238,13 @@ class Signs(msgspec.Struct, frozen=True):
     stopped: str = "■"
     again: str = "↻"
     trouble: str = "!"
+    call: str = "•"
     note: str = "•"
     dots: str = "…"
     spinner: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
-ASCII_SIGNS = Signs(done="+", failed="x", stopped="-", again="~", note="*", dots="...", spinner="|/-\\")
+ASCII_SIGNS = Signs("+", "x", "-", "~", "!", "*", "*", "...", "|/-\\")
 
 
 class StreamStyle:
@@ -288,7 +289,7 @@ class LiveBlock:
 
     def paint(self, lasting: Sequence[str], frame: list[str]) -> None:
         """Adds lines that stay, and paints the block anew below them; without a frame, takes it away."""
-        stay = "".join(f"{line}\r\n" for line in lasting)
+        stay = "".join(f"{line}\n" for line in lasting)
         if not frame:
             self._write(f"\r{_CLEAR_BELOW}{stay}{_SHOW}" if self._painted else stay)
         elif lasting or frame != self._painted:

@@ -1,6 +1,6 @@
 """`strands plugin add`, `update` and `remove`: plugins put into place, replaced and taken away.
 
-The lock is written first, then the directory is renamed. Whoever is ended between the two leaves a plugin that
+The lock is written first, then the directory is renamed. Whoever is ended in between leaves a plugin that
 differs from its lock, which is refused until it is approved, or none at all; never one that nobody approved.
 """
 
