@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from strands_cli import __version__
 from strands_cli.cli.output import (
     configure_logging,
     exit_code_of,
@@ -89,21 +90,10 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
-    if asked:
-        ctx.invoke(version)
-        ctx.exit()
-
-
 @click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--debug", is_flag=True, help="Show what happens inside, on standard error.")
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_version,
-    help="Print the version.",
+@click.version_option(
+    __version__, prog_name="strands", message="%(prog)s %(version)s", help="Print the version."
 )
 def strands(debug: bool) -> None:
     """Give LLM agents tools: find them, check them, call them."""
@@ -139,8 +129,6 @@ def completion(shell: str) -> None:
 @click.command()
 def version() -> None:
     """Print the version."""
-    from strands_cli import __version__
-
     click.echo(f"strands {__version__}")
 
 

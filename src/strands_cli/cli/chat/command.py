@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,10 +85,8 @@ def chat(
     if file is None:
         for option, value in (("--agent", agent), ("--var", pairs)):
             if value:
-                raise UsageError(
-                    f"{option} is about a workflow, and no file is given.",
-                    hint="Name the file: strands chat FILE",
-                )
+                reason = f"{option} is about a workflow, and no file is given."
+                raise UsageError(reason, hint="Name the file: strands chat FILE")
         runtime = Runtime(provider=provider or DEFAULT_PROVIDER, model_id=model, host=host)
         name, spec = _AGENT, _chat_workflow(runtime, DEFAULT_PROMPT if system is None else system, added)
     else:
@@ -109,9 +108,7 @@ def _tool_references(tools: Iterable[str]) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(part for part in parts if part))
     for reference in found:
         get_registry().require(reference)
-    return tuple(
-        str(Path.cwd() / reference) if is_file_reference(reference) else reference for reference in found
-    )
+    return tuple(str(Path.cwd() / name) if is_file_reference(name) else name for name in found)
 
 
 def _chat_workflow(runtime: Runtime, prompt: str, tools: Sequence[str]) -> Spec:
@@ -134,12 +131,9 @@ def _chat_workflow(runtime: Runtime, prompt: str, tools: Sequence[str]) -> Spec:
 
 def _chosen_agent(spec: Spec, name: str | None) -> str:
     names = ", ".join(spec.agents)
-    if name is None:
-        if len(spec.agents) > 1:
-            raise UsageError(
-                f"{spec.file} has several agents: {names}.", hint="Say which one with --agent NAME."
-            )
-        return next(iter(spec.agents))
+    if name is None and len(spec.agents) > 1:
+        raise UsageError(f"{spec.file} has several agents: {names}.", hint="Say which one with --agent NAME.")
+    name = name or next(iter(spec.agents))
     if name not in spec.agents:
         hint = did_you_mean(name, spec.agents) or f"The agents are {names}."
         raise UsageError(f"There is no agent {name!r} in {spec.file}.", hint=hint)
@@ -198,31 +192,24 @@ async def _run_chat(resources: "RunResources", agent: str, prompt: str, *, yes: 
         screen.note("\n".join(wrapped_text(banner, screen.width - 1)))
         read = Prompt(cache_directory() / HISTORY).next
     else:
-        read = InputLines("> " if can_ask() else "").next
+        if isinstance(sys.stdin, TextIOWrapper):
+            sys.stdin.reconfigure(errors="replace")
+        read = partial(_read_line, "> " if can_ask() else "")
     while (line := await read()) is not None and await session.take(line):
         pass
     return 0 if live else session.exit_code
 
 
-class InputLines:
-    """The messages of a user without a terminal: each line of standard input, to its end."""
+async def _read_line(prompt: str) -> str | None:
+    """The next message without a terminal: None at the end, Interrupted after Ctrl-C.
 
-    def __init__(self, prompt: str) -> None:
-        """`prompt` is shown before each line, on standard error, to someone who types."""
-        self._prompt = prompt
-        if isinstance(sys.stdin, TextIOWrapper):
-            sys.stdin.reconfigure(errors="replace")
-
-    async def next(self) -> str | None:
-        """The next message; None at the end, Interrupted after Ctrl-C.
-
-        Nothing else goes on meanwhile, so the loop may wait too.
-        """
-        if sys.stdin is None:
-            return None
-        if self._prompt:
-            click.echo(self._prompt, nl=False, err=True)
-        try:
-            return sys.stdin.readline() or None
-        except KeyboardInterrupt:  # which a loop does not survive in a task
-            raise Interrupted("Interrupted.") from None
+    The prompt is for someone who types. Nothing else goes on meanwhile, so the loop may wait too.
+    """
+    if sys.stdin is None:
+        return None
+    if prompt:
+        click.echo(prompt, nl=False, err=True)
+    try:
+        return sys.stdin.readline() or None
+    except KeyboardInterrupt:  # which a loop does not survive in a task
+        raise Interrupted("Interrupted.") from None

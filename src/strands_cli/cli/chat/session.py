@@ -15,7 +15,7 @@ from strands_cli.cli.output import aligned_columns, can_ask, count_text, json_de
 from strands_cli.cli.questions import YES, Questions
 from strands_cli.cli.terminal import clean_text
 from strands_cli.cli.tool import first_sentence
-from strands_cli.documents.files import Draft
+from strands_cli.documents.files import write_file
 from strands_cli.errors import ArtifactError, Interrupted, StrandsError, UsageError, did_you_mean
 from strands_cli.runtime.agent_hooks import PendingCall
 from strands_cli.runtime.conversation import Conversation
@@ -35,6 +35,8 @@ _KEYS = """\
   Enter sends, Alt-Enter (or Esc and then Enter, or Ctrl-J) begins a new line.
   Ctrl-C stops an answer, and at the prompt drops the line. Ctrl-D leaves.
   A message that begins with a slash is sent with two: //etc is a directory."""
+_NO_TOOLS = "The model has no tools: 'strands chat --tools echo,calculator' gives it some."
+_SAVE_HINT = "Choose another place: /save FILE"
 _ROLES = {"user": "You", "assistant": "Model"}
 
 
@@ -86,15 +88,19 @@ class ChatSession:
             raise UsageError(f"There is no command {name}.", hint=hint)
         usage, _ = COMMANDS[name]
         if bool(argument) != bool(usage):
-            raise UsageError(
-                f"The command is {name} {usage}".rstrip() + ".", hint="/help lists the commands."
-            )
+            right = f"{name} {usage}".strip()
+            raise UsageError(f"The command is {right}.", hint="/help lists the commands.")
         match name:
             case "/help":
                 rows = [(f"{name} {usage}".strip(), text) for name, (usage, text) in COMMANDS.items()]
                 self._screen.note("\n".join([*aligned_columns(rows), _KEYS]))
             case "/tools":
-                self._screen.note(self._tools())
+                asks = {True: "asks for your consent", False: ""}
+                tools = [
+                    (tool.id, asks[tool.requires_consent], first_sentence(tool.description))
+                    for tool in self._conversation.tools
+                ]
+                self._screen.note("\n".join(aligned_columns(tools)) or _NO_TOOLS)
             case "/model":
                 self._screen.note(self._conversation.model)
             case "/save" | "/save!":
@@ -104,25 +110,17 @@ class ChatSession:
                 self._screen.note("A new conversation.")
         return name != "/quit"
 
-    def _tools(self) -> str:
-        rows = []
-        for tool in self._conversation.tools:
-            asks = "asks for your consent" if tool.requires_consent else ""
-            rows.append((tool.id, asks, first_sentence(tool.description)))
-        none = "The model has no tools: 'strands chat --tools echo,calculator' gives it some."
-        return "\n".join(aligned_columns(rows)) or none
-
     async def _save(self, argument: str, *, replace: bool) -> None:
         file = _path_to_save(argument)
+        question = f"{file} exists already. Replace it? [y/N]"
+        if file.exists() and not (replace or (can_ask() and await self._confirm(question))):
+            raise ArtifactError(f"{file} exists already.", hint=f"/save! {file} replaces it.")
         messages = self._redactor.value(self._conversation.messages)
         text = _conversation_text(file, messages, self._conversation.model)
         try:
-            _write_conversation(file, text, replace=replace)
-        except FileExistsError:
-            question = f"{file} exists already. Replace it? [y/N]"
-            if not can_ask() or not await self._confirm(question):
-                raise ArtifactError(f"{file} exists already.", hint=f"/save! {file} replaces it.") from None
-            _write_conversation(file, text, replace=True)
+            write_file(file, text.encode("utf-8", "replace"))
+        except OSError as error:
+            raise ArtifactError(f"{file} cannot be written: {error.strerror}.", hint=_SAVE_HINT) from None
         self._screen.note(f"Wrote {count_text(len(messages), 'message')} to {file}.")
 
     async def _confirm(self, question: str) -> bool:
@@ -179,25 +177,12 @@ def _on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
 
 def _path_to_save(argument: str) -> Path:
     try:
-        return Path(argument).expanduser()
+        file = Path(argument).expanduser()
     except RuntimeError as error:  # no such home
-        raise UsageError(f"{argument}: {error}", hint="Name a file: /save FILE") from None
-
-
-def _write_conversation(file: Path, text: str, *, replace: bool) -> None:
-    """Writes the file whole or not at all. FileExistsError if there is one, and `replace` is false."""
-    hint = "Choose another place: /save FILE"
+        raise UsageError(f"{argument}: {error}", hint=_SAVE_HINT) from None
     if file.exists() and not file.is_file():
-        raise ArtifactError(f"{file} is not a file.", hint=hint)
-    try:
-        with Draft(str(file), None, None) as draft:
-            draft.stream.write(text.encode("utf-8", "replace"))
-            draft.sync()
-            draft.publish(replace=replace)
-    except FileExistsError:
-        raise
-    except OSError as error:
-        raise ArtifactError(f"{file} cannot be written: {error.strerror}.", hint=hint) from None
+        raise ArtifactError(f"{file} is not a file.", hint=_SAVE_HINT)
+    return file
 
 
 def _conversation_text(file: Path, messages: Sequence[Mapping[str, Any]], model: str) -> str:
