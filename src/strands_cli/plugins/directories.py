@@ -127,6 +127,7 @@ def _file_digest(path: str, entry: os.DirEntry[str]) -> str:
 
 # --- What a user has decided ------------------------------------------------------------------------------
 
+STATE_NAME = "plugins.json"
 LOCK_NAME = "strands-plugins.lock"
 LOCK_VERSION = 1
 
@@ -178,13 +179,10 @@ class Approval(msgspec.Struct, frozen=True):
     changes: Changes
 
 
-def plugin_state_file() -> Path:
-    return config_directory() / "plugins.json"
-
-
 def read_plugin_state() -> State:
     """SpecError where the file is damaged: what was switched off must not come on again by itself."""
-    return (_read_lock_or_state(plugin_state_file(), State) if user_directory() else None) or State()
+    user = user_directory()
+    return (_read_lock_or_state(user / STATE_NAME, State) if user else None) or State()
 
 
 def is_plugin_disabled(place: Path, state: State) -> bool:
@@ -192,7 +190,7 @@ def is_plugin_disabled(place: Path, state: State) -> bool:
 
 
 def write_plugin_state(state: State) -> None:
-    _write_lock_or_state(plugin_state_file(), state)
+    _write_lock_or_state(config_directory() / STATE_NAME, state)
 
 
 def lock_files(project: Path) -> tuple[Path, ...]:
@@ -205,10 +203,8 @@ def read_lock(file: Path) -> Lock:
     """An empty one where there is no file; SpecError where it is damaged or of another version."""
     lock = _read_lock_or_state(file, Lock) or Lock()
     if lock.version != LOCK_VERSION:
-        raise SpecError(
-            f"{file} has the version {lock.version}, and this is for {LOCK_VERSION}.",
-            hint="Use the strands-cli that wrote it.",
-        )
+        reason = f"{file} has the version {lock.version}, and this is for {LOCK_VERSION}."
+        raise SpecError(reason, hint="Use the strands-cli that wrote it.")
     return lock
 
 
@@ -263,38 +259,22 @@ def refuse_unapproved(name: str, place: Path, project: Path) -> None:
     except SpecError as error:
         raise ToolFailed(error.message, code="denied", hint=error.hint) from None
     if changes:
-        raise ToolFailed(
-            f"The plugin {name} has changed since it was approved ({changes})",
-            code="denied",
-            hint=plugin_update_hint(name),
-        )
+        reason = f"The plugin {name} has changed since it was approved ({changes})"
+        raise ToolFailed(reason, code="denied", hint=plugin_update_hint(name))
 
 
 def plugin_update_hint(name: str) -> str:
     return f"'strands plugin update {name}' shows the difference and approves it."
 
 
-_known: dict[tuple[Path, type], tuple[tuple[int, int, int], msgspec.Struct]] = {}
-"""What was read last of each file, with its identity: every call of a tool asks for the locks."""
-
-
 def _read_lock_or_state(file: Path, kind: type[_Document]) -> _Document | None:
     try:
-        found = file.stat()
-        identity = (found.st_mtime_ns, found.st_size, found.st_ino)
-        known = _known.get((file, kind))
-        if known is None or known[0] != identity:
-            known = identity, msgspec.json.decode(file.read_bytes(), type=kind)
-            _known[file, kind] = known
+        return msgspec.json.decode(file.read_bytes(), type=kind)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise SpecError(
-            f"{file} cannot be read: {error}", hint="Correct it, or restore it from your version control."
-        ) from None
-    value = known[1]
-    assert isinstance(value, kind)
-    return value
+        hint = "Correct it, or restore it from your version control."
+        raise SpecError(f"{file} cannot be read: {error}", hint=hint) from None
 
 
 def _write_lock_or_state(file: Path, value: msgspec.Struct) -> None:

@@ -150,40 +150,30 @@ async def configure_plugin_tool(
     manifest: Manifest, tool: CliTool, environment: Mapping[str, str] = os.environ
 ) -> Configuration:
     """The settings of a tool; ToolFailed (`unavailable`) names all that are missing or of another type."""
-    variables: dict[str, str] = {}
-    secrets: list[str] = []
-    problems: dict[str, str] = {}
-    for name, setting in manifest.settings_of(tool).items():
-        variable = setting_variable(manifest.name, name, setting)
-        text = environment.get(variable)
-        if not text and setting.sensitive and _keyring_module():
-            from asyncio import to_thread
+    settings = manifest.settings_of(tool)
+    if any(setting.sensitive for setting in settings.values()) and _keyring_module():
+        from asyncio import to_thread
 
-            text = await to_thread(_from_keyring, manifest.name, name)
-        value, problem = _setting_value(name, variable, text, setting)
-        if problem:
-            problems[name] = problem
-        elif value is not None:
-            variables[variable] = value
-            secrets += [value] if setting.sensitive else []
+        values, problems = await to_thread(_setting_values, manifest, settings, environment)
+    else:
+        values, problems = _setting_values(manifest, settings, environment)
     if problems:
-        named = manifest.settings_of(tool)
         raise ToolFailed(
             f"{manifest.tool_id(tool)} is unavailable: {'; '.join(problems.values())}",
             code="unavailable",
-            hint=_settings_remedy(manifest, {name: named[name] for name in problems}),
+            hint=_settings_remedy(manifest, {name: settings[name] for name in problems}),
         )
+    variables = {setting_variable(manifest.name, name, settings[name]): values[name] for name in values}
+    secrets = [value for name, value in values.items() if settings[name].sensitive]
     return Configuration(variables, Redactor(secrets) if secrets else NOTHING_SECRET)
 
 
 def plugin_setting_problems(manifest: Manifest, tool: CliTool) -> Iterator[tuple[str, str]]:
     """What is missing or of another type among the settings of a tool, before it is called; with remedies."""
-    for name, setting in manifest.settings_of(tool).items():
-        variable = setting_variable(manifest.name, name, setting)
-        text = os.environ.get(variable) or (_from_keyring(manifest.name, name) if setting.sensitive else None)
-        _, problem = _setting_value(name, variable, text, setting)
-        if problem:
-            yield problem, _settings_remedy(manifest, {name: setting})
+    settings = manifest.settings_of(tool)
+    _, problems = _setting_values(manifest, settings, os.environ)
+    for name, problem in problems.items():
+        yield problem, _settings_remedy(manifest, {name: settings[name]})
 
 
 def setting_value_problem(value: Value, setting: Setting) -> str:
@@ -196,18 +186,29 @@ def setting_value_problem(value: Value, setting: Setting) -> str:
     return ""
 
 
-def _setting_value(name: str, variable: str, text: str | None, setting: Setting) -> tuple[str | None, str]:
-    """The value as the tool gets it, and what is wrong with it: never with the text, which may be secret."""
-    if not text:
-        if setting.default is not None:
-            return _setting_text(setting.default), ""
-        return None, f"the setting {name!r} has no value" if setting.required else ""
-    try:
-        value = _parse_setting(text, setting.type)
-        problem = setting_value_problem(value, setting)
-    except (ValueError, KeyError):
-        value, problem = "", f"is not {_ARTICLES[setting.type]}"
-    return (None, f"the setting {name!r} ({variable}) {problem}") if problem else (_setting_text(value), "")
+def _setting_values(
+    manifest: Manifest, settings: Mapping[str, Setting], environment: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The values as the tool gets them, and what is wrong: never their text, which may be secret."""
+    values: dict[str, str] = {}
+    problems: dict[str, str] = {}
+    for name, setting in settings.items():
+        variable = setting_variable(manifest.name, name, setting)
+        text = environment.get(variable) or (
+            _from_keyring(manifest.name, name) if setting.sensitive else None
+        )
+        try:
+            value = _parse_setting(text, setting.type) if text else setting.default
+            problem = setting_value_problem(value, setting) if text and value is not None else ""
+        except (ValueError, KeyError):
+            value, problem = None, f"is not {_ARTICLES[setting.type]}"
+        if problem:
+            problems[name] = f"the setting {name!r} ({variable}) {problem}"
+        elif value is not None:
+            values[name] = _setting_text(value)
+        elif setting.required:
+            problems[name] = f"the setting {name!r} has no value"
+    return values, problems
 
 
 def _parse_setting(text: str, kind: str) -> Value:

@@ -66,10 +66,8 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
         """Its tools as a listing shows them; with a keyring, secrets need not be in the environment."""
         return tuple(
             ToolInfo(
-                **{
-                    **_manifest_tool_fields(self.manifest, tool),
-                    "requires": self._requires(tool, has_keyring=has_keyring),
-                },
+                **_manifest_tool_fields(self.manifest, tool)
+                | {"requires": self._requires(tool, has_keyring=has_keyring)},
                 callable_name=tool.name,
                 source=SOURCE,
                 origin=origin,
@@ -192,10 +190,8 @@ class FoundPlugin(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_plugins(settings: Settings) -> list[FoundPlugin]:
     """All plugins of the project and of the user, those that are switched off or not in order included."""
-    import logging
-
-    log, state = logging.getLogger("strands_cli.plugins"), read_plugin_state()
-    found = [
+    state = read_plugin_state()
+    return [
         FoundPlugin(
             owner=owner,
             reading=read_plugin(place),
@@ -205,10 +201,6 @@ def find_plugins(settings: Settings) -> list[FoundPlugin]:
         for owner, root in plugin_roots(settings).items()
         for place in plugins_in(root)
     ]
-    for plugin in found:
-        tools = len(plugin.reading.plugin.manifest.cli_tools) if plugin.reading.plugin else 0
-        log.debug("%s: %d tools, %d problems", plugin.place, tools, len(plugin.reading.issues))
-    return found
 
 
 def find_plugin(name: str, settings: Settings) -> FoundPlugin:

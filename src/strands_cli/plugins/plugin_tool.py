@@ -2,6 +2,7 @@
 
 import logging
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,15 @@ from strands_cli.plugins.executable_output import (
 )
 from strands_cli.plugins.manifest import CliTool, configure_plugin_tool
 from strands_cli.plugins.plugin import Plugin, plugin_tool_contract, read_plugin
-from strands_cli.plugins.processes import Launch, input_line, launch_of, parking_of_loop, workers_of_loop
+from strands_cli.plugins.processes import (
+    Launch,
+    input_line,
+    launch_of,
+    parking_of_loop,
+    with_second_attempt,
+    workers_of_loop,
+)
 from strands_cli.sandbox.executables import GRACE_SECONDS, Finished, complete_confined
-from strands_cli.sandbox.spawner_handle import SpawnerLost
 from strands_cli.secrets import Redactor
 from strands_cli.settings import Settings
 from strands_cli.toolkit.call import call_tool
@@ -100,7 +107,8 @@ class _PluginExecutable:
                     idle_seconds=self._tool.idle_timeout,
                     on_progress=progress.report,
                 )
-            finished = await self._complete(launch, input_line(arguments), deadline, progress)
+            complete = partial(self._complete, launch, input_line(arguments), deadline, progress)
+            finished = await with_second_attempt(self._id, complete)
         except ToolError as error:
             raise ToolFailed(redactor.text(error.message), code=error.code, hint=error.hint) from None
         if self._may_start_ahead:
@@ -111,23 +119,17 @@ class _PluginExecutable:
     async def _complete(
         self, launch: Launch, data: bytes, deadline: float, progress: "_ExecutableProgress"
     ) -> Finished:
-        for may_retry in (True, False):
-            try:
-                waiting = parking_of_loop().take(launch) if self._may_start_ahead else None
-                confined = waiting or await launch.start()
-                _log.debug("%s runs %s in %s", self._id, launch.argv, launch.cwd)
-                return await complete_confined(
-                    confined,
-                    input=data,
-                    seconds=_seconds_until(deadline),
-                    idle_seconds=self._tool.idle_timeout,
-                    on_stderr_line=progress.read_line,
-                    until=is_whole_answer if self._is_read_only else None,
-                )
-            except SpawnerLost as lost:  # nothing of the call has run
-                if not may_retry:
-                    raise ToolFailed(f"{self._id} cannot be started: {lost}", code="unavailable") from lost
-        raise AssertionError("the second attempt answers")
+        waiting = parking_of_loop().take(launch) if self._may_start_ahead else None
+        confined = waiting or await launch.start()
+        _log.debug("%s runs %s in %s", self._id, launch.argv, launch.cwd)
+        return await complete_confined(
+            confined,
+            input=data,
+            seconds=_seconds_until(deadline),
+            idle_seconds=self._tool.idle_timeout,
+            on_stderr_line=progress.read_line,
+            until=is_whole_answer if self._is_read_only else None,
+        )
 
 
 class _ExecutableProgress:

@@ -13,9 +13,10 @@ import logging
 import os
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -50,11 +51,11 @@ _END_SECONDS = 2.0
 _DELAY_SECONDS = 0.002
 """Between an answer and the start of the next process: who makes one call and ends never starts it."""
 _WORKER_CPU_SECONDS = 24 * 3600.0
-_COMPARED = tuple(name for name in Profile.__struct_fields__ if name != "environment")
 
 _STDERR_BYTES = 64_000
 _CHUNK = 65536
 
+T = TypeVar("T")
 Key = tuple[object, ...]
 OnProgress = Callable[[Any], object]
 
@@ -73,9 +74,9 @@ class Launch(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> Key:
-        environment = tuple(sorted(self.profile.environment.items()))
-        rest = tuple(getattr(self.profile, name) for name in _COMPARED)
-        return (self.argv, environment, rest, str(self.cwd), self.accept, self.files)
+        profile = msgspec.structs.asdict(self.profile)
+        profile["environment"] = tuple(sorted(self.profile.environment.items()))
+        return (self.argv, *profile.values(), str(self.cwd), self.accept, self.files)
 
     async def start(self) -> Confined:
         return await start_confined(self.argv, self.profile, cwd=self.cwd, accept=self.accept)
@@ -87,13 +88,40 @@ def launch_of(
     """A process begins where relative paths of the call do, if that is in the workspace."""
     executable = plugin.executable(tool)
     is_inside = any(workspace.base.is_relative_to(root) for root in workspace.roots)
+    cpu = max(EXECUTABLE_PROFILE.cpu_seconds, 2 * tool.timeout)
+    profile = msgspec.structs.replace(
+        EXECUTABLE_PROFILE,
+        seconds=tool.timeout,
+        cpu_seconds=_WORKER_CPU_SECONDS if tool.mode == "worker" else cpu,
+        memory_bytes=tool.memory_bytes,
+        address_bytes=max(EXECUTABLE_PROFILE.address_bytes, 8 * tool.memory_bytes),
+        output_bytes=max(LEAST_STREAM_BYTES, tool.max_output or 0),
+        reads=(
+            str(plugin.directory),
+            *map(str, workspace.roots),
+            *_declared_paths(tool.files.read, workspace),
+        ),
+        writes=_declared_paths(tool.files.write, workspace),
+        network=tool.network,
+        environment={**environment_for(tool.env, os.environ), **configuration.environment},
+    )
     return Launch(
         (str(executable), *tool.args),
-        _plugin_tool_profile(plugin, tool, configuration, workspace),
+        profile,
         workspace.base if is_inside else workspace.roots[0],
         accept,
         files_beside_executable(executable),
     )
+
+
+async def with_second_attempt(name: str, work: Callable[[], Awaitable[T]]) -> T:
+    """Does it again where the spawner was lost: nothing has run then."""
+    with suppress(SpawnerLost):
+        return await work()
+    try:
+        return await work()
+    except SpawnerLost as lost:
+        raise ToolFailed(f"{name} cannot be started: {lost}", code="unavailable") from lost
 
 
 def input_line(arguments: dict[str, Any]) -> bytes:
@@ -102,27 +130,6 @@ def input_line(arguments: dict[str, Any]) -> bytes:
         return json.dumps(arguments, ensure_ascii=False).encode() + b"\n"
     except UnicodeEncodeError:  # half of a surrogate pair
         return json.dumps(arguments).encode() + b"\n"
-
-
-def _plugin_tool_profile(
-    plugin: Plugin, tool: CliTool, configuration: Configuration, workspace: Workspace
-) -> Profile:
-    seconds = tool.timeout
-    cpu = _WORKER_CPU_SECONDS if tool.mode == "worker" else max(EXECUTABLE_PROFILE.cpu_seconds, 2 * seconds)
-    memory = tool.memory_bytes
-    roots = [str(root) for root in workspace.roots]
-    return msgspec.structs.replace(
-        EXECUTABLE_PROFILE,
-        seconds=seconds,
-        cpu_seconds=cpu,
-        memory_bytes=memory,
-        address_bytes=max(EXECUTABLE_PROFILE.address_bytes, 8 * memory),
-        output_bytes=max(LEAST_STREAM_BYTES, tool.max_output or 0),
-        reads=(str(plugin.directory), *roots, *_declared_paths(tool.files.read, workspace)),
-        writes=_declared_paths(tool.files.write, workspace),
-        network=tool.network,
-        environment={**environment_for(tool.env, os.environ), **configuration.environment},
-    )
 
 
 def _declared_paths(declared: tuple[str, ...], workspace: Workspace) -> tuple[str, ...]:
@@ -397,19 +404,9 @@ class Workers:
             if worker is not None:
                 await worker.settled()
             if worker is None or worker.is_over:
-                confined = await _start_worker_process(launch)
+                confined = await with_second_attempt(launch.argv[0], launch.start)
                 worker = self._running[launch.key] = Worker(tool_id, confined, redactor, self._idle_seconds)
             return worker
-
-
-async def _start_worker_process(launch: Launch) -> Confined:
-    for may_retry in (True, False):
-        try:
-            return await launch.start()
-        except SpawnerLost as lost:
-            if not may_retry:
-                raise ToolFailed(f"{launch.argv[0]} cannot be started: {lost}", code="unavailable") from lost
-    raise AssertionError("the second attempt answers")
 
 
 _workers_of_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Workers]" = WeakKeyDictionary()
