@@ -26,23 +26,18 @@ def list_models(as_json: bool) -> None:
     if as_json:
         print_json({"models": [_model_document(model) for model in CATALOGUE.values()], "default": DEFAULT})
         return
-    print_columns([_model_row(model) for model in CATALOGUE.values()])
-
-
-def _model_row(model: CatalogueModel) -> tuple[str, ...]:
-    state = "here" if weights.is_on_this_machine(model) else "-"
-    title = f"{model.title} (default)" if model.name == DEFAULT else model.title
-    return (model.name, f"{model.size // 1_000_000} MB", model.licence, state, title)
+    rows = []
+    for model in CATALOGUE.values():
+        state = "here" if weights.is_on_this_machine(model) else "-"
+        title = f"{model.title} (default)" if model.name == DEFAULT else model.title
+        rows.append((model.name, f"{model.size // 1_000_000} MB", model.licence, state, title))
+    print_columns(rows)
 
 
 def _model_document(model: CatalogueModel) -> dict[str, Any]:
+    told = ("name", "title", "size", "licence", "sha256", "publisher")
     return {
-        "name": model.name,
-        "title": model.title,
-        "size": model.size,
-        "licence": model.licence,
-        "sha256": model.sha256,
-        "publisher": model.publisher,
+        **{name: getattr(model, name) for name in told},
         "packages": [f"{package.name}=={package.version}" for package in model.packages],
         "path": str(weights.weights_path(model)) if weights.is_on_this_machine(model) else None,
     }

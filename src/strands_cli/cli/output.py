@@ -81,9 +81,8 @@ def configure_logging(setting: str) -> None:
         known = logging.getLevelNamesMapping().get(level.upper())
         if known is None:
             levels = "debug, info, warning or error"
-            raise UsageError(
-                f"STRANDS_LOG: {level!r} is not a level", hint=f"Use {levels}, or room={levels}."
-            )
+            hint = f"Use {levels}, or room={levels}."
+            raise UsageError(f"STRANDS_LOG: {level!r} is not a level", hint=hint)
         logging.getLogger(f"strands_cli.{room}" if room else "strands_cli").setLevel(known)
 
 

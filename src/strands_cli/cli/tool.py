@@ -387,10 +387,8 @@ def new(name: str, family: str | None) -> None:
     """Create a tool in this project, with a test that passes."""
     for word in filter(None, (name, family)):
         if not re.fullmatch("[A-Za-z][A-Za-z0-9_]{0,63}", word) or iskeyword(word):
-            raise UsageError(
-                f"{word!r} cannot be the name of a tool.",
-                hint="Use a Python name of at most 64 letters, digits and '_' that starts with a letter.",
-            )
+            hint = "Use a Python name of at most 64 letters, digits and '_' that starts with a letter."
+            raise UsageError(f"{word!r} cannot be the name of a tool.", hint=hint)
     registry = get_registry()
     if taken := registry.get(name):
         raise UsageError(f"There is a tool {name!r} already ({taken.origin}).", hint="Choose another name.")
@@ -405,9 +403,8 @@ def new(name: str, family: str | None) -> None:
         files = {package: f'"""The tools of the family {family}."""\n', **files}
     for file in files:
         if file.exists():
-            raise UsageError(
-                f"{file.relative_to(project)} exists already; nothing was written.", hint="Move it away."
-            )
+            reason = f"{file.relative_to(project)} exists already; nothing was written."
+            raise UsageError(reason, hint="Move it away.")
     for file, text in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as stream:

@@ -226,6 +226,9 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             for name in edge.to
             if edge.source in self.nodes and name in self.nodes
         ]
+        leading: dict[str, list[str]] = {name: [""] if name in entries else [] for name in self.nodes}
+        for _, name, when in edges:
+            leading[name].append(when)
         boxes = [
             Box(
                 key=f"nodes/{name}",
@@ -234,7 +237,7 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
                 agent=node.agent,
                 input=node.input,
                 stage=depth.get(name, 0),
-                when=_node_conditions(name, edges, entries),
+                when=" or ".join(dict.fromkeys(leading[name])) if all(leading[name]) else "",
                 calls=often[name],
             )
             for name, node in self.nodes.items()
@@ -330,11 +333,6 @@ def _node_scope(
 
 
 # --- What is drawn ----------------------------------------------------------------------------------------
-
-
-def _node_conditions(name: str, edges: list[tuple[str, str, str]], entries: list[str]) -> str:
-    leading = [when for _, other, when in edges if other == name]
-    return " or ".join(dict.fromkeys(leading)) if name not in entries and all(leading) else ""
 
 
 def _possible_ends(graph: Graph, edges: list[tuple[str, str, str]]) -> list[tuple[str, str]]:

@@ -190,7 +190,7 @@ def is_plugin_disabled(place: Path, state: State) -> bool:
 
 
 def write_plugin_state(state: State) -> None:
-    _write_lock_or_state(config_directory() / STATE_NAME, state)
+    write_lock(config_directory() / STATE_NAME, state)
 
 
 def lock_files(project: Path) -> tuple[Path, ...]:
@@ -208,8 +208,11 @@ def read_lock(file: Path) -> Lock:
     return lock
 
 
-def write_lock(file: Path, lock: Lock) -> None:
-    _write_lock_or_state(file, lock)
+def write_lock(file: Path, lock: Lock | State) -> None:
+    from strands_cli.documents.files import write_file
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_file(file, msgspec.json.format(msgspec.json.encode(lock, order="sorted"), indent=2) + b"\n")
 
 
 def lock_key(place: Path, lock: Path) -> str | None:
@@ -275,10 +278,3 @@ def _read_lock_or_state(file: Path, kind: type[_Document]) -> _Document | None:
     except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
         hint = "Correct it, or restore it from your version control."
         raise SpecError(f"{file} cannot be read: {error}", hint=hint) from None
-
-
-def _write_lock_or_state(file: Path, value: msgspec.Struct) -> None:
-    from strands_cli.documents.files import write_file
-
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_file(file, msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2) + b"\n")

@@ -4,7 +4,7 @@ The JSON Schema is the contract; a test compares the two.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any, Literal
@@ -136,6 +136,12 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "number": (int, float),
     "boolean": bool,
 }
+_PARSERS: dict[str, Callable[[str], Value]] = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": lambda text: _WORDS[text.strip().lower()],
+}
 _ARTICLES = {"string": "a string", "integer": "an integer", "number": "a number", "boolean": "true or false"}
 
 
@@ -198,7 +204,7 @@ def _setting_values(
             _from_keyring(manifest.name, name) if setting.sensitive else None
         )
         try:
-            value = _parse_setting(text, setting.type) if text else setting.default
+            value = _PARSERS[setting.type](text) if text else setting.default
             problem = setting_value_problem(value, setting) if text and value is not None else ""
         except (ValueError, KeyError):
             value, problem = None, f"is not {_ARTICLES[setting.type]}"
@@ -209,14 +215,6 @@ def _setting_values(
         elif setting.required:
             problems[name] = f"the setting {name!r} has no value"
     return values, problems
-
-
-def _parse_setting(text: str, kind: str) -> Value:
-    if kind == "integer":
-        return int(text)
-    if kind == "number":
-        return float(text)
-    return _WORDS[text.strip().lower()] if kind == "boolean" else text
 
 
 def _setting_text(value: Value) -> str:

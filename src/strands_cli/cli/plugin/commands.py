@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 from click.shell_completion import CompletionItem
 
 from strands_cli.cli.options import json_option
@@ -56,11 +57,8 @@ def access_lines(manifest: Manifest, tool: CliTool) -> list[str]:
     lines += [f"files: writes {path}" for path in tool.files.write]
     lines += [f"env: gets {name}" for name in tool.env]
     for name, setting in manifest.settings_of(tool).items():
-        secret = ", secret" if setting.sensitive else ""
-        optional = "" if setting.is_needed else ", optional"
-        lines.append(
-            f"config: gets {name} from {setting_variable(manifest.name, name, setting)}{secret}{optional}"
-        )
+        remarks = f"{', secret' if setting.sensitive else ''}{'' if setting.is_needed else ', optional'}"
+        lines.append(f"config: gets {name} from {setting_variable(manifest.name, name, setting)}{remarks}")
     return lines or ["nothing but reading the workspace"]
 
 
@@ -167,12 +165,10 @@ def _plugin_document(found: FoundPlugin) -> dict[str, Any]:
         "place": str(found.place),
         "enabled": found.is_enabled,
         "approval": _approval_state(found),
-        "changes": {name: getattr(approval.changes, name) for name in ("added", "changed", "removed")}
-        if approval
-        else None,
-        **{
-            name: getattr(approval.approved, name) if approval else "" for name in ("source", "ref", "commit")
-        },
+        "changes": msgspec.structs.asdict(approval.changes) if approval else None,
+        "source": approval.approved.source if approval else "",
+        "ref": approval.approved.ref if approval else "",
+        "commit": approval.approved.commit if approval else "",
         "tools": [_tool_document(plugin, tool) for tool in plugin.manifest.cli_tools] if plugin else [],
         "undeclared": undeclared_executables(plugin) if plugin else [],
         "problems": [issue_document(issue) for issue in found.reading.issues],
@@ -182,11 +178,7 @@ def _plugin_document(found: FoundPlugin) -> dict[str, Any]:
 def _tool_document(plugin: Plugin, tool: CliTool) -> dict[str, Any]:
     return {
         "id": plugin.manifest.tool_id(tool),
-        "path": tool.path,
-        "description": tool.description,
-        "mode": tool.mode,
-        "timeout": tool.timeout,
-        "idle_timeout": tool.idle_timeout,
+        **{name: getattr(tool, name) for name in ("path", "description", "mode", "timeout", "idle_timeout")},
         "memory": tool.memory_bytes,
         "access": access_document(plugin.manifest, tool),
         "unavailable": missing_requirements(tool.needs),

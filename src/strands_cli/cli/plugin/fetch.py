@@ -95,10 +95,8 @@ def _repository_source(place: str, ref: str, directory: str) -> PluginSource:
         raise UsageError(f"Plugins do not come by {scheme}.", hint=hint)
     parts = urlsplit(place) if url else None
     if parts and (parts.password or (parts.username and scheme != "ssh")):
-        raise UsageError(
-            "The URL contains a credential, which would end up in the lock.",
-            hint="Leave it out, and let a credential helper of Git or SSH give it.",
-        )
+        hint = "Leave it out, and let a credential helper of Git or SSH give it."
+        raise UsageError("The URL contains a credential, which would end up in the lock.", hint=hint)
     if ref and not _REF.fullmatch(ref):
         raise UsageError(f"{ref!r} is not a branch, tag or commit.", hint=_FORMS)
     inside = Path(directory)

@@ -216,11 +216,9 @@ def _ask_approval(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not can_ask():
-        raise ToolError(
-            "Nobody can be asked here, so nothing was changed.",
-            code="consent_required",
-            hint="Look at what is shown above; --yes approves it.",
-        )
+        reason = "Nobody can be asked here, so nothing was changed."
+        hint = "Look at what is shown above; --yes approves it."
+        raise ToolError(reason, code="consent_required", hint=hint)
     discard_typed_input()
     if not click.confirm(question, default=False, err=True):
         raise ToolError("You refused it; nothing was changed.", code="denied")
@@ -324,7 +322,10 @@ def staging_directory(root: Path) -> Iterator[Path]:
     """A directory beside the plugins of a root for what is not yet, or no longer, one; gone afterwards."""
     is_new = not root.exists()
     root.mkdir(parents=True, exist_ok=True)
-    _remove_stale_stages(root)
+    for left in root.glob(f"{_STAGE}*"):  # by commands that were killed
+        with suppress(FileNotFoundError):  # its own command has ended meanwhile
+            if left.lstat().st_mtime < time.time() - _STALE_SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
     stage = Path(mkdtemp(prefix=_STAGE, dir=root))
     try:
         yield stage
@@ -332,14 +333,6 @@ def staging_directory(root: Path) -> Iterator[Path]:
         shutil.rmtree(stage, ignore_errors=True)
         if is_new and not any(root.iterdir()):
             root.rmdir()
-
-
-def _remove_stale_stages(root: Path) -> None:
-    """What commands left behind that were killed."""
-    for stage in root.glob(f"{_STAGE}*"):
-        with suppress(FileNotFoundError):  # its own command has ended meanwhile
-            if stage.lstat().st_mtime < time.time() - _STALE_SECONDS:
-                shutil.rmtree(stage, ignore_errors=True)
 
 
 @contextmanager

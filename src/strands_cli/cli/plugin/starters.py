@@ -60,26 +60,9 @@ process.stdin.on('end', () => {
 """
 
 _C = r"""/* JSON comes on standard input, JSON goes to standard output, all else to standard error. */
+#define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-static char *read_all(void)
-{
-    size_t used = 0, room = 65536;
-    char *text = malloc(room);
-    while (text) {
-        size_t count = fread(text + used, 1, room - used - 1, stdin);
-        used += count;
-        if (count == 0)
-            break;
-        if (used + 1 == room)
-            text = realloc(text, room *= 2);
-    }
-    if (text)
-        text[used] = '\0';
-    return text;
-}
 
 /* The text between the quotes of a string, still escaped as JSON, so that it can be printed as it is. */
 static char *string_of(char *text, const char *key)
@@ -96,8 +79,10 @@ static char *string_of(char *text, const char *key)
 
 int main(void)
 {
-    char *text = read_all();
-    char *name = text ? string_of(text, "\"name\":") : NULL;
+    char *text = NULL;
+    size_t room = 0;
+    ssize_t length = getdelim(&text, &room, '\0', stdin); /* all of it: JSON has no such character */
+    char *name = length > 0 ? string_of(text, "\"name\":") : NULL;
     if (name && *name)
         printf("{\"message\": \"Hello, %s!\"}\n", name);
     else
@@ -112,7 +97,7 @@ _MAKEFILE = """cli-tools/greet: src/greet.c
 """
 
 
-class Starter(msgspec.Struct, frozen=True, kw_only=True):
+class Starter(msgspec.Struct, frozen=True):
     path: str
     """The tool's executable."""
     files: dict[str, str]
@@ -124,14 +109,12 @@ class Starter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _STARTERS = {
-    "python": Starter(
-        path="cli-tools/greet.py", files={"cli-tools/greet.py": _PYTHON}, binaries=("python3",)
-    ),
-    "bash": Starter(path="cli-tools/greet.sh", files={"cli-tools/greet.sh": _BASH}, binaries=("bash", "jq")),
-    "node": Starter(path="cli-tools/greet.js", files={"cli-tools/greet.js": _NODE}, binaries=("node",)),
+    "python": Starter("cli-tools/greet.py", {"cli-tools/greet.py": _PYTHON}, ("python3",)),
+    "bash": Starter("cli-tools/greet.sh", {"cli-tools/greet.sh": _BASH}, ("bash", "jq")),
+    "node": Starter("cli-tools/greet.js", {"cli-tools/greet.js": _NODE}, ("node",)),
     "c": Starter(
-        path="cli-tools/greet",
-        files={"src/greet.c": _C, "Makefile": _MAKEFILE},
+        "cli-tools/greet",
+        {"src/greet.c": _C, "Makefile": _MAKEFILE},
         build=("cc", "-O2", "-Wall", "-o", "cli-tools/greet", "src/greet.c"),
     ),
 }
@@ -139,7 +122,8 @@ _STARTERS = {
 
 def _starter_manifest(name: str, starter: Starter) -> dict[str, object]:
     """The `plugin.json` of a new plugin."""
-    requires = {"requires": {"binaries": list(starter.binaries)}} if starter.binaries else {}
+    who = {"type": "string", "description": "Who to greet", "examples": ["Ada"]}
+    requires = {"requires": {"binaries": starter.binaries}} if starter.binaries else {}
     return {
         "name": name,
         "version": "0.1.0",
@@ -149,13 +133,7 @@ def _starter_manifest(name: str, starter: Starter) -> dict[str, object]:
                 "name": _TOOL,
                 "path": starter.path,
                 "description": "Greet somebody by name. Say here what the tool does: the model reads it.",
-                "parameters": {
-                    "type": "object",
-                    "properties": {
-                        "name": {"type": "string", "description": "Who to greet", "examples": ["Ada"]}
-                    },
-                    "required": ["name"],
-                },
+                "parameters": {"type": "object", "properties": {"name": who}, "required": ["name"]},
                 "output_schema": {
                     "type": "object",
                     "properties": {"message": {"type": "string"}},
@@ -197,10 +175,8 @@ def new(name: str, language: str) -> None:
     """Create a plugin in this project's plugins/, with a tool that works."""
     pattern = published_schema("plugin").schema["properties"]["name"]["pattern"]
     if not re.search(pattern, name) or tool_name_problem(f"{name}__{_TOOL}"):
-        raise UsageError(
-            f"{name!r} cannot be the name of a plugin.",
-            hint="Use letters, digits, '-' and '_', with a letter or digit first, and at most 57 of them.",
-        )
+        hint = "Use letters, digits, '-' and '_', with a letter or digit first, and at most 57 of them."
+        raise UsageError(f"{name!r} cannot be the name of a plugin.", hint=hint)
     settings, starter = load_settings(), _STARTERS[language]
     place = plugin_roots(settings)["project"] / name
     if os.path.lexists(place):
@@ -232,10 +208,8 @@ def _write_starter(place: Path, name: str, starter: Starter) -> None:
         return
     compiler = shutil.which(starter.build[0])
     if compiler is None:
-        raise UnsupportedError(
-            f"There is no {starter.build[0]!r} on the PATH, so nothing was written.",
-            hint="Install a C compiler, or choose another --language.",
-        )
+        reason = f"There is no {starter.build[0]!r} on the PATH, so nothing was written."
+        raise UnsupportedError(reason, hint="Install a C compiler, or choose another --language.")
     (place / starter.path).parent.mkdir(exist_ok=True)
     done = subprocess.run(
         [compiler, *starter.build[1:]],
@@ -248,7 +222,5 @@ def _write_starter(place: Path, name: str, starter: Starter) -> None:
         check=False,
     )
     if done.returncode != 0:
-        raise UnsupportedError(
-            f"{compiler} failed, so nothing was written: {done.stderr.strip()}",
-            hint="Repair the compiler, or choose another --language.",
-        )
+        reason = f"{compiler} failed, so nothing was written: {done.stderr.strip()}"
+        raise UnsupportedError(reason, hint="Repair the compiler, or choose another --language.")
