@@ -29,7 +29,7 @@ from strands_cli.providers.choice import require_models, with_model_options
 from strands_cli.settings import cache_directory
 from strands_cli.templates import TemplateError, render
 from strands_cli.types import AgentSpec
-from strands_cli.types.sections import PythonTool, Runtime, Tools
+from strands_cli.types.sections import PythonTool, Runtime
 
 if TYPE_CHECKING:
     from strands_cli.runtime.resources import RunResources
@@ -79,6 +79,7 @@ def chat(
     On a terminal, Ctrl-C stops an answer, Ctrl-D leaves, and /help lists the commands. Elsewhere each line
     of standard input is a message, and standard output has the answers and nothing else.
     """
+    from strands_cli.capability import check_capability
     from strands_cli.exec.run import prepare
 
     added = _tool_references(tools)
@@ -88,11 +89,14 @@ def chat(
                 reason = f"{option} is about a workflow, and no file is given."
                 raise UsageError(reason, hint="Name the file: strands chat FILE")
         runtime = Runtime(provider=provider or DEFAULT_PROVIDER, model_id=model, host=host)
-        name, spec = _AGENT, _chat_workflow(runtime, DEFAULT_PROMPT if system is None else system, added)
+        name, spec = _AGENT, _chat_workflow(runtime, DEFAULT_PROMPT if system is None else system)
     else:
         spec = with_model_options(load_workflow(file, pairs), provider=provider, model=model, host=host)
         name = _chosen_agent(spec, agent)
-        spec = _with_tools(spec, name, added)
+    spec = _with_tools(spec, name, added)
+    if file is None:  # there is no 'validate' for it, which would warn
+        for issue in check_capability(spec).warnings:
+            print_warning(f"{issue.reason} {issue.remediation}".strip())
     resources = prepare(spec, with_artifacts=False).resources
     require_models(spec, [name])
     prompt = _rendered_prompt(spec, name, resources.inputs) if system is None else system
@@ -111,22 +115,16 @@ def _tool_references(tools: Iterable[str]) -> tuple[str, ...]:
     return tuple(str(Path.cwd() / name) if is_file_reference(name) else name for name in found)
 
 
-def _chat_workflow(runtime: Runtime, prompt: str, tools: Sequence[str]) -> Spec:
-    """A workflow of one agent that no file declares; there is no `validate` for it, so it warns here."""
-    from strands_cli.capability import check_capability
-
-    spec = Spec(
+def _chat_workflow(runtime: Runtime, prompt: str) -> Spec:
+    """A workflow of one agent that no file declares."""
+    return Spec(
         version=0,
         name="chat",
         runtime=runtime,
         agents={_AGENT: AgentSpec(prompt=prompt)},
         pattern=Chain(steps=(Step(agent=_AGENT),)),
-        tools=Tools(python=tuple(PythonTool(callable=reference) for reference in tools)),
         file=Path.cwd() / "chat",
     )
-    for issue in check_capability(spec).warnings:
-        print_warning(f"{issue.reason} {issue.remediation}".strip())
-    return spec
 
 
 def _chosen_agent(spec: Spec, name: str | None) -> str:
@@ -142,8 +140,6 @@ def _chosen_agent(spec: Spec, name: str | None) -> str:
 
 def _with_tools(spec: Spec, agent: str, added: Sequence[str]) -> Spec:
     """The workflow with more tools for one agent."""
-    if not added:
-        return spec
     own = spec.agents[agent]
     if own.tools is not None:
         own = msgspec.structs.replace(own, tools=(*own.tools, *added))
