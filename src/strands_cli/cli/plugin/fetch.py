@@ -7,9 +7,10 @@ import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
@@ -261,27 +262,36 @@ def _run_git(source: PluginSource, *arguments: str) -> str:
     kept = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY}
     ours = {"GIT_ALLOW_PROTOCOL": ":".join(_PROTOCOLS), "GIT_TERMINAL_PROMPT": "0"}
     try:
-        done = subprocess.run(
+        # In a session of its own it has no terminal to ask for a password.
+        process = subprocess.Popen(
             argv,
             env={**kept, **ours, "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"},
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,  # so it has no terminal to ask for a password
-            timeout=_FETCH_SECONDS,
-            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
         )
     except FileNotFoundError:
         hint = "Install Git, or add the plugin from a directory."
         raise UnsupportedError("There is no 'git' on the PATH.", hint=hint) from None
-    except subprocess.TimeoutExpired:
-        reason = f"{source} was not fetched within {_FETCH_SECONDS:.0f} s."
-        raise ToolError(reason, code="network", hint="Try it again later.") from None
-    if done.returncode != 0:
-        reason = clean_text(done.stderr).strip() or f"exit code {done.returncode}"
+    with process, ExitStack() as undo:
+        undo.callback(_kill_git, process.pid)
+        try:
+            out, err = process.communicate(timeout=_FETCH_SECONDS)
+        except subprocess.TimeoutExpired:
+            reason = f"{source} was not fetched within {_FETCH_SECONDS:.0f} s."
+            raise ToolError(reason, code="network", hint="Try it again later.") from None
+        undo.pop_all()
+    if process.returncode != 0:
+        reason = clean_text(err.decode("utf-8", "replace")).strip() or f"exit code {process.returncode}"
         hint = "Look at the URL, and whether 'git ls-remote' reaches it."
         if source.ref and ("find remote ref" in reason or "not our ref" in reason):
             hint = f"The repository has no branch, tag or whole commit {source.ref!r}."
         raise ToolError(f"{source} cannot be fetched: {reason}", code="network", hint=hint)
-    return done.stdout
+    return out.decode("utf-8", "replace")
+
+
+def _kill_git(leader: int) -> None:
+    """Git's helpers too, which else go on after a Ctrl-C."""
+    with suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
