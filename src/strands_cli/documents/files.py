@@ -224,16 +224,17 @@ class Draft:
                 os.fsync(directory)
 
 
-def write_file(path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Puts a file where there may be one already: whoever looks sees all of the old one or all of the new.
+def write_file(path: Path, data: bytes, *, replace: bool = True, sync: bool = True) -> None:
+    """Writes a file in one step: whoever looks sees all of the old one or all of the new.
 
-    Without `sync` it may be lost in a power failure, which is for what can be made again.
+    FileExistsError if there is one and `replace` is false. Without `sync` it may be lost in a power failure,
+    which is for what can be made again.
     """
     with Draft(str(path), None, None) as draft:
         draft.stream.write(data)
         if sync:
             draft.sync()
-        draft.publish(replace=True)
+        draft.publish(replace=replace)
 
 
 # --- Finding ----------------------------------------------------------------------------------------------

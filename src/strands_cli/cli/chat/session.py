@@ -112,13 +112,15 @@ class ChatSession:
 
     async def _save(self, argument: str, *, replace: bool) -> None:
         file = _path_to_save(argument)
-        question = f"{file} exists already. Replace it? [y/N]"
-        if file.exists() and not (replace or (can_ask() and await self._confirm(question))):
-            raise ArtifactError(f"{file} exists already.", hint=f"/save! {file} replaces it.")
+        exists = f"{file} exists already."
+        if not replace and file.exists():
+            replace = can_ask() and await self._confirm(f"{exists} Replace it? [y/N]")
         messages = self._redactor.value(self._conversation.messages)
         text = _conversation_text(file, messages, self._conversation.model)
         try:
-            write_file(file, text.encode("utf-8", "replace"))
+            write_file(file, text.encode("utf-8", "replace"), replace=replace)
+        except FileExistsError:
+            raise ArtifactError(exists, hint=f"/save! {file} replaces it.") from None
         except OSError as error:
             raise ArtifactError(f"{file} cannot be written: {error.strerror}.", hint=_SAVE_HINT) from None
         self._screen.note(f"Wrote {count_text(len(messages), 'message')} to {file}.")

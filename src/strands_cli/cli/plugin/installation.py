@@ -4,6 +4,7 @@ The lock is written first, then the directory is renamed. Whoever is ended in be
 differs from its lock, which is refused until it is approved, or none at all; never one that nobody approved.
 """
 
+import ctypes
 import difflib
 import fcntl
 import os
@@ -295,6 +296,8 @@ def _text_lines(file: Path) -> list[str] | None:
 _STAGE = ".staging-"
 """Beside the plugins, so that a rename is enough; names that begin with a dot are nobody's plugin."""
 _STALE_SECONDS = 3600.0
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
 
 
 def _lock_file(owner: str, settings: Settings) -> Path:
@@ -311,10 +314,20 @@ def _put_plugin(directory: Path, place: Path, lock: Path, approved: Approved) ->
             raise StrandsError(f"{directory} was changed while it was copied.", hint="Try it again.")
         with _lock_entry(place, lock, approved), ExitStack() as undo:
             if os.path.lexists(place):
+                if _exchange_directories(copy, place):
+                    return
                 old = place.rename(stage / f"{place.name}.old")
                 undo.callback(old.rename, place)
             copy.rename(place)
             undo.pop_all()
+
+
+def _exchange_directories(one: Path, other: Path) -> bool:
+    """Gives each the other's name in one step; false where the system or the file system cannot."""
+    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)
+    if renameat2 is None:
+        return False
+    return bool(renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0)
 
 
 @contextmanager
