@@ -529,7 +529,6 @@ os.waitid(os.P_PID, runner, os.WEXITED | os.WNOWAIT)  # it has ended before its 
 pair, runners_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 keeper = Keeper(runner, pair, os.pidfd_open(os.getppid()), process_tree.open_proc(), -1)
-keeper.rehearse()
 messages.send_value(runners_end, {"memory": 1 << 30, "processes": 64, "grace": 300}, theirs.fileno())
 theirs.close()
 if not os.fork():

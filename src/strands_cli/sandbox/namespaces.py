@@ -68,17 +68,12 @@ def drop_user() -> None:
 
 def drop_capabilities() -> None:
     """Leaves no capability in any set, for this process and for all that it executes."""
-    empty_bounding_set()
-    clear_capabilities()
-
-
-def empty_bounding_set() -> None:
-    """No capability can be gained by executing anything, though this process keeps those that it holds."""
     prctl = libc().prctl
     for capability in range(_MAX_CAPABILITIES):
         if prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
             break  # beyond the last one that the kernel knows, or not allowed to: then nothing is held either
     prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    clear_capabilities()
 
 
 def clear_capabilities() -> None:

@@ -79,12 +79,6 @@ def mount_call_paths(reads: list[str], writes: list[str], scratch_bytes: int) ->
     _mount("tmpfs", "/", None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
 
 
-def rehearse_mounts() -> None:
-    """What `mount_call_paths` does, without effect."""
-    _bind_mount("/dev/null", _NOSUID)
-    _mount("tmpfs", SCRATCH, None, _REMOUNT | _NOSUID | _NODEV, "size=1m")
-
-
 def _mount_system_path(path: str) -> None:
     """A part of the system, read-only; a link stays one where it leads to such a part."""
     source = _HOST + path

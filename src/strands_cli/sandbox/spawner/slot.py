@@ -28,9 +28,6 @@ _FAILED = 9
 """A keeper that could not be made ends with this status."""
 _SPARE_PROCESSES = 16
 
-Request = dict[str, Any]
-"""What `executables` makes."""
-
 
 class Slot:
     """How slots are made here."""
@@ -66,9 +63,7 @@ class Slot:
         """The life of a keeper, from its birth to its exit status."""
         scratch = self.scratch(os.getppid(), number)
         try:
-            keeper = self._prepare(calls, host, number, group, scratch)
-            keeper.rehearse()
-            keeper.keep()
+            self._prepare(calls, host, number, group, scratch).keep()
         except OSError as error:
             os.write(2, f"strands spawner: {error}\n".encode())
             return _FAILED
@@ -99,10 +94,8 @@ class Slot:
         if not runner:
             os.setsid()
             namespaces.die_with_parent(keeper)
-            made = Runner(ruleset, scratch, own, others)
-            made.rehearse()
-            number_text = slot.to_bytes(4, sys.byteorder)
-            made.run(calls, runners_end, partial(try_to, os.write, self._taken_end, number_text))
+            tell_taken = partial(try_to, os.write, self._taken_end, slot.to_bytes(4, sys.byteorder))
+            Runner(ruleset, scratch, own, others).run(calls, runners_end, tell_taken)
         runners_end.close()
         calls.close()
         disk = os.open(mounts.SCRATCH, os.O_RDONLY | os.O_CLOEXEC) if self.in_room else -1
@@ -174,7 +167,9 @@ class Runner:
             messages.send_value(pair, {"step": step, "errno": error.errno or 0, "text": str(error)})
         os._exit(127)
 
-    def _steps(self, request: Request, streams: list[int], tell_taken: Callable[[], object]) -> Iterator[str]:
+    def _steps(
+        self, request: dict[str, Any], streams: list[int], tell_taken: Callable[[], object]
+    ) -> Iterator[str]:
         """From this process to the executable; the name of each step comes before it is taken."""
         yield "see"
         if not self._scratch:
@@ -195,7 +190,7 @@ class Runner:
         if self._group is not None:
             self._group.limit(most + 1)  # the keeper is in it too
         yield "capabilities"
-        namespaces.clear_capabilities()
+        namespaces.drop_capabilities()
         yield "files"
         no_new_privileges()
         if self._ruleset is not None:
@@ -214,26 +209,6 @@ class Runner:
         environment = {**request["environment"], "HOME": home, "TMPDIR": temporary}
         os.execvpe(request["argv"][0], request["argv"], environment)
 
-    def rehearse(self) -> None:
-        """Goes through what a call will do, without effect.
-
-        The pages that this touches are copied now, which after a fork is most of what a call would cost.
-        """
-        namespaces.empty_bounding_set()
-        ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-        messages.send_value(ours, {"argv": ["x" * 100] * 30, "filters": [bytes(4000)]}, ours.fileno())
-        request, descriptors = messages.receive_value(theirs)
-        next(self._steps(request, descriptors, ours.close))
-        os.close(descriptors[0])
-        namespaces.apply_limits({"CORE": 0})
-        if not self._scratch:
-            mounts.rehearse_mounts()
-        if self._ruleset is not None:
-            self._ruleset.allow(READ, "/dev/null")
-        try_to(seccomp.load_filter, bytes(8))  # which is refused, since that is not a filter
-        theirs.close()
-        ours.close()
-
 
 class Keeper:
     def __init__(self, runner: int, pair: _socket.socket, host: int, proc: int, disk: int) -> None:
@@ -251,7 +226,6 @@ class Keeper:
         self._peak = 0
         self._kill_at: float | None = None
         self._look_at = 0.0
-        self._survivors = False
 
     def keep(self) -> None:
         """Waits for a call, then sees it through; returns when nothing is left of it."""
@@ -279,18 +253,6 @@ class Keeper:
                     self._end("", 0)
         self._read_refusal()
         self._report("ended", self._account())
-
-    def rehearse(self) -> None:
-        """Goes through what a call will need, without effect, for the same reason as `Runner.rehearse`."""
-        self._limits = {"memory": 1 << 60, "processes": 1 << 30, "grace": 0}
-        self._control, other = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-        self._reap()
-        self._look()
-        self._report("ended", self._account())
-        messages.receive_value(other)
-        other.close()
-        # The runner may have taken its call, and have ended, by now: what was reported of it reached nobody.
-        self._reported = self._survivors = False
 
     def _order(self) -> str | None:
         """What the host says. The pipe that may come with it is held until this process ends."""
@@ -367,7 +329,7 @@ class Keeper:
                 self._peak = max(self._peak, usage.ru_maxrss * 1024)
         if self._status is not None and not self._reported:
             # The executable has ended and left others behind: the host says how long they may go on.
-            self._reported = self._survivors = True
+            self._reported = True
             self._report("exited", self._account())
         return True
 
@@ -377,7 +339,7 @@ class Keeper:
             "why": self._why,
             "cpu": self._cpu,
             "peak": self._peak,
-            "survivors": self._survivors,
+            "survivors": self._reported,
         }
 
     def _report(self, kind: str, values: dict[str, Any]) -> None:
