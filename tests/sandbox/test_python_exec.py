@@ -566,6 +566,22 @@ def test_a_forked_copy_of_the_host_starts_its_own_zygote() -> None:
     assert done.stdout == "42 3\n"
 
 
+def test_a_call_that_is_cancelled_while_the_zygote_starts_takes_nothing_from_the_next() -> None:
+    code = (
+        "import asyncio\n"
+        "from strands_cli.sandbox.python_code import run_python\n"
+        "async def main():\n"
+        "    call = asyncio.create_task(run_python('1'))\n"
+        "    await asyncio.sleep(0.01)\n"
+        "    call.cancel()\n"
+        "    await asyncio.wait([call])\n"
+        "    print(call.cancelled(), (await run_python('2')).value)\n"
+        "asyncio.run(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("True 2\n", "")
+
+
 # --- Growth -----------------------------------------------------------------------------------------------
 
 

@@ -3,23 +3,54 @@
 import atexit
 import itertools
 import os
-import queue
 import socket
 import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from strands_cli.sandbox import messages, seccomp
 from strands_cli.sandbox.profile import Layer
 
-_PROGRAM = (
-    "import sys; sys.path.append(sys.argv.pop()); from strands_cli.sandbox.inside.zygote import main; main()"
-)
-_SOURCES = str(Path(__file__).parents[2])
+_SOURCES = str(Path(__file__).resolve().parents[2])
 _START_SECONDS = 30.0
+
+
+def start_helper(
+    module: str, *arguments: str, stderr: int | None
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Starts the `main` of one of our modules, with nothing of this process in it, and the socket to it.
+
+    The other end is its standard input. Its arguments begin with the number of this process.
+    """
+    program = f"import sys; sys.path.append(sys.argv.pop()); from {module} import main; main()"
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-X",
+        "utf8",
+        "-c",
+        program,
+        str(os.getpid()),
+        *arguments,
+        _SOURCES,
+    ]
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(_START_SECONDS)
+    with theirs:
+        process = subprocess.Popen(
+            command,
+            stdin=theirs.fileno(),
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            env={},
+            cwd="/",
+            start_new_session=True,
+        )
+    return process, ours
 
 
 class ZygoteLost(Exception):
@@ -34,38 +65,27 @@ class ZygoteHandle:
     """One warm interpreter, made by a thread that lives on: the kernel ends a child with its thread."""
 
     def __init__(self, layers: frozenset[Layer]) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._control = ours
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._spare: tuple[Child, dict[str, int]] | None = None
         self.is_lost = False
         """Whether somebody has noticed its end, which the kernel may tell us a little later."""
-        command = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _PROGRAM, str(os.getpid()), _SOURCES]
-        with theirs:
-            self.process = subprocess.Popen(
-                command,
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                env={},
-                cwd="/",
-                start_new_session=True,
-            )
+        self.process, self._control = start_helper(
+            "strands_cli.sandbox.inside.zygote", stderr=subprocess.PIPE
+        )
         self.layers: frozenset[str] = frozenset()
         """Those that are in force."""
         self.missing: dict[str, str] = {}
         """Those that were asked for and are not in force, with the reason."""
         try:
             self._configure(layers)
-        finally:
-            if not self.layers and layers:
-                self.kill()
+        except BaseException:
+            self.kill()
+            raise
 
     def _configure(self, layers: frozenset[Layer]) -> None:
         # Made while the interpreter starts.
         program = seccomp.python_filter() if "seccomp" in layers else b""
-        self._control.settimeout(_START_SECONDS)
         try:
             messages.send_value(self._control, (set(layers), program))
             report, _ = messages.receive_value(self._control)
@@ -186,7 +206,7 @@ class Zygotes:
     def forget(self) -> None:
         """For a forked copy of the host: it has no thread that starts zygotes, and none that is its own."""
         self._lock = threading.Lock()
-        self._jobs: queue.SimpleQueue[tuple[frozenset[Layer], Future[ZygoteHandle]]] | None = None
+        self._thread = ThreadPoolExecutor(1, "zygotes")
         self._running: dict[frozenset[Layer], Future[ZygoteHandle]] = {}
 
     def get(self, layers: frozenset[Layer]) -> "Future[ZygoteHandle]":
@@ -199,22 +219,8 @@ class Zygotes:
                     known.result().kill()  # takes back what it held in this process
                     known = None
             if known is None:
-                known = self._running[layers] = Future()
-                if self._jobs is None:
-                    self._jobs = queue.SimpleQueue()
-                    threading.Thread(
-                        target=self._start, args=(self._jobs,), name="zygotes", daemon=True
-                    ).start()
-                self._jobs.put((layers, known))
+                known = self._running[layers] = self._thread.submit(ZygoteHandle, layers)
             return known
-
-    def _start(self, jobs: "queue.SimpleQueue[tuple[frozenset[Layer], Future[ZygoteHandle]]]") -> None:
-        while True:
-            layers, future = jobs.get()
-            try:
-                future.set_result(ZygoteHandle(layers))
-            except (OSError, ValueError, NoZygote, seccomp.SeccompMissing) as error:
-                future.set_exception(error)
 
     def close(self) -> None:
         """Ends all of them, and with them every confined process."""

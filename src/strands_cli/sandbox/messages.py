@@ -34,6 +34,15 @@ def receive_value(socket: _socket.socket, flags: int = 0) -> tuple[Any, list[int
     return marshal.loads(data) if data else None, list(descriptors)
 
 
+def take_standard_input() -> _socket.socket:
+    """The socket that the host gave to this process as its standard input, which then leads nowhere."""
+    control = _socket.socket(fileno=os.dup(0))
+    nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(nowhere, 0)
+    os.close(nowhere)
+    return control
+
+
 # --- Frames ------------------------------------------------------------------------------------------------
 
 HEADER = struct.Struct(">cI")

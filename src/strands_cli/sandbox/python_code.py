@@ -127,7 +127,8 @@ async def _run_in_session(
 async def _take_child(code: str, profile: Profile, layers: frozenset[Layer]) -> Child:
     for _ in range(_TRIES):
         try:
-            zygote = await asyncio.wrap_future(ZYGOTES.get(layers))
+            # Shielded: others may wait for the same one, or need it later.
+            zygote = await asyncio.shield(asyncio.wrap_future(ZYGOTES.get(layers)))
         except (OSError, NoZygote) as error:
             raise ZygoteLost(f"it cannot be started: {error}") from None
         try:

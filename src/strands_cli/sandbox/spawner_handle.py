@@ -2,28 +2,17 @@
 
 import atexit
 import os
-import select
-import signal
 import socket
-import sys
+import subprocess
 import tempfile
-from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import msgspec
 
 from strands_cli.sandbox import messages
-
-_SOURCE = str(Path(__file__).resolve().parents[2])
-_START = (
-    "import sys; sys.path.insert(0, sys.argv[1]); import strands_cli.sandbox.spawner.spawner as s; s.main()"
-)
-_READY_SECONDS = 20.0
-_CALLS = 3
-_CLOSE_ON_EXEC_FREE = 10
+from strands_cli.sandbox.launcher import start_helper
 
 
 class SpawnerLost(Exception):
@@ -47,12 +36,9 @@ class SpawnerHandle:
     """One spawner, started at first use and again whenever it is gone. For any thread."""
 
     def __init__(self, *, network: bool, room: bool) -> None:
-        self._network = network
-        self._room = room
+        self._arguments = ("network" if network else "alone", "room" if room else "plain")
         self._lock = Lock()
-        self._host = 0
-        self._process = 0
-        self._watch = -1
+        self._process: subprocess.Popen[bytes] | None = None
         self._calls: socket.socket | None = None
         self._abilities: Abilities | None = None
 
@@ -62,11 +48,8 @@ class SpawnerHandle:
             return self._running()
 
     def is_running(self) -> bool:
-        if self._calls is None or self._host != os.getpid():
-            return False
-        poll = select.poll()
-        poll.register(self._watch, select.POLLIN)
-        return not poll.poll(0)
+        """In a forked copy of the host it is not: there it is nobody's child."""
+        return self._process is not None and self._process.poll() is None
 
     def hand_over(self, request: dict[str, Any], descriptors: list[int]) -> bool:
         """Gives a call to the next free runner; False where too many wait already."""
@@ -79,8 +62,6 @@ class SpawnerHandle:
                 return False
             except (BrokenPipeError, ConnectionResetError) as error:
                 # It has closed its socket and may take a while to end: whoever tries again needs a new one.
-                with suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(self._watch, signal.SIGKILL)
                 self._stop()
                 raise SpawnerLost("the spawner has ended") from error
             return True
@@ -88,7 +69,8 @@ class SpawnerHandle:
     def process(self) -> int:
         """Its process id, for tests and for `doctor`."""
         self.abilities()
-        return self._process
+        assert self._process is not None
+        return self._process.pid
 
     def _running(self) -> Abilities:
         if not self.is_running() or self._abilities is None:
@@ -98,54 +80,36 @@ class SpawnerHandle:
         return self._abilities
 
     def _stop(self) -> None:
-        """Lets go of a spawner that has ended; its free runners end with the socket."""
-        if self._calls is None:
-            return
-        self._calls.close()
-        os.close(self._watch)
-        self._calls = None
-        if self._host == os.getpid():
-            with suppress(ChildProcessError):  # somebody else in this program waits for every child
-                os.waitpid(self._process, 0)
+        """Lets go of a spawner that has ended, or ends it; its free runners end with the socket."""
+        if self._calls is not None:
+            self._calls.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._process = self._calls = None
 
     def disconnect(self) -> None:
         """At the end of the program, without waiting: the spawner and its runners end with the socket."""
-        calls, self._calls = self._calls, None
-        if calls is not None:
-            calls.close()
+        if self._calls is not None and self._process is not None:
+            self._calls.close()
+            self._process.returncode = 0  # or it would warn that nobody has waited
 
     def _start(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        stderr = None if os.environ.get("STRANDS_SANDBOX_DEBUG") else subprocess.DEVNULL
+        arguments = (*self._arguments, tempfile.gettempdir())
         try:
-            process = self._spawn(theirs.fileno())
+            self._process, self._calls = start_helper(
+                "strands_cli.sandbox.spawner.spawner", *arguments, stderr=stderr
+            )
+            report, _ = messages.receive_value(self._calls)
         except OSError as error:
-            ours.close()
+            self._stop()
             raise SpawnerLost(f"the spawner cannot be started: {error}") from error
-        finally:
-            theirs.close()
-        self._process, self._host, self._calls = process, os.getpid(), ours
-        self._watch = os.pidfd_open(process)
-        readable, _, _ = select.select([ours], [], [], _READY_SECONDS)
-        report = messages.receive_value(ours)[0] if readable else None
         if report is None:
-            os.kill(process, signal.SIGKILL)
             self._stop()
             raise SpawnerLost("the spawner ended before it was ready")
+        self._calls.settimeout(None)
         self._abilities = msgspec.convert(report, Abilities)
-
-    def _spawn(self, calls: int) -> int:
-        """posix_spawn, which takes the same time whatever the size of the host."""
-        network = "network" if self._network else "alone"
-        room = "room" if self._room else "plain"
-        argv = [sys.executable, "-I", "-S", "-c", _START, _SOURCE, str(os.getpid()), network, room]
-        nowhere = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)
-        actions: list[Any] = [nowhere, (os.POSIX_SPAWN_DUP2, 0, 1)]
-        if not os.environ.get("STRANDS_SANDBOX_DEBUG"):
-            actions.append((os.POSIX_SPAWN_DUP2, 0, 2))
-        # Duplicated twice: where the number is 3 already, it would keep its close-on-exec mark.
-        actions += [(os.POSIX_SPAWN_DUP2, calls, _CLOSE_ON_EXEC_FREE + calls)]
-        actions += [(os.POSIX_SPAWN_DUP2, _CLOSE_ON_EXEC_FREE + calls, _CALLS)]
-        return os.posix_spawn(sys.executable, [*argv, tempfile.gettempdir()], {}, file_actions=actions)
 
 
 @cache

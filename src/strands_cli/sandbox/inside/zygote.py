@@ -212,8 +212,7 @@ def main() -> None:
     host = int(sys.argv[1])
     gc.disable()  # what it makes is there to stay; its children collect theirs
     namespaces.die_with_parent(host)
-    control = _socket.socket(fileno=os.dup(0))
-    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+    control = messages.take_standard_input()
     configuration, _ = messages.receive_value(control)
     if configuration is None:
         return

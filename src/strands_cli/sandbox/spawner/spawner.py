@@ -1,8 +1,8 @@
 """The spawner: a small process that keeps runners ready and starts executables in place of the host.
 
 Started fresh by the host, never forked from it, so that a large host costs nothing and none of its memory is
-here. Descriptor 3 is the socket on which calls arrive; whichever runner is free takes the next one. It ends
-when the other end of that socket, or the host, does. One that is killed takes no call with it.
+here. Its standard input is the socket on which calls arrive; whichever runner is free takes the next one. It
+ends when the other end of that socket, or the host, does. One that is killed takes no call with it.
 """
 
 import _socket
@@ -19,7 +19,6 @@ from strands_cli.sandbox import landlock, messages, namespaces, process_tree
 from strands_cli.sandbox.spawner import cgroups
 from strands_cli.sandbox.spawner.slot import Slot, remove_scratch
 
-CALLS = 3
 READY = 3
 """How many runners wait for a call."""
 REST_SECONDS = 0.01
@@ -177,18 +176,14 @@ def try_in_child(act: Callable[[], object], fork: Callable[[], int]) -> str:
 
 
 def main() -> None:
-    """SOURCE_DIRECTORY HOST_PROCESS network|alone room|plain TEMPORARY_DIRECTORY"""
-    _, host, network, room, temporary = sys.argv[1:]
+    """HOST_PROCESS network|alone room|plain TEMPORARY_DIRECTORY; the socket of calls is standard input."""
+    host, network, room, temporary = sys.argv[1:]
     watched = os.pidfd_open(int(host))
     if os.getppid() != int(host):
         return
-    os.setsid()
-    os.set_inheritable(CALLS, False)
-    os.closerange(CALLS + 1, watched)  # whatever the host let its children inherit
-    os.closerange(watched + 1, os.sysconf("SC_OPEN_MAX"))
-    os.chdir("/")
+    calls = messages.take_standard_input()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     slot = Slot(landlock.abi_version(), temporary, network=network == "network", in_room=room == "room")
     gc.freeze()
     gc.disable()
-    Spawner(_socket.socket(fileno=CALLS), watched, slot).serve()
+    Spawner(calls, watched, slot).serve()
