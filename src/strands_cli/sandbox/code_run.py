@@ -3,7 +3,6 @@
 import asyncio
 import json
 import marshal
-import os
 import posixpath
 import signal
 import time
@@ -204,17 +203,11 @@ class CodeRun:
 
     async def _explain_end(self) -> None:
         """Notes how the process ended; ZygoteLost where nobody is left to say it."""
-        loop = asyncio.get_running_loop()
-        readable = asyncio.Event()
-        loop.add_reader(self._child.status, readable.set)
         try:
             async with asyncio.timeout(_GRACE_SECONDS):
-                await readable.wait()
-            data = os.read(self._child.status, _CHUNK)
+                data = await asyncio.get_running_loop().sock_recv(self._child.status, _CHUNK)
         except TimeoutError:
             data = b""
-        finally:
-            loop.remove_reader(self._child.status)
         if not data:
             self._child.zygote.is_lost = True
             raise ZygoteLost

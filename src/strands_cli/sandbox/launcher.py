@@ -125,19 +125,19 @@ class ZygoteHandle:
     def _start(self, limits: dict[str, int], seconds: float, *, zones: bool) -> "Child":
         number = next(self._numbers)
         ours, theirs = socket.socketpair()
-        status, status_end = os.pipe()
+        status, status_end = socket.socketpair()
         options = {"limits": limits, "zones": zones}
         request = ("start", number, _deadline_after(seconds), options)
         try:
-            messages.send_value(self._control, request, theirs.fileno(), status_end)
+            messages.send_value(self._control, request, theirs.fileno(), status_end.fileno())
         except OSError:
             self.is_lost = True
             ours.close()
-            os.close(status)
+            status.close()
             raise ZygoteLost from None
         finally:
             theirs.close()
-            os.close(status_end)
+            status_end.close()
         return Child(self, number, ours, status)
 
     def ask(self, order: str, number: int, seconds: float = 0.0) -> None:
@@ -168,13 +168,15 @@ def _deadline_after(seconds: float) -> float:
 class Child:
     """One confined process: the channel to it, and where its end is reported."""
 
-    def __init__(self, zygote: ZygoteHandle, number: int, channel: socket.socket, status: int) -> None:
+    def __init__(
+        self, zygote: ZygoteHandle, number: int, channel: socket.socket, status: socket.socket
+    ) -> None:
         self.zygote = zygote
         self.channel = channel
         self.status = status
         self._number = number
         channel.setblocking(False)
-        os.set_blocking(status, False)
+        status.setblocking(False)
 
     def arm(self, seconds: float) -> None:
         """Sets when it is killed, counted from now; 0 means not at all."""
@@ -192,9 +194,7 @@ class Child:
         """Kills it, whatever it does, and forgets it."""
         self.zygote.ask("kill", self._number)
         self.channel.close()
-        status, self.status = self.status, -1
-        if status >= 0:
-            os.close(status)
+        self.status.close()
 
 
 class Zygotes:

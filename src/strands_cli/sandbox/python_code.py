@@ -57,71 +57,46 @@ async def run_python(
         if level.name == "disabled":
             raise PythonUnavailable(level)
     layers = ALL_LAYERS if _layers is None else _layers
-    if session:
-        return await _run_in_session(session, code, profile, layers, files=files, call_tool=call_tool)
-    outcome, _ = await run_once(code, profile, layers, files, call_tool)
+    outcome, _ = await _run_confined_code(
+        code, profile, layers, files=files, session_name=session, call_tool=call_tool
+    )
     return outcome
 
 
-async def run_once(
+async def _run_confined_code(
     code: str,
     profile: Profile,
     layers: frozenset[Layer],
-    files: Mapping[str, bytes] | None = None,
-    call_tool: CallTool | None = None,
     *,
+    files: Mapping[str, bytes] | None = None,
+    session_name: str = "",
+    call_tool: CallTool | None = None,
     parks: bool = True,
 ) -> tuple[PythonOutcome, ZygoteHandle]:
-    """The outcome of code in a process of its own, and the zygote that made the process.
+    """The outcome of code in a process of its own or of its session, and the zygote that made the process.
 
-    Where the zygote dies under it, the code runs again, unless it has called a tool by then. `parks` says
-    whether a process for the next call is made ahead.
+    Where the zygote dies under it, the code runs again, unless it has called a tool by then. A process that
+    was killed takes its session with it; the next call begins a new one. `parks` says whether a process for
+    the next call is made ahead.
     """
+    lasting = msgspec.structs.replace(profile, cpu_seconds=_SESSION_CPU_SECONDS) if session_name else profile
     for attempt in range(_TRIES):
-        child = await _take_child(code, profile, layers)
-        run = CodeRun(child, profile, call_tool)
+        session = await SESSIONS.take(session_name, lambda: _take_child(code, lasting, layers))
+        if not session.is_new:
+            session.child.arm(profile.seconds)
+        run = CodeRun(session.child, profile, call_tool)
         try:
-            return await run.run(code, files or {}, session=False), child.zygote
+            outcome = await run.run(code, files or {}, session=bool(session_name))
+            outcome.new_session = bool(session_name) and session.is_new
+            return outcome, session.child.zygote
         except ZygoteLost:
             if run.outcome.calls or attempt == _TRIES - 1:
                 raise
         finally:
-            child.end()
-            if parks:
-                child.zygote.park(profile.rlimits())
-    raise ZygoteLost
-
-
-async def _run_in_session(
-    name: str,
-    code: str,
-    profile: Profile,
-    layers: frozenset[Layer],
-    *,
-    files: Mapping[str, bytes] | None = None,
-    call_tool: CallTool | None = None,
-) -> PythonOutcome:
-    """The outcome of code that sees what earlier code of the session has left.
-
-    A process that was killed takes its session with it; the next call begins a new one.
-    """
-    lasting = msgspec.structs.replace(profile, cpu_seconds=_SESSION_CPU_SECONDS)
-    for _ in range(_TRIES):
-        session = await SESSIONS.take(name, lambda: _take_child(code, lasting, layers))
-        session.child.arm(profile.seconds)
-        run = CodeRun(session.child, profile, call_tool)
-        lives = False
-        try:
-            outcome = await run.run(code, files or {}, session=True)
-            lives = outcome.is_whole
-            outcome.new_session = session.is_new
-            return outcome
-        except ZygoteLost:
-            if run.outcome.calls:
-                raise
-        finally:
-            (SESSIONS.give_back if lives else SESSIONS.end)(session)
-    raise ZygoteLost
+            (SESSIONS.give_back if session_name and run.outcome.is_whole else SESSIONS.end)(session)
+            if parks and not session_name:
+                session.child.zygote.park(profile.rlimits())
+    raise AssertionError("the last attempt answers")
 
 
 async def _take_child(code: str, profile: Profile, layers: frozenset[Layer]) -> Child:
@@ -141,12 +116,14 @@ async def _take_child(code: str, profile: Profile, layers: frozenset[Layer]) -> 
 # --- Sessions: processes that keep their state from one call to the next ----------------------------------
 
 
-class Session:
-    def __init__(self, child: Child) -> None:
-        self.child = child
-        self.is_new = True
-        self.is_busy = True
-        self.used = time.monotonic()
+class Session(msgspec.Struct, eq=False):
+    name: str
+    """Empty for a process that serves one call only."""
+    child: Child
+    is_new: bool = True
+    is_busy: bool = True
+    used: float = 0.0
+    """When it was given back."""
 
 
 class Sessions:
@@ -162,32 +139,33 @@ class Sessions:
 
     async def take(self, name: str, start: Callable[[], Awaitable[Child]]) -> Session:
         """The session of that name, for one call alone; whoever comes meanwhile waits."""
-        while (session := self._lookup(name)) is None or session.is_busy:
-            if session is None:
-                session = Session(await start())
-                if self._enter(name, session):
-                    return session
+        while (session := self._claim(name)) is None:
+            if name not in self._live:
+                session = Session(name, await start())
+                if not name or self._enter(session):
+                    break
                 session.child.end()  # another call was faster
             # A lock of an event loop would tie the session to that loop; calls come from many.
             await asyncio.sleep(_LOOK_SECONDS)
-        session.is_new = False
-        session.is_busy = True
         return session
 
-    def _lookup(self, name: str) -> Session | None:
-        """The live session of that name, if there is one."""
+    def _claim(self, name: str) -> Session | None:
+        """The live session of that name, if there is one that rests."""
         with self._lock:
             session = self._live.get(name)
-        if session is None or session.is_busy or session.child.is_alive():
+            if session is None or session.is_busy:
+                return None
+            session.is_busy, session.is_new = True, False
+        if session.child.is_alive():
             return session
         self.end(session)  # it had rested too long, or the zygote is gone
         return None
 
-    def _enter(self, name: str, session: Session) -> bool:
+    def _enter(self, session: Session) -> bool:
         with self._lock:
-            if name in self._live:
+            if session.name in self._live:
                 return False
-            self._live[name] = session
+            self._live[session.name] = session
             resting = sorted((live.used, name) for name, live in self._live.items() if not live.is_busy)
             surplus = max(0, len(self._live) - MAX_SESSIONS)
             gone = [self._live.pop(name) for _, name in resting[:surplus]]
@@ -203,8 +181,8 @@ class Sessions:
 
     def end(self, session: Session) -> None:
         with self._lock:
-            for name in [name for name, live in self._live.items() if live is session]:
-                del self._live[name]
+            if self._live.get(session.name) is session:
+                del self._live[session.name]
         session.child.end()
 
     def close(self) -> None:
@@ -298,7 +276,7 @@ async def try_level(layers: frozenset[Layer] = ALL_LAYERS) -> PythonLevel:
     if sys.platform != "linux":
         return _level_without_kernel(f"{sys.platform} has no seccomp", {"seccomp": "needs Linux"})
     try:
-        outcome, zygote = await run_once(_SELF_TEST, _TEST_PROFILE, layers, parks=False)
+        outcome, zygote = await _run_confined_code(_SELF_TEST, _TEST_PROFILE, layers, parks=False)
     except SeccompMissing as error:
         return _level_without_kernel(str(error), {"seccomp": f"{error}: {_REMEDIES['seccomp']}"})
     except ZygoteLost as error:
@@ -311,16 +289,12 @@ async def try_level(layers: frozenset[Layer] = ALL_LAYERS) -> PythonLevel:
     holes = [name for name, is_refused in outcome.value.items() if not is_refused]
     if holes:
         return _level_without_kernel(f"the self-test broke out: {', '.join(holes)}", missing)
-    return PythonLevel(name=_python_level_name(zygote.layers), layers=zygote.layers, missing=missing)
-
-
-def _python_level_name(layers: frozenset[str]) -> PythonLevelName:
-    if {"seccomp", "landlock", "namespaces"} <= layers:
-        return "full"
-    return "seccomp+landlock" if "landlock" in layers else "seccomp"
+    name: PythonLevelName = "seccomp+landlock" if "landlock" in zygote.layers else "seccomp"
+    if {"seccomp", "landlock", "namespaces"} <= zygote.layers:
+        name = "full"
+    return PythonLevel(name=name, layers=zygote.layers, missing=missing)
 
 
 def _level_without_kernel(reason: str, missing: Mapping[str, str]) -> PythonLevel:
-    if find_spec("pydantic_monty") is not None:
-        return PythonLevel(name="interpreter", reason=reason, missing=missing)
-    return PythonLevel(name="disabled", reason=reason, missing=missing)
+    name: PythonLevelName = "interpreter" if find_spec("pydantic_monty") else "disabled"
+    return PythonLevel(name=name, reason=reason, missing=missing)
