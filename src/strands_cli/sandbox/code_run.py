@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from strands_cli.documents.reader import parse_strict_json
 from strands_cli.sandbox import messages
 from strands_cli.sandbox.launcher import Child, ZygoteLost
 from strands_cli.sandbox.profile import Profile
@@ -81,7 +82,7 @@ class CodeRun:
         self._until = time.monotonic() + self._profile.seconds
         try:
             async with asyncio.timeout(self._profile.seconds + _GRACE_SECONDS):
-                await self._send(code, files, session)
+                await self._send(self._encode_request(code, files, session))
                 ended = await self._listen()
         except TimeoutError:
             # Neither outcome nor end: the zygote itself no longer answers.
@@ -94,7 +95,7 @@ class CodeRun:
             await self._explain_end()
         return self.outcome
 
-    async def _send(self, code: str, files: Mapping[str, bytes], session: bool) -> None:
+    def _encode_request(self, code: str, files: Mapping[str, bytes], session: bool) -> bytes:
         request = {
             "code": code,
             "until": self._until,
@@ -107,8 +108,11 @@ class CodeRun:
             for name, data in files.items()
         ]
         parts.append(messages.encode_frame(messages.CODE, json.dumps(request).encode()))
+        return b"".join(parts)
+
+    async def _send(self, data: bytes) -> None:
         try:
-            await asyncio.get_running_loop().sock_sendall(self._child.channel, b"".join(parts))
+            await asyncio.get_running_loop().sock_sendall(self._child.channel, data)
         except (BrokenPipeError, ConnectionResetError):
             pass  # it has ended already; how, is in its status
 
@@ -165,7 +169,7 @@ class CodeRun:
                 self.outcome.error = PythonError("SandboxError", f"not confined: {content[:1000]!r}")
                 return True
             else:
-                self._note_outcome(msgspec.convert(_strict_json(content), _ReportedOutcome))
+                self._note_outcome(msgspec.convert(parse_strict_json(content), _ReportedOutcome))
                 return True
         except (ValueError, TypeError, KeyError, RecursionError, msgspec.MsgspecError):
             self.outcome.error = PythonError("SandboxError", "the code has tampered with its own answer")
@@ -182,7 +186,7 @@ class CodeRun:
 
     async def _answer(self, content: bytes) -> None:
         """Calls the tool that the code asks for, for as long as the code itself may live."""
-        request = msgspec.convert(_strict_json(content), _ToolCallRequest)
+        request = msgspec.convert(parse_strict_json(content), _ToolCallRequest)
         self.outcome.calls += 1
         answer: dict[str, Any] = {"error": _NO_TOOLS}
         if self._call_tool is not None:
@@ -195,11 +199,7 @@ class CodeRun:
             encoded = json.dumps(answer).encode()
         except (TypeError, ValueError):
             encoded = json.dumps({"error": _NO_JSON}).encode()
-        data = messages.encode_frame(messages.ANSWER, encoded)
-        try:
-            await asyncio.get_running_loop().sock_sendall(self._child.channel, data)
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # it has ended meanwhile; the next read will tell
+        await self._send(messages.encode_frame(messages.ANSWER, encoded))
 
     async def _explain_end(self) -> None:
         """Notes how the process ended; ZygoteLost where nobody is left to say it."""
@@ -245,12 +245,3 @@ def _checked_file_name(name: str) -> str:
     if not is_plain or "\0" in name:
         raise ValueError("a name that leads elsewhere")
     return name
-
-
-def _strict_json(content: bytes) -> Any:
-    """JSON with integers of any size, and without the numbers that only Python's JSON has."""
-    return json.loads(content, parse_constant=_refuse_nonfinite_number)
-
-
-def _refuse_nonfinite_number(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
