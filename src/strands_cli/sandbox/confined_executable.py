@@ -43,12 +43,11 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        if self.why == "exited":
-            how = (
-                f"signal {signal.Signals(self.signal).name}" if self.signal else f"exit status {self.status}"
-            )
-            return f"ended with {how}"
-        return _WHY_TEXT[self.why]
+        if self.why != "exited":
+            return _WHY_TEXT[self.why]
+        if self.signal:
+            return f"ended with signal {signal.Signals(self.signal).name}"
+        return f"ended with exit status {self.status}"
 
 
 _WHY_TEXT: dict[Why, str] = {
@@ -85,7 +84,7 @@ class Confined:
         self._control = control
         self._open = set(pipes)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: list[asyncio.Future[None]] = []
+        self._reported = asyncio.Event()
         self._why: Why | None = None
         self._taken = False
         self._refusal: dict[str, Any] = {}
@@ -148,9 +147,8 @@ class Confined:
         if self._loop is None:
             self._loop = loop
             loop.add_reader(self._control, self._read_report)
-        waiting = loop.create_future()
-        self._waiting.append(waiting)
-        await waiting
+        self._reported.clear()
+        await self._reported.wait()
 
     def _read_report(self) -> None:
         try:
@@ -159,15 +157,7 @@ class Confined:
             return
         except OSError:
             report = None
-        self._note(*report or ("gone", {}))
-        if self.has_ended:
-            self._stop_listening()
-        waiting, self._waiting = self._waiting, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
-
-    def _note(self, kind: str, values: dict[str, Any]) -> None:
+        kind, values = report or ("gone", {})
         self._taken = self._taken or kind != "gone"
         self.has_exited = self.has_exited or kind in ("exited", "ended", "gone")
         self.has_ended = kind in ("ended", "gone")
@@ -175,6 +165,9 @@ class Confined:
             self._account = values
         elif kind == "failed":
             self._refusal = values
+        if self.has_ended:
+            self._stop_listening()
+        self._reported.set()
 
     def _stop_listening(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
@@ -198,16 +191,10 @@ class Confined:
 
     def _cannot_start(self) -> ToolError:
         step, number = self._refusal["step"], self._refusal["errno"]
+        what, hint = f"confined ({step}): {self._refusal['text']}", ""
         if step == "execute":
-            reason = os.strerror(number)
-            return ToolError(
-                f"{self.argv[0]} cannot be executed: {reason}",
-                code="unavailable",
-                hint=_HINTS.get(number, ""),
-            )
-        return ToolError(
-            f"{self.argv[0]} cannot be confined ({step}): {self._refusal['text']}", code="unavailable"
-        )
+            what, hint = f"executed: {os.strerror(number)}", _HINTS.get(number, "")
+        return ToolError(f"{self.argv[0]} cannot be {what}", code="unavailable", hint=hint)
 
 
 # --- Moving bytes through the pipes: nothing here waits for the other side ---------------------------------
@@ -225,23 +212,21 @@ class Outlet:
         self._close = close
         self._loop = asyncio.get_running_loop()
         os.set_blocking(descriptor, False)
-        if not self._is_done():
-            self._loop.add_writer(descriptor, self._is_done)
+        self._loop.add_writer(descriptor, self._write)
 
     def stop(self) -> None:
         self._loop.remove_writer(self._descriptor)
         self._close(self._descriptor)
 
-    def _is_done(self) -> bool:
+    def _write(self) -> None:
         try:
             while self._rest:
                 self._rest = self._rest[os.write(self._descriptor, self._rest[:_CHUNK]) :]
         except BlockingIOError:
-            return False
+            return
         except OSError:
             pass  # it closed its input, as it may
         self.stop()
-        return True
 
 
 class Intake:

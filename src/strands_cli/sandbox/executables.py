@@ -92,16 +92,15 @@ async def start_confined(
     stdin, stdout, stderr = os.pipe(), os.pipe(), os.pipe()
     confined = Confined(ours, (stdin[1], stdout[0], stderr[0]), list(argv), profile, cwd)
     passed = [theirs.detach(), stdin[0], stdout[1], stderr[1]]
-    handed_over = False
     try:
         while not handle.hand_over(request, passed):  # noqa: ASYNC110 - a full socket tells nobody
             await asyncio.sleep(_AGAIN_SECONDS)
-        handed_over = True
+    except BaseException:
+        confined.close()
+        raise
     finally:
         for descriptor in passed:
             os.close(descriptor)
-        if not handed_over:
-            confined.close()
     return confined
 
 
@@ -189,9 +188,10 @@ class _ExecutableCall:
     async def see_through(self, limit: float) -> Exit:
         """Finished when the executable has exited and a short drain is over, not at the end of its pipes."""
         confined = self._confined
+        exited = asyncio.ensure_future(confined.exited())
         try:
             async with asyncio.timeout(limit + GRACE_SECONDS + _ANSWER_SECONDS):
-                await self._exited_or_enough()
+                await asyncio.wait([exited, self._enough], return_when=asyncio.FIRST_COMPLETED)
                 if self._enough.done():
                     return Exit(why="answered")
                 if not confined.has_ended:
@@ -200,19 +200,11 @@ class _ExecutableCall:
                 ending = await confined.wait()
         except TimeoutError:
             return Exit(why="timeout")  # the keeper itself is stuck; closing the socket is its order to end
+        finally:
+            exited.cancel()
         self._stdout.drain()
         self._stderr.drain()
         return ending
-
-    async def _exited_or_enough(self) -> None:
-        if self._until is None:
-            await self._confined.exited()
-            return
-        exited = asyncio.ensure_future(self._confined.exited())
-        try:
-            await asyncio.wait([exited, self._enough], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            exited.cancel()
 
     def finished(self, ending: Exit) -> Finished:
         stderr = self._stderr.data
@@ -326,15 +318,14 @@ def hint_from_stderr(stderr: str, profile: Profile, directory: str) -> Hint | No
 
 def _file_hint(line: str, profile: Profile, directory: str) -> Hint | None:
     visible = (*profile.reads, directory)
-    found = [os.path.normpath(Path(directory, path)) for path in _PATH.findall(line)]
-    found = [
-        path for path in found if not _is_path_within(path, profile.writes) and not _is_scratch_path(path)
-    ]
+    named = [os.path.normpath(Path(directory, path)) for path in _PATH.findall(line)]
+    found = [path for path in named if not (_is_path_within(path, profile.writes) or _is_scratch_path(path))]
     hidden = next((path for path in found if not _is_path_within(path, visible)), "")
     if hidden and (_DENIED.search(line) or _MISSING.search(line)):
-        return (
-            _write_hint(hidden) if _CREATES.search(line) or not _path_exists(hidden) else _read_hint(hidden)
-        )
+        if _CREATES.search(line) or not _path_exists(hidden):
+            return _write_hint(hidden)
+        text = f"It tried to read {hidden}: declare it under `files.read` if it may."
+        return Hint("files.read", hidden, text)
     if _READ_ONLY.search(line) or (found and _DENIED.search(line)):
         return _write_hint(found[-1] if found else "")
     return None
@@ -342,13 +333,8 @@ def _file_hint(line: str, profile: Profile, directory: str) -> Hint | None:
 
 def _write_hint(path: str) -> Hint:
     where = f" {path}" if path else " outside its scratch directory"
-    return Hint(
-        "files.write", path, f"It tried to write{where}: declare the place under `files.write` if it may."
-    )
-
-
-def _read_hint(path: str) -> Hint:
-    return Hint("files.read", path, f"It tried to read {path}: declare it under `files.read` if it may.")
+    text = f"It tried to write{where}: declare the place under `files.write` if it may."
+    return Hint("files.write", path, text)
 
 
 def _is_scratch_path(path: str) -> bool:
@@ -372,6 +358,12 @@ def _path_exists(path: str) -> bool:
 
 ExecutableLevelName = Literal["full", "namespaces", "landlock", "seccomp", "unavailable"]
 """Which layers hold besides rlimits and seccomp: both, one of them, none. Without seccomp nothing runs."""
+_LEVEL_OF_LAYERS: dict[tuple[str, ...], ExecutableLevelName] = {
+    ("landlock", "namespaces"): "full",
+    ("namespaces",): "namespaces",
+    ("landlock",): "landlock",
+    (): "seccomp",
+}
 
 
 class ExecutableLevel(msgspec.Struct, frozen=True, kw_only=True):
@@ -391,15 +383,13 @@ class ExecutableLevel(msgspec.Struct, frozen=True, kw_only=True):
 
 def executables_level(*, network: bool = False, room: bool = True) -> ExecutableLevel:
     """The strongest combination that this machine offers. Starts the spawner: tens of milliseconds, once."""
-    if sys.platform != "linux":
-        return _unavailable_level(
-            {"system": f"{sys.platform} has no confinement that is supported; Linux has"}
-        )
-    try:
-        found = shared_spawner(network=network, room=room).abilities()
-    except SpawnerLost as lost:
-        return _unavailable_level({"spawner": str(lost)})
-    return level_from_abilities(found)
+    missing = {"system": f"{sys.platform} has no confinement that is supported; Linux has"}
+    if sys.platform == "linux":
+        try:
+            return level_from_abilities(shared_spawner(network=network, room=room).abilities())
+        except SpawnerLost as lost:
+            missing = {"spawner": str(lost)}
+    return ExecutableLevel(name="unavailable", layers=(), missing=missing)
 
 
 @cache
@@ -420,33 +410,17 @@ def level_from_abilities(found: Abilities) -> ExecutableLevel:
     if found.why_not_alone:
         missing["network namespace"] = found.why_not_alone
     held = [name for name in ("seccomp", "landlock", "namespaces") if name not in missing]
-    return ExecutableLevel(
-        name=_executable_level_name(held),
-        layers=("rlimits", *held),
-        missing=missing,
-        processes=found.processes,
-    )
-
-
-def _executable_level_name(held: list[str]) -> ExecutableLevelName:
-    if "seccomp" not in held:
-        return "unavailable"
-    if len(held) == 3:
-        return "full"
-    return "namespaces" if "namespaces" in held else "landlock" if "landlock" in held else "seccomp"
-
-
-def _unavailable_level(missing: dict[str, str]) -> ExecutableLevel:
-    return ExecutableLevel(name="unavailable", layers=(), missing=missing)
+    name = "unavailable" if "seccomp" in missing else _LEVEL_OF_LAYERS[tuple(held[1:])]
+    return ExecutableLevel(name=name, layers=("rlimits", *held), missing=missing, processes=found.processes)
 
 
 def require_confinement(level: ExecutableLevel, accept: str = "") -> None:
     """ToolError unless executables may run at this level; `accept` is a lower one that the user accepts."""
     if level.name in ("full", "namespaces", "landlock") or (level.name == "seccomp" and accept == "seccomp"):
         return
-    hint = (
-        'Set `accept = "seccomp"` under [sandbox] to run them without either.'
-        if level.name == "seccomp"
-        else ""
+    hint = 'Set `accept = "seccomp"` under [sandbox] to run them without either.'
+    raise ToolError(
+        f"Executables cannot be confined here ({level.reason})",
+        code="unavailable",
+        hint=hint if level.name == "seccomp" else "",
     )
-    raise ToolError(f"Executables cannot be confined here ({level.reason})", code="unavailable", hint=hint)
