@@ -1,11 +1,13 @@
 """Landlock: the kernel refuses file access outside the named paths, and connections.
 
-Runs in the confined process before it does anything else, so it imports nothing of ours.
+Runs in the confined process before it does anything else.
 """
 
 import ctypes
 import os
 import struct
+
+from strands_cli.sandbox.namespaces import LIBC, check_result
 
 # The numbers are the same on every architecture.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -30,9 +32,6 @@ _RIGHTS_OF_ABI = {1: 13, 2: 14, 3: 15, 4: 15}
 _TCP_ABI, _SCOPE_ABI = 4, 6
 _BIND_AND_CONNECT_TCP = 0b11
 _ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
-
-
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def abi_version() -> int:
@@ -86,12 +85,11 @@ class Ruleset:
 
 def no_new_privileges() -> None:
     """From here on, executing a set-user-id program gives nobody more rights."""
-    if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "no_new_privs was refused")
+    check_result(LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
 
 
 def _landlock_syscall(number: int, *arguments: object) -> int:
-    result = int(_LIBC.syscall(ctypes.c_long(number), *arguments))
+    result = int(LIBC.syscall(ctypes.c_long(number), *arguments))
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"Landlock: {os.strerror(code)}")

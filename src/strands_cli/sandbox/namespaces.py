@@ -8,21 +8,16 @@ import os
 import resource
 import signal
 from collections.abc import Mapping
-from functools import cache
 
 NEWNS, NEWUTS, NEWIPC = 0x00020000, 0x04000000, 0x08000000
 NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
+LIBC = ctypes.CDLL(None, use_errno=True)
 _NOBODY = 65534
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT = 1, 4, 24, 47
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _CAPABILITY_VERSION_3 = 0x20080522
 _MAX_CAPABILITIES = 64
-
-
-@cache
-def libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
 
 
 def check_result(result: int, what: str) -> None:
@@ -36,7 +31,7 @@ def unshare(flags: int) -> None:
     With NEWPID it is the next child that is the first process of the new namespace: all others in it die with
     it. With NEWUSER the process has every capability in the new namespace until `drop_capabilities`.
     """
-    check_result(libc().unshare(flags), "unshare")
+    check_result(LIBC.unshare(flags), "unshare")
 
 
 def unshare_with_user(flags: int) -> None:
@@ -68,7 +63,7 @@ def drop_user() -> None:
 
 def drop_capabilities() -> None:
     """Leaves no capability in any set, for this process and for all that it executes."""
-    prctl = libc().prctl
+    prctl = LIBC.prctl
     for capability in range(_MAX_CAPABILITIES):
         if prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
             break  # beyond the last one that the kernel knows, or not allowed to: then nothing is held either
@@ -80,7 +75,7 @@ def clear_capabilities() -> None:
     """Gives up the capabilities that this process holds; enough where it never executes another program."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     nothing = (ctypes.c_uint32 * 6)()
-    check_result(libc().capset(header, nothing), "capset")
+    check_result(LIBC.capset(header, nothing), "capset")
 
 
 def die_with_parent(parent: int) -> None:
@@ -88,14 +83,14 @@ def die_with_parent(parent: int) -> None:
 
     0 stands for a parent in another PID namespace. A parent that is gone already is noticed here.
     """
-    check_result(libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "PR_SET_PDEATHSIG")
+    check_result(LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "PR_SET_PDEATHSIG")
     if os.getppid() != parent:
         os._exit(1)
 
 
 def hide_memory() -> None:
     """No other process of the same user may read this one's memory, /proc entries or descriptors."""
-    check_result(libc().prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "PR_SET_DUMPABLE")
+    check_result(LIBC.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "PR_SET_DUMPABLE")
 
 
 def apply_limits(limits: Mapping[str, int]) -> None:

@@ -10,46 +10,40 @@ import ctypes
 import errno
 import mmap
 import os
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
+from strands_cli.sandbox.namespaces import LIBC, check_result
 
-def split_names(*groups: str) -> tuple[str, ...]:
-    """Lists of names that a reader can compare with a manual's."""
-    return tuple(name for group in groups for name in group.split())
-
-
-PYTHON_CALLS = split_names(
+PYTHON_CALLS = (
     # Its channel and the streams that lead nowhere; a descriptor cannot be opened, duplicated or received.
-    "read write close poll ppoll select pselect6 fstat lseek",
+    "read write close poll ppoll select pselect6 fstat lseek "
     # Memory.
-    "brk munmap mremap madvise",
+    "brk munmap mremap madvise "
     # Threads, their locks and their ends.
-    "futex futex_waitv set_robust_list rseq sched_yield sched_getaffinity exit exit_group",
+    "futex futex_waitv set_robust_list rseq sched_yield sched_getaffinity exit exit_group "
     # Signals from the kernel and timers; no call that sends a signal to anybody.
-    "rt_sigaction rt_sigprocmask rt_sigreturn rt_sigtimedwait sigaltstack restart_syscall",
-    "setitimer getitimer alarm pause nanosleep clock_nanosleep",
+    "rt_sigaction rt_sigprocmask rt_sigreturn rt_sigtimedwait sigaltstack restart_syscall "
+    "setitimer getitimer alarm pause nanosleep clock_nanosleep "
     # What time it is, who am I, chance.
-    "clock_gettime clock_getres gettimeofday time times getrusage getrandom",
-    "getpid getppid gettid getuid geteuid getgid getegid getpgrp",
+    "clock_gettime clock_getres gettimeofday time times getrusage getrandom "
+    "getpid getppid gettid getuid geteuid getgid getegid getpgrp"
 )
 
-_SOCKET_CALLS = ("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4")
-
-REFUSED_TO_EXECUTABLES = split_names(
+REFUSED_TO_EXECUTABLES = (
     # Other processes' memory and descriptors.
-    "ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp",
+    "ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp "
     # The machine: mounts, modules, time, swap, names, quotas, reboot.
-    "mount umount2 pivot_root chroot move_mount open_tree fsopen fsconfig fsmount fspick mount_setattr",
-    "init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff",
-    "settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname quotactl quotactl_fd",
-    "acct syslog iopl ioperm nfsservctl vhangup lookup_dcookie",
-    "open_by_handle_at name_to_handle_at fanotify_init",
+    "mount umount2 pivot_root chroot move_mount open_tree fsopen fsconfig fsmount fspick mount_setattr "
+    "init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff "
+    "settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname quotactl quotactl_fd "
+    "acct syslog iopl ioperm nfsservctl vhangup lookup_dcookie "
+    "open_by_handle_at name_to_handle_at fanotify_init "
     # Ways around this filter or deep into the kernel.
-    "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register",
-    "add_key request_key keyctl unshare setns seccomp modify_ldt uselib vm86 vm86old",
-    "personality migrate_pages move_pages mbind set_mempolicy",
+    "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register "
+    "add_key request_key keyctl unshare setns seccomp modify_ldt uselib vm86 vm86old "
+    "personality migrate_pages move_pages mbind set_mempolicy"
 )
 
 _CLONE_THREAD = 0x00010000
@@ -104,15 +98,28 @@ def further_filter(*, network: bool, shares_processes: bool) -> bytes:
     """`shares_processes`: the executable can reach the host's processes, and Landlock does not prevent it."""
     lib = libseccomp()
     rules = lib.SyscallFilter(lib.ALLOW)
-    refuse = lib.ERRNO(errno.EPERM)
-    _refuse_set_id_files(lib, rules, refuse)
-    _refuse_addressable_sockets(lib, rules, refuse, network)
+    refuse = partial(_add_rules, lib, rules, lib.ERRNO(errno.EPERM))
+    # A file that gives its user the owner's rights must not be left behind where others find it.
+    for bit in (_SET_USER_ID, _SET_GROUP_ID):
+        for name, place in _MODE_OF.items():
+            if not (bit == _SET_GROUP_ID and name.startswith("mkdir")):
+                refuse(name, lib.Arg(place, lib.MASKED_EQ, bit, bit))
+        for name, flags in (("open", 1), ("openat", 2)):
+            creates = lib.Arg(flags, lib.MASKED_EQ, os.O_CREAT, os.O_CREAT)
+            refuse(name, creates, lib.Arg(flags + 1, lib.MASKED_EQ, bit, bit))
+    _add_rules(lib, rules, lib.ERRNO(errno.ENOSYS), "openat2")  # its mode is out of a filter's sight
+    # A pair of datagram sockets can send to any address; services of the machine listen at UNIX ones.
+    refuse("socketpair", lib.Arg(1, lib.MASKED_EQ, _SOCK_TYPE, _SOCK_DGRAM))
+    if network:
+        for family in sorted({*range(64)} - {_AF_INET, _AF_INET6, _AF_NETLINK}):
+            refuse("socket", lib.Arg(0, lib.MASKED_EQ, 0xFFFFFFFF, family))
     # Memory that no process has mapped would be counted nowhere; programs fall back to a file.
-    _add_rule(lib, rules, refuse, "memfd_create")
-    _add_rule(lib, rules, refuse, "memfd_secret")
-    _add_rule(lib, rules, refuse, "prlimit64", lib.Arg(0, lib.NE, 0), lib.Arg(2, lib.NE, 0))
+    refuse("memfd_create memfd_secret")
+    refuse("prlimit64", lib.Arg(0, lib.NE, 0), lib.Arg(2, lib.NE, 0))
     if shares_processes:
-        _refuse_signals_to_others(lib, rules, refuse)
+        # Only the own process group is left: another's number cannot be told from a child's.
+        refuse("kill", lib.Arg(0, lib.NE, 0))
+        refuse("tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal")
     return _exported_filter(rules, text=False)
 
 
@@ -128,82 +135,43 @@ def load_filter(program: bytes) -> None:
     class Program(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
-    libc = ctypes.CDLL(None, use_errno=True)
-    filter_program = Program(len(program) // _BPF_INSTRUCTION_BYTES, program)
-    if libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(filter_program), 0, 0):
-        raise OSError(ctypes.get_errno(), f"seccomp: {os.strerror(ctypes.get_errno())}")
+    loaded = ctypes.byref(Program(len(program) // _BPF_INSTRUCTION_BYTES, program))
+    check_result(LIBC.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, loaded, 0, 0), "seccomp")
 
 
 def _python_rules(architecture: str) -> Any:
     lib = libseccomp()
     rules = _new_rules(lib, lib.ERRNO(errno.EPERM), architecture)
-    for name in PYTHON_CALLS:
-        _add_rule(lib, rules, lib.ALLOW, name)
+    allow = partial(_add_rules, lib, rules, lib.ALLOW)
+    allow(PYTHON_CALLS)
     # Memory that is never executable, so that no machine code can be brought in.
-    for name in ("mmap", "mprotect"):
-        _add_rule(lib, rules, lib.ALLOW, name, lib.Arg(2, lib.MASKED_EQ, mmap.PROT_EXEC, 0))
+    allow("mmap mprotect", lib.Arg(2, lib.MASKED_EQ, mmap.PROT_EXEC, 0))
     # A thread of this process, and nothing else that clone can make. glibc tries clone3 first, whose flags
     # are out of a filter's sight, and takes clone when the kernel seems not to have it.
     forbidden = _CLONE_NEW_NAMESPACES | _CLONE_VFORK_OR_PTRACE
-    _add_rule(
-        lib, rules, lib.ALLOW, "clone", lib.Arg(0, lib.MASKED_EQ, _CLONE_THREAD | forbidden, _CLONE_THREAD)
-    )
-    _add_rule(lib, rules, lib.ERRNO(errno.ENOSYS), "clone3")
+    allow("clone", lib.Arg(0, lib.MASKED_EQ, _CLONE_THREAD | forbidden, _CLONE_THREAD))
+    _add_rules(lib, rules, lib.ERRNO(errno.ENOSYS), "clone3")
     # Its own limits may be read, not changed.
-    own, unchanged = lib.Arg(0, lib.EQ, 0), lib.Arg(2, lib.EQ, 0)
-    _add_rule(lib, rules, lib.ALLOW, "prlimit64", own, unchanged)
+    allow("prlimit64", lib.Arg(0, lib.EQ, 0), lib.Arg(2, lib.EQ, 0))
     return rules
 
 
 def _executable_rules(network: bool, architecture: str) -> Any:
     lib = libseccomp()
-    refuse = lib.ERRNO(errno.EPERM)
     rules = _new_rules(lib, lib.ALLOW, architecture)
-    for name in REFUSED_TO_EXECUTABLES:
-        _add_rule(lib, rules, refuse, name)
+    refuse = partial(_add_rules, lib, rules, lib.ERRNO(errno.EPERM))
+    refuse(REFUSED_TO_EXECUTABLES)
     for flag in (1 << bit for bit in range(32) if _CLONE_NEW_NAMESPACES >> bit & 1):
-        _add_rule(lib, rules, refuse, "clone", lib.Arg(0, lib.MASKED_EQ, flag, flag))
-    _add_rule(lib, rules, lib.ERRNO(errno.ENOSYS), "clone3")
+        refuse("clone", lib.Arg(0, lib.MASKED_EQ, flag, flag))
+    _add_rules(lib, rules, lib.ERRNO(errno.ENOSYS), "clone3")
     # Characters that are pushed into a terminal would be typed into the user's shell.
     for request in (_TIOCSTI, _TIOCLINUX):
-        _add_rule(lib, rules, refuse, "ioctl", lib.Arg(1, lib.MASKED_EQ, 0xFFFFFFFF, request))
+        refuse("ioctl", lib.Arg(1, lib.MASKED_EQ, 0xFFFFFFFF, request))
     if not network:
         # Pairs of UNIX sockets are pipes, which many runtimes are built on; they lead nowhere.
-        _add_rule(lib, rules, refuse, "socket")
-        _add_rule(lib, rules, refuse, "socketpair", lib.Arg(0, lib.NE, _AF_UNIX))
-        for name in _SOCKET_CALLS[2:]:
-            _add_rule(lib, rules, refuse, name)
+        refuse("socketpair", lib.Arg(0, lib.NE, _AF_UNIX))
+        refuse("socket connect bind listen accept accept4")
     return rules
-
-
-def _refuse_set_id_files(lib: Any, rules: Any, refuse: int) -> None:
-    """A file that gives its user the owner's rights must not be left behind where others find it."""
-    for bit in (_SET_USER_ID, _SET_GROUP_ID):
-        for name, place in _MODE_OF.items():
-            if not (bit == _SET_GROUP_ID and name.startswith("mkdir")):
-                _add_rule(lib, rules, refuse, name, lib.Arg(place, lib.MASKED_EQ, bit, bit))
-        for name, flags in (("open", 1), ("openat", 2)):
-            creates = lib.Arg(flags, lib.MASKED_EQ, os.O_CREAT, os.O_CREAT)
-            _add_rule(lib, rules, refuse, name, creates, lib.Arg(flags + 1, lib.MASKED_EQ, bit, bit))
-    _add_rule(lib, rules, lib.ERRNO(errno.ENOSYS), "openat2")  # its mode is out of a filter's sight
-
-
-def _refuse_addressable_sockets(lib: Any, rules: Any, refuse: int, network: bool) -> None:
-    """A pair of datagram sockets can send to any address; services of the machine listen at UNIX ones."""
-    datagram = lib.Arg(1, lib.MASKED_EQ, _SOCK_TYPE, _SOCK_DGRAM)
-    _add_rule(lib, rules, refuse, "socketpair", datagram)
-    if not network:
-        return
-    others = [family for family in range(64) if family not in (_AF_INET, _AF_INET6, _AF_NETLINK)]
-    for family in others:
-        _add_rule(lib, rules, refuse, "socket", lib.Arg(0, lib.MASKED_EQ, 0xFFFFFFFF, family))
-
-
-def _refuse_signals_to_others(lib: Any, rules: Any, refuse: int) -> None:
-    """Only the own process group is left: another's number cannot be told from a child's."""
-    for name in ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal"):
-        conditions = (lib.Arg(0, lib.NE, 0),) if name == "kill" else ()
-        _add_rule(lib, rules, refuse, name, *conditions)
 
 
 def _new_rules(lib: Any, default: int, architecture: str) -> Any:
@@ -217,10 +185,12 @@ def _new_rules(lib: Any, default: int, architecture: str) -> Any:
     return rules
 
 
-def _add_rule(lib: Any, rules: Any, action: int, name: str, *conditions: Any) -> None:
-    number = lib.resolve_syscall(lib.Arch.NATIVE, name)
-    if number != -1:  # a call that this libseccomp has not heard of
-        rules.add_rule(action, number, *conditions)
+def _add_rules(lib: Any, rules: Any, action: int, names: str, *conditions: Any) -> None:
+    """The same rule for each of the calls in a list that a reader can compare with a manual's."""
+    for name in names.split():
+        number = lib.resolve_syscall(lib.Arch.NATIVE, name)
+        if number != -1:  # a call that this libseccomp has not heard of
+            rules.add_rule(action, number, *conditions)
 
 
 def _exported_filter(rules: Any, *, text: bool) -> bytes:

@@ -9,23 +9,24 @@ host's root.
 import ctypes
 import os
 
-from strands_cli.sandbox import namespaces
-from strands_cli.sandbox.seccomp import split_names
+from strands_cli.sandbox.namespaces import LIBC, check_result
 
-SYSTEM_DIRECTORIES = split_names("/usr /bin /sbin /lib /lib32 /lib64 /libx32 /opt /nix/store /gnu/store")
-SETTINGS = split_names(
+_DIRECTORIES = "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /opt /nix/store /gnu/store"
+SYSTEM_DIRECTORIES = _DIRECTORIES.split()
+_SETTINGS = (
     # Programs and their libraries.
-    "alternatives ld.so.cache ld.so.conf ld.so.conf.d ld-musl-x86_64.path java jvm.conf ImageMagick-6",
-    "ImageMagick-7 fonts perl python3 R php mime.types magic terminfo",
+    "alternatives ld.so.cache ld.so.conf ld.so.conf.d ld-musl-x86_64.path java jvm.conf ImageMagick-6 "
+    "ImageMagick-7 fonts perl python3 R php mime.types magic terminfo "
     # Names, places and languages.
-    "passwd group nsswitch.conf localtime timezone locale.alias locale.conf os-release lsb-release",
-    "debian_version inputrc bash.bashrc profile gitconfig papersize",
+    "passwd group nsswitch.conf localtime timezone locale.alias locale.conf os-release lsb-release "
+    "debian_version inputrc bash.bashrc profile gitconfig papersize "
     # The network, for those that may use it.
-    "hosts host.conf gai.conf resolv.conf services protocols ssl/certs ssl/openssl.cnf ca-certificates",
-    "pki/tls/certs pki/ca-trust pki/tls/openssl.cnf crypto-policies",
+    "hosts host.conf gai.conf resolv.conf services protocols ssl/certs ssl/openssl.cnf ca-certificates "
+    "pki/tls/certs pki/ca-trust pki/tls/openssl.cnf crypto-policies"
 )
-"""Below /etc, and nothing else of it: keys and passwords lie there too, and root could read them."""
-DEVICES = split_names("/dev/null /dev/zero /dev/full /dev/random /dev/urandom")
+SETTINGS = [f"/etc/{name}" for name in _SETTINGS.split()]
+"""All that is seen of /etc: keys and passwords lie there too, and root could read them."""
+DEVICES = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"]
 SCRATCH = "/tmp"
 HOME = f"{SCRATCH}/home"
 
@@ -34,12 +35,6 @@ _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 8,
 _MNT_DETACH = 2
 _MOUNT_SETATTR, _AT_RECURSIVE = 442, 0x8000
 
-_LIBC = namespaces.libc()
-
-
-class _MountAttributes(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "user_namespace"))
-
 
 def mount_system() -> None:
     """Moves this process, in mount and PID namespaces of its own, to a root with the system's parts only."""
@@ -47,12 +42,10 @@ def mount_system() -> None:
     base = "/tmp" if os.path.isdir("/tmp") else "/usr"
     _mount("tmpfs", base, "tmpfs", _NOSUID | _NODEV, "size=1m,mode=755")
     os.mkdir(base + _HOST)
-    namespaces.check_result(_LIBC.pivot_root(base.encode(), (base + _HOST).encode()), "pivot_root")
+    check_result(LIBC.pivot_root(base.encode(), (base + _HOST).encode()), "pivot_root")
     os.chdir("/")
-    for path in SYSTEM_DIRECTORIES:
+    for path in (*SYSTEM_DIRECTORIES, *SETTINGS):
         _mount_system_path(path)
-    for name in SETTINGS:
-        _mount_system_path(f"/etc/{name}")
     for device in DEVICES:
         _bind_mount(device, 0)
     for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
@@ -74,7 +67,7 @@ def mount_call_paths(reads: list[str], writes: list[str], scratch_bytes: int) ->
     inodes = max(1024, scratch_bytes // 4096)
     _mount("tmpfs", SCRATCH, None, _REMOUNT | _NOSUID | _NODEV, f"size={scratch_bytes},nr_inodes={inodes}")
     _mount("proc", "/proc", None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV | _NOEXEC)
-    namespaces.check_result(_LIBC.umount2(_HOST.encode(), _MNT_DETACH), "umount2")
+    check_result(LIBC.umount2(_HOST.encode(), _MNT_DETACH), "umount2")
     os.rmdir(_HOST)
     _mount("tmpfs", "/", None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
 
@@ -127,10 +120,10 @@ def _bind_mount(path: str, flags: int) -> None:
 
 def _set_mount_flags(path: str, flags: int) -> None:
     """For a mount and all that is mounted below it; on kernels before 5.12 for the mount alone."""
-    attributes = _MountAttributes(set=flags)
+    attributes = (ctypes.c_uint64 * 4)(flags)  # those to set; none to clear, no propagation, no namespace
     size = ctypes.c_size_t(ctypes.sizeof(attributes))
     here = ctypes.c_int(-100)
-    done = _LIBC.syscall(
+    done = LIBC.syscall(
         ctypes.c_long(_MOUNT_SETATTR), here, path.encode(), _AT_RECURSIVE, ctypes.byref(attributes), size
     )
     if done:
@@ -138,11 +131,11 @@ def _set_mount_flags(path: str, flags: int) -> None:
 
 
 def _mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
-    done = _LIBC.mount(
+    done = LIBC.mount(
         source.encode(),
         target.encode(),
         kind.encode() if kind else None,
         ctypes.c_ulong(flags),
         data.encode() if data else None,
     )
-    namespaces.check_result(done, f"mount {target}")
+    check_result(done, f"mount {target}")

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from strands_cli.sandbox import messages, namespaces, process_tree, seccomp
 from strands_cli.sandbox.landlock import READ, READ_EXECUTE, READ_WRITE, Ruleset, no_new_privileges
@@ -95,7 +95,7 @@ class Slot:
             os.setsid()
             namespaces.die_with_parent(keeper)
             tell_taken = partial(try_to, os.write, self._taken_end, slot.to_bytes(4, sys.byteorder))
-            Runner(ruleset, scratch, own, others).run(calls, runners_end, tell_taken)
+            Runner(ruleset, scratch, own, others, tell_taken).run(calls, runners_end)
         runners_end.close()
         calls.close()
         disk = os.open(mounts.SCRATCH, os.O_RDONLY | os.O_CLOEXEC) if self.in_room else -1
@@ -106,7 +106,7 @@ class Slot:
         ruleset = Ruleset(self.abi, network=self.network)
         ruleset.allow(READ_EXECUTE, *mounts.SYSTEM_DIRECTORIES)
         if scratch:
-            ruleset.allow(READ, "/proc", *(f"/etc/{name}" for name in mounts.SETTINGS))
+            ruleset.allow(READ, "/proc", *mounts.SETTINGS)
             ruleset.allow(READ_WRITE, *mounts.DEVICES, scratch)
         else:  # a room has nothing else there
             ruleset.allow(READ, "/proc", "/etc")
@@ -137,19 +137,17 @@ def try_to(act: Callable[..., object], *arguments: Any) -> None:
         pass  # gone already, or not ours: what is left lies in the system's own temporary directory
 
 
-class Runner:
-    def __init__(
-        self, ruleset: Ruleset | None, scratch: str, group: Group | None, others: int | None
-    ) -> None:
-        self._ruleset = ruleset
-        """None where the kernel has no Landlock."""
-        self._scratch = scratch
-        """A directory on the host's disk; empty in a room, which has its own."""
-        self._group = group
-        self._others = others
-        """How many processes RLIMIT_NPROC counts besides the call's; None where it does not hold."""
+class Runner(NamedTuple):
+    ruleset: Ruleset | None
+    """None where the kernel has no Landlock."""
+    scratch: str
+    """A directory on the host's disk; empty in a room, which has its own."""
+    group: Group | None
+    others: int | None
+    """How many processes RLIMIT_NPROC counts besides the call's; None where it does not hold."""
+    tell_taken: Callable[[], object]
 
-    def run(self, calls: _socket.socket, pair: _socket.socket, tell_taken: Callable[[], object]) -> NoReturn:
+    def run(self, calls: _socket.socket, pair: _socket.socket) -> NoReturn:
         """Takes the next call, hands its socket to the keeper and becomes the executable."""
         request, descriptors = messages.receive_value(calls)
         if len(descriptors) != 4:
@@ -161,18 +159,16 @@ class Runner:
         messages.send_value(pair, request["watch"], control.fileno())
         step = ""
         try:
-            for step in self._steps(request, descriptors[1:], tell_taken):  # noqa: B007 - the last one counts
+            for step in self._steps(request, descriptors[1:]):  # noqa: B007 - the last one counts
                 pass
         except OSError as error:
             messages.send_value(pair, {"step": step, "errno": error.errno or 0, "text": str(error)})
         os._exit(127)
 
-    def _steps(
-        self, request: dict[str, Any], streams: list[int], tell_taken: Callable[[], object]
-    ) -> Iterator[str]:
+    def _steps(self, request: dict[str, Any], streams: list[int]) -> Iterator[str]:
         """From this process to the executable; the name of each step comes before it is taken."""
         yield "see"
-        if not self._scratch:
+        if not self.scratch:
             mounts.mount_call_paths(request["reads"], request["writes"], request["scratch"])
         yield "directory"
         os.chdir(request["directory"])
@@ -184,28 +180,28 @@ class Runner:
         yield "limits"
         limits = dict(request["limits"])
         most = limits.pop("NPROC")
-        if self._others is not None:
-            limits["NPROC"] = most + self._others
+        if self.others is not None:
+            limits["NPROC"] = most + self.others
         namespaces.apply_limits(limits)
-        if self._group is not None:
-            self._group.limit(most + 1)  # the keeper is in it too
+        if self.group is not None:
+            self.group.limit(most + 1)  # the keeper is in it too
         yield "capabilities"
         namespaces.drop_capabilities()
         yield "files"
         no_new_privileges()
-        if self._ruleset is not None:
-            self._ruleset.allow(READ_EXECUTE, *request["reads"])
-            self._ruleset.allow(READ_WRITE, *request["writes"])
-            self._ruleset.enter()
+        if self.ruleset is not None:
+            self.ruleset.allow(READ_EXECUTE, *request["reads"])
+            self.ruleset.allow(READ_WRITE, *request["writes"])
+            self.ruleset.enter()
         yield "calls"
         for program in request["filters"]:
             seccomp.load_filter(program)
         yield "next"
-        tell_taken()
+        self.tell_taken()
         yield "execute"
-        home, temporary = (f"{self._scratch}/home", f"{self._scratch}/tmp")
-        if not self._scratch:
-            home, temporary = mounts.HOME, mounts.SCRATCH
+        home, temporary = mounts.HOME, mounts.SCRATCH
+        if self.scratch:
+            home, temporary = f"{self.scratch}/home", f"{self.scratch}/tmp"
         environment = {**request["environment"], "HOME": home, "TMPDIR": temporary}
         os.execvpe(request["argv"][0], request["argv"], environment)
 
@@ -222,10 +218,8 @@ class Keeper:
         self._why = "exited"
         self._status: int | None = None
         self._reported = False
-        self._cpu = 0.0
         self._peak = 0
         self._kill_at: float | None = None
-        self._look_at = 0.0
 
     def keep(self) -> None:
         """Waits for a call, then sees it through; returns when nothing is left of it."""
@@ -323,7 +317,6 @@ class Keeper:
                 return False
             if not process:
                 break
-            self._cpu += usage.ru_utime + usage.ru_stime
             if process == self._runner:
                 self._status = status
                 self._peak = max(self._peak, usage.ru_maxrss * 1024)
@@ -337,7 +330,6 @@ class Keeper:
         return {
             "status": self._status,
             "why": self._why,
-            "cpu": self._cpu,
             "peak": self._peak,
             "survivors": self._reported,
         }
