@@ -36,7 +36,6 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
     """Its exit status, where it ended by itself."""
     signal: int | None = None
     """The signal that ended it."""
-    cpu_seconds: float = 0.0
     peak_bytes: int = 0
     left_others: bool = False
     """Whether it ended before processes that it had started, which were then killed."""
@@ -184,7 +183,6 @@ class Confined:
             why=self._why or why if why == "exited" else why,
             status=code if code >= 0 else None,
             signal=-code if code < 0 else None,
-            cpu_seconds=self._account["cpu"],
             peak_bytes=self._account["peak"],
             left_others=self._account["survivors"],
         )

@@ -51,7 +51,6 @@ class Hint(msgspec.Struct, frozen=True):
 
     key: str
     """`network`, `files.read` or `files.write`."""
-    path: str
     text: str
 
 
@@ -310,7 +309,7 @@ def hint_from_stderr(stderr: str, profile: Profile, directory: str) -> Hint | No
         around = "\n".join(lines[max(0, number - _CONTEXT_LINES) : number + 1])
         is_refused = _NOT_PERMITTED.search(lines[number]) and _SOCKET.search(around)
         if not profile.network and (is_refused or _UNREACHABLE.search(lines[number])):
-            return Hint("network", "", "It tried to use the network: declare `network: true` if it may.")
+            return Hint("network", "It tried to use the network: declare `network: true` if it may.")
         if hint := _file_hint(lines[number], profile, directory):
             return hint
     return None
@@ -325,7 +324,7 @@ def _file_hint(line: str, profile: Profile, directory: str) -> Hint | None:
         if _CREATES.search(line) or not _path_exists(hidden):
             return _write_hint(hidden)
         text = f"It tried to read {hidden}: declare it under `files.read` if it may."
-        return Hint("files.read", hidden, text)
+        return Hint("files.read", text)
     if _READ_ONLY.search(line) or (found and _DENIED.search(line)):
         return _write_hint(found[-1] if found else "")
     return None
@@ -334,7 +333,7 @@ def _file_hint(line: str, profile: Profile, directory: str) -> Hint | None:
 def _write_hint(path: str) -> Hint:
     where = f" {path}" if path else " outside its scratch directory"
     text = f"It tried to write{where}: declare the place under `files.write` if it may."
-    return Hint("files.write", path, text)
+    return Hint("files.write", text)
 
 
 def _is_scratch_path(path: str) -> bool:
