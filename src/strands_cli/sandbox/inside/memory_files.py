@@ -11,7 +11,7 @@ import errno
 import io
 import os
 import posixpath
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 BACKGROUND = "/usr/share/"
@@ -101,36 +101,6 @@ class _AppendedFile(_WritableFile):
         return super().write(data)
 
 
-def memory_open(tree: MemoryFiles) -> Callable[..., Any]:
-    """The `open` that confined code uses."""
-
-    def open(
-        file: Any,
-        mode: str = "r",
-        buffering: int = -1,
-        encoding: str | None = None,
-        errors: str | None = None,
-        newline: str | None = None,
-        closefd: bool = True,
-        opener: Any = None,
-    ) -> Any:
-        if isinstance(file, int):
-            return _real_open(file, mode, buffering, encoding, errors, newline, closefd, opener)
-        letters = set(mode)
-        if letters - set("rwxabt+") or len(letters & set("rwxa")) != 1 or {"b", "t"} <= letters:
-            raise ValueError(f"invalid mode: {mode!r}")
-        if "b" in mode and (encoding or errors or newline):
-            raise ValueError("binary mode doesn't take an encoding argument")
-        raw = _open_memory_file(tree, tree.place(file), file, mode)
-        if "b" in mode:
-            return raw
-        text = io.TextIOWrapper(raw, encoding or "utf-8", errors, newline)
-        text.mode = mode  # type: ignore[misc]  # the attribute that open() gives to its own
-        return text
-
-    return open
-
-
 def _open_memory_file(tree: MemoryFiles, path: str, given: Any, mode: str) -> io.BytesIO:
     found = tree.content(path)
     if len(path) > _LONGEST_PATH:
@@ -138,13 +108,13 @@ def _open_memory_file(tree: MemoryFiles, path: str, given: Any, mode: str) -> io
     if tree.is_folder(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), given)
     if found is None and "r" in mode:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), given)
+        raise _no_such_file(given)
     if found is not None and "x" in mode:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), given)
     if "r" in mode and "+" not in mode:
         return _ReadOnlyFile(path, found or b"")
     if not tree.is_folder(posixpath.dirname(path)):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), given)
+        raise _no_such_file(given)
     start = b"" if found is None or "w" in mode else found
     stored = (_AppendedFile if "a" in mode else _WritableFile)(tree, path, start)
     stored.flush()
@@ -181,27 +151,50 @@ class _DirectoryEntries:
     def __init__(self, entries: Iterable[_DirectoryEntry]) -> None:
         self._rest = iter(list(entries))
 
-    def __iter__(self) -> "_DirectoryEntries":
+    def __enter__(self) -> "_DirectoryEntries":
         return self
+
+    __iter__ = __enter__
 
     def __next__(self) -> _DirectoryEntry:
         return next(self._rest)
 
-    def __enter__(self) -> "_DirectoryEntries":
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def close(self, *_error: object) -> None:
         self._rest = iter([])
 
+    __exit__ = close
 
-class _OsFunctions:
-    """The functions of `os` that speak of paths."""
+
+class _FileFunctions:
+    """`open`, and the functions of `os` that speak of paths."""
 
     def __init__(self, tree: MemoryFiles) -> None:
         self._tree = tree
+
+    def open(
+        self,
+        file: Any,
+        mode: str = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+        closefd: bool = True,
+        opener: Any = None,
+    ) -> Any:
+        if isinstance(file, int):
+            return _real_open(file, mode, buffering, encoding, errors, newline, closefd, opener)
+        letters = set(mode)
+        if letters - set("rwxabt+") or len(letters & set("rwxa")) != 1 or {"b", "t"} <= letters:
+            raise ValueError(f"invalid mode: {mode!r}")
+        if "b" in mode and (encoding or errors or newline):
+            raise ValueError("binary mode doesn't take an encoding argument")
+        raw = _open_memory_file(self._tree, self._tree.place(file), file, mode)
+        if "b" in mode:
+            return raw
+        text = io.TextIOWrapper(raw, encoding or "utf-8", errors, newline)
+        text.mode = mode  # type: ignore[misc]  # the attribute that open() gives to its own
+        return text
 
     def stat(self, path: Any, *, dir_fd: Any = None, follow_symlinks: bool = True) -> os.stat_result:
         if isinstance(path, int):
@@ -212,9 +205,6 @@ class _OsFunctions:
             raise _no_such_file(path)
         mode = _DIRECTORY_MODE if data is None else _FILE_MODE
         return os.stat_result((mode, hash(place) & 0xFFFFFFFF, 1, 1, 0, 0, len(data or b""), 0, 0, 0))
-
-    def lstat(self, path: Any, *, dir_fd: Any = None) -> os.stat_result:
-        return self.stat(path)
 
     def access(self, path: Any, mode: int, **_options: Any) -> bool:
         place = self._tree.place(path)
@@ -260,9 +250,6 @@ class _OsFunctions:
             raise _no_such_file(path)
         self._tree.here = self._tree.place(path)
 
-    def getcwd(self) -> str:
-        return self._tree.here
-
 
 def _no_such_file(path: Any) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -270,9 +257,10 @@ def _no_such_file(path: Any) -> FileNotFoundError:
 
 def install_memory_files(tree: MemoryFiles) -> None:
     """From here on, `open`, `io.open` and the functions of `os` on paths see the tree and nothing else."""
-    calls = _OsFunctions(tree)
-    names = "stat lstat access listdir scandir mkdir rmdir remove rename chdir getcwd"
+    calls = _FileFunctions(tree)
+    names = "stat access listdir scandir mkdir rmdir remove rename chdir"
     for name in names.split():
         setattr(os, name, getattr(calls, name))
-    os.unlink, os.replace = calls.remove, calls.rename
-    builtins.open = io.open = memory_open(tree)
+    os.lstat, os.unlink, os.replace = calls.stat, calls.remove, calls.rename
+    os.getcwd = lambda: tree.here
+    builtins.open = io.open = calls.open

@@ -10,19 +10,13 @@ import threading
 from typing import Any
 
 
-class _WakeableSelector:
+class _WakeableSelector(threading.Event):
     """What a loop asks for events: there are none, but it can be woken."""
 
-    def __init__(self) -> None:
-        self._woken = threading.Event()
-
     def select(self, timeout: float | None = None) -> list[Any]:
-        self._woken.wait(timeout)
-        self._woken.clear()
+        self.wait(timeout)
+        self.clear()
         return []
-
-    def wake(self) -> None:
-        self._woken.set()
 
 
 class SocketlessLoop(asyncio.BaseEventLoop):
@@ -34,7 +28,7 @@ class SocketlessLoop(asyncio.BaseEventLoop):
         return None
 
     def _write_to_self(self) -> None:
-        self._selector.wake()
+        self._selector.set()
 
 
 class SocketlessLoopPolicy(asyncio.DefaultEventLoopPolicy):

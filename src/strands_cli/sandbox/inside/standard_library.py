@@ -12,6 +12,7 @@ import marshal
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
 from importlib.util import MAGIC_NUMBER
@@ -27,7 +28,6 @@ _EXTENSION_NAMES = "_test _xx xx _ctypes _tkinter _curses _dbm _gdbm readline ni
 _EXTENSIONS_LEFT_OUT = tuple(_EXTENSION_NAMES.split())
 _PYC_HEADER_BYTES = 16
 _SOCKETLESS_LOOP = "_socketless_loop"
-_ZONES = "/usr/share/zoneinfo"
 
 
 class MemoryLibrary:
@@ -42,11 +42,8 @@ class MemoryLibrary:
             code = _current_bytecode(f"{folder}/__pycache__/{base[:-3]}.{tag}.pyc", source)
             self._modules[name] = (is_package, code or _read_file(source), source)
         # Whoever imports asyncio gets an event loop that can do without descriptors.
-        self._modules[_SOCKETLESS_LOOP] = (
-            False,
-            _read_file(f"{os.path.dirname(__file__)}/socketless_loop.py"),
-            "",
-        )
+        loop = _read_file(f"{os.path.dirname(__file__)}/socketless_loop.py")
+        self._modules[_SOCKETLESS_LOOP] = (False, loop, "")
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
         if found := self._modules.get(name):
@@ -121,28 +118,16 @@ def _current_bytecode(file: str, source: str) -> bytes | None:
     return code if stamp == (int(stat.st_mtime) & 0xFFFFFFFF, stat.st_size & 0xFFFFFFFF) else None
 
 
-def read_zones() -> dict[str, bytes]:
+def read_zones(directory: str = "/usr/share/zoneinfo") -> dict[str, bytes]:
     """The time zones of this machine by path, for `zoneinfo`."""
     zones: dict[str, bytes] = {}
-    waiting = [_ZONES]
-    while waiting:
-        try:
-            waiting += _read_zones_in(waiting.pop(), zones)
-        except OSError:
-            continue
-    return zones
-
-
-def _read_zones_in(directory: str, zones: dict[str, bytes]) -> list[str]:
-    """Adds the zones of one directory; returns the directories below it."""
-    below = []
-    with _scandir(directory) as entries:
+    with suppress(OSError), _scandir(directory) as entries:
         for entry in entries:
             if not entry.is_dir():
                 zones[entry.path] = _read_file(entry.path)
             elif entry.name not in ("posix", "right"):
-                below.append(entry.path)
-    return below
+                zones |= read_zones(entry.path)
+    return zones
 
 
 def _read_file(file: str) -> bytes:

@@ -13,7 +13,6 @@ class Group:
     """A control group that this process has entered; `limit` works from any root."""
 
     def __init__(self, path: str) -> None:
-        self.path = path
         os.mkdir(path)
         self._most = os.open(f"{path}/pids.max", os.O_WRONLY | os.O_CLOEXEC)
         entered = os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
@@ -31,7 +30,14 @@ def parent_group() -> str:
             lines = [line.rstrip("\n").split(":", 2) for line in file]
     except OSError:
         return ""
-    return next((place for place in _candidate_directories(lines) if _can_limit_processes(place)), "")
+    places = []
+    for _, controllers, path in lines:
+        inside = path.rstrip("/")
+        if "pids" in controllers.split(","):
+            places.append(f"{_ROOT}/pids{inside}")
+        elif not controllers:
+            places += [f"{_ROOT}{inside}", f"{_ROOT}{inside.rpartition('/')[0]}"]
+    return next((place for place in places if _can_limit_processes(place)), "")
 
 
 def group_path(parent: str, number: int) -> str:
@@ -50,17 +56,6 @@ def remove_abandoned_groups(parent: str) -> None:
     for name in os.listdir(parent):
         if name.startswith(_PREFIX) and not os.path.exists(f"/proc/{name.split('-')[1]}"):
             remove_group(f"{parent}/{name}")
-
-
-def _candidate_directories(lines: list[list[str]]) -> list[str]:
-    places = []
-    for _, controllers, path in lines:
-        inside = path.rstrip("/")
-        if "pids" in controllers.split(","):
-            places.append(f"{_ROOT}/pids{inside}")
-        elif not controllers:
-            places += [f"{_ROOT}{inside}", f"{_ROOT}{inside.rpartition('/')[0]}"]
-    return places
 
 
 def _can_limit_processes(place: str) -> bool:
