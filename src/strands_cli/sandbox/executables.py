@@ -23,7 +23,7 @@ import msgspec
 
 from strands_cli.errors import ToolError
 from strands_cli.sandbox.confined_executable import Confined, Exit, Intake, Outlet
-from strands_cli.sandbox.profile import Profile
+from strands_cli.sandbox.profile import LAYER_REMEDIES, Profile
 from strands_cli.sandbox.seccomp import SeccompMissing, executable_filter, further_filter
 from strands_cli.sandbox.spawner_handle import Abilities, SpawnerLost, shared_spawner
 
@@ -399,13 +399,9 @@ def level_from_abilities(found: Abilities) -> ExecutableLevel:
     except SeccompMissing as error:
         missing["seccomp"] = str(error)
     if not found.landlock:
-        missing["landlock"] = (
-            "the kernel has none: 5.13 or newer, with landlock among its active security modules"
-        )
+        missing["landlock"] = LAYER_REMEDIES["landlock"]
     if not found.room:
-        missing["namespaces"] = (
-            f"{found.why_no_room}; they need root with CAP_SYS_ADMIN, or user namespaces for everyone"
-        )
+        missing["namespaces"] = f"{found.why_no_room}; {LAYER_REMEDIES['namespaces']}"
     if found.why_not_alone:
         missing["network namespace"] = found.why_not_alone
     held = [name for name in ("seccomp", "landlock", "namespaces") if name not in missing]

@@ -26,19 +26,16 @@ def check_result(result: int, what: str) -> None:
 
 
 def unshare(flags: int) -> None:
-    """Leaves the named namespaces for new ones. An ordinary user needs NEWUSER among the flags.
+    """Leaves the named namespaces for new ones.
 
     With NEWPID it is the next child that is the first process of the new namespace: all others in it die with
-    it. With NEWUSER the process has every capability in the new namespace until `drop_capabilities`.
+    it. An ordinary user enters a user namespace too, keeps the own ids there, and has every capability in it
+    until `drop_capabilities`.
     """
-    check_result(LIBC.unshare(flags), "unshare")
-
-
-def unshare_with_user(flags: int) -> None:
-    """`unshare` for an ordinary user: in a user namespace of its own, in which the user keeps the own ids."""
     user, group = os.geteuid(), os.getegid()
-    unshare(flags | NEWUSER)
-    keep_ids(user, group)
+    check_result(LIBC.unshare(flags | NEWUSER if user else flags), "unshare")
+    if user:
+        keep_ids(user, group)
 
 
 def keep_ids(user: int, group: int) -> None:

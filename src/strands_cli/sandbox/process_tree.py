@@ -18,13 +18,9 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MAX_ROUNDS = 50
 
 
-def become_subreaper() -> bool:
-    """Orphans among this process's descendants become its children; False where there is no such thing."""
-    try:
-        prctl = ctypes.CDLL(None, use_errno=True).prctl
-    except AttributeError:
-        return False
-    return bool(prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+def become_subreaper() -> None:
+    """Orphans among this process's descendants become its children."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def wake_on_child() -> int:

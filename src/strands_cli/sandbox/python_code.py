@@ -16,7 +16,7 @@ import msgspec
 
 from strands_cli.sandbox.code_run import CallTool, CodeRun, PythonOutcome
 from strands_cli.sandbox.launcher import ZYGOTES, Child, NoZygote, ZygoteHandle, ZygoteLost
-from strands_cli.sandbox.profile import ALL_LAYERS, PYTHON_PROFILE, Layer, Profile
+from strands_cli.sandbox.profile import ALL_LAYERS, LAYER_REMEDIES, PYTHON_PROFILE, Layer, Profile
 from strands_cli.sandbox.seccomp import SeccompMissing
 
 _TRIES = 3
@@ -199,15 +199,6 @@ if hasattr(os, "register_at_fork"):
 
 PythonLevelName = Literal["full", "seccomp+landlock", "seccomp", "interpreter", "disabled"]
 
-_REMEDIES = {
-    "seccomp": "install libseccomp (Debian: libseccomp2, Fedora: libseccomp) and the package pyseccomp",
-    "landlock": "needs Linux 5.13 or newer with landlock among the modules of the kernel parameter lsm=",
-    "namespaces": "needs root, or user namespaces for ordinary users (user.max_user_namespaces above 0, "
-    "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0)",
-    "uid": "needs root, which becomes nobody before any code runs",
-    "rlimits": "needs a Unix kernel",
-}
-
 _SELF_TEST = """
 import _socket, mmap, os, posix
 
@@ -278,10 +269,10 @@ async def try_level(layers: frozenset[Layer] = ALL_LAYERS) -> PythonLevel:
     try:
         outcome, zygote = await _run_confined_code(_SELF_TEST, _TEST_PROFILE, layers, parks=False)
     except SeccompMissing as error:
-        return _level_without_kernel(str(error), {"seccomp": f"{error}: {_REMEDIES['seccomp']}"})
+        return _level_without_kernel(str(error), {"seccomp": f"{error}: {LAYER_REMEDIES['seccomp']}"})
     except ZygoteLost as error:
         return _level_without_kernel(f"no process could be started: {error or 'it ended at once'}", {})
-    missing = {name: f"{why}; {_REMEDIES[name]}" for name, why in zygote.missing.items()}
+    missing = {name: f"{why}; {LAYER_REMEDIES[name]}" for name, why in zygote.missing.items()}
     if os.geteuid() != 0:
         missing.pop("uid", None)  # an ordinary user has nobody to become
     if outcome.error is not None or not isinstance(outcome.value, dict):

@@ -38,6 +38,16 @@ _OFTEN_USED = (
 )
 
 
+class _Child:
+    def __init__(self, process: int, status: int) -> None:
+        self.process = process
+        self.status = status
+        """The descriptor that takes its end."""
+        self.until = 0.0
+        """When it is killed; 0 is never."""
+        self.is_late = False
+
+
 class Zygote:
     def __init__(self, control: "_socket.socket", layers: set[str], filter_program: bytes) -> None:
         self._control = control
@@ -46,18 +56,15 @@ class Zygote:
         self.missing: dict[str, str] = {}
         """The layers that were asked for and cannot be had, with the reason."""
         self._files = memory_files.MemoryFiles()
-        self._children: dict[int, tuple[int, int]] = {}
-        """By process: the number of the call, and the descriptor that takes its end."""
-        self._deadlines: dict[int, float] = {}
-        self._late: set[int] = set()
+        self._children: dict[int, _Child] = {}
+        """By the number of the call."""
         self._waiting_imports = _OFTEN_USED.split()
         self._base_bytes = 0
 
     def confine(self) -> None:
         """Everything that needs files or rights; afterwards it has neither."""
         self._try("landlock", _require_landlock)
-        leave = namespaces.unshare if os.geteuid() == 0 else namespaces.unshare_with_user
-        self._try("namespaces", lambda: leave(_NAMESPACES))
+        self._try("namespaces", lambda: namespaces.unshare(_NAMESPACES))
         sys.meta_path[:] = [*sys.meta_path[:2], MemoryLibrary()]
         self._base_bytes = namespaces.address_space_in_use()
         self._try("uid", namespaces.drop_user)
@@ -86,24 +93,25 @@ class Zygote:
         poll.register(ended, select.POLLIN)
         while True:
             rest = _REST_BEFORE_IMPORTS_SECONDS if self._waiting_imports else _REST_SECONDS
-            if self._deadlines:
-                rest = max(0.0, min(self._deadlines.values()) - time.monotonic())
+            if deadlines := [child.until for child in self._children.values() if child.until]:
+                rest = max(0.0, min(deadlines) - time.monotonic())
             ready = [descriptor for descriptor, _ in poll.poll(rest * 1000)]
             if ended in ready:
                 os.read(ended, 4096)
                 self._reap()
             now = time.monotonic()
-            for call in [call for call, until in self._deadlines.items() if until <= now]:
-                self._late.add(call)
-                self._kill(call)
+            for child in self._children.values():
+                if 0 < child.until <= now:
+                    child.until, child.is_late = 0.0, True
+                    os.kill(child.process, signal.SIGKILL)
             if self._control.fileno() in ready and not self._obey():
                 break
-            if not ready and self._waiting_imports and not self._deadlines:
+            if not ready and self._waiting_imports and not deadlines:
                 __import__(self._waiting_imports.pop(0))
                 if not self._waiting_imports:
                     gc.freeze()
-        for process in self._children:
-            os.kill(process, signal.SIGKILL)
+        for child in self._children.values():
+            os.kill(child.process, signal.SIGKILL)
 
     def _obey(self) -> bool:
         """Does what the host asks for; false when the host has gone."""
@@ -111,14 +119,12 @@ class Zygote:
         if message is None:
             return False
         order, call, until, options = message
-        if order == "kill":
-            self._kill(call)
-            return True
         if order == "start":
             self._fork(call, options, *descriptors)
-        self._deadlines.pop(call, None)
-        if until and any(owner == call for owner, _ in self._children.values()):
-            self._deadlines[call] = until
+        if child := self._children.get(call):
+            child.until = until
+            if order == "kill":
+                os.kill(child.process, signal.SIGKILL)
         return True
 
     def _fork(self, call: int, options: dict[str, Any], channel: int, status: int) -> None:
@@ -135,7 +141,7 @@ class Zygote:
             finally:
                 os._exit(1)
         os.close(channel)
-        self._children[process] = (call, status)
+        self._children[call] = _Child(process, status)
 
     def _confine_child(self, zygote: int, channel: int, bounds: dict[str, int]) -> None:
         """The child's first steps: from here on it can compute, and speak over its channel."""
@@ -161,23 +167,14 @@ class Zygote:
             process, status = os.waitpid(-1, os.WNOHANG)
             if not process:
                 return
-            if process not in self._children:
-                continue  # left behind by a child, in tests that leave the filter out
-            call, descriptor = self._children.pop(process)
-            self._deadlines.pop(call, None)
-            try:
-                ending = (os.waitstatus_to_exitcode(status), call in self._late)
-                os.write(descriptor, marshal.dumps(ending))
-            except OSError:
-                pass  # the host has its answer already, and no longer listens
-            os.close(descriptor)
-            self._late.discard(call)
-
-    def _kill(self, call: int) -> None:
-        self._deadlines.pop(call, None)
-        for process, (owner, _) in self._children.items():
-            if owner == call:
-                os.kill(process, signal.SIGKILL)
+            calls = [call for call, child in self._children.items() if child.process == process]
+            for call in calls:  # none for what a child left behind, in tests that leave the filter out
+                child = self._children.pop(call)
+                try:
+                    os.write(child.status, marshal.dumps((os.waitstatus_to_exitcode(status), child.is_late)))
+                except OSError:
+                    pass  # the host has its answer already, and no longer listens
+                os.close(child.status)
 
 
 def _require_landlock() -> None:
@@ -187,9 +184,7 @@ def _require_landlock() -> None:
 
 def _enter_user_namespace() -> bool:
     """Moves into a user namespace of its own, where the limit on processes counts nobody else's."""
-    try:
-        namespaces.unshare(namespaces.NEWUSER)
-    except OSError:
+    if namespaces.LIBC.unshare(namespaces.NEWUSER):
         return False
     namespaces.clear_capabilities()
     return True

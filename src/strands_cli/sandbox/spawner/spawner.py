@@ -89,10 +89,9 @@ class Spawner:
         """Goes where no network is, for all who may use none; otherwise says why that cannot be."""
         if self._slot.network:
             return ""
-        leave = namespaces.unshare if os.geteuid() == 0 else namespaces.unshare_with_user
-        reason = try_in_child(lambda: leave(namespaces.NEWNET), os.fork)
+        reason = try_in_child(lambda: namespaces.unshare(namespaces.NEWNET), os.fork)
         if not reason:
-            leave(namespaces.NEWNET)
+            namespaces.unshare(namespaces.NEWNET)
         return reason
 
     def _fill(self) -> float | None:
@@ -127,17 +126,15 @@ class Spawner:
         if None in numbers.values() or any(ended.values()):
             process_tree.end_descendants(os.getpid(), self._proc, spared=self._keepers)
         for process, number in numbers.items():
-            if number is not None:
-                self._forget(number, was_killed=ended[process] != 0)
+            if number is None:
+                continue
+            self._failures += number in self._idle
+            self._idle.discard(number)
+            if ended[process]:
+                remove_scratch(self._slot.scratch(os.getpid(), number))
+            if self._groups:
+                cgroups.remove_group(cgroups.group_path(self._groups, number))
         return any_left
-
-    def _forget(self, number: int, *, was_killed: bool) -> None:
-        self._failures += number in self._idle
-        self._idle.discard(number)
-        if was_killed:
-            remove_scratch(self._slot.scratch(os.getpid(), number))
-        if self._groups:
-            cgroups.remove_group(cgroups.group_path(self._groups, number))
 
 
 def clone_into_room() -> int:
