@@ -7,6 +7,7 @@ import posixpath
 import signal
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -111,10 +112,8 @@ class CodeRun:
         return b"".join(parts)
 
     async def _send(self, data: bytes) -> None:
-        try:
+        with suppress(BrokenPipeError, ConnectionResetError):  # it has ended already; how, is in its status
             await asyncio.get_running_loop().sock_sendall(self._child.channel, data)
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # it has ended already; how, is in its status
 
     async def _listen(self) -> bool:
         """Takes in frames until the outcome (true) or the end of the process (false)."""

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -83,28 +84,28 @@ class Confined:
         self._control = control
         self._open = set(pipes)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._reported = asyncio.Event()
+        self._has_news = asyncio.Event()
         self._why: Why | None = None
-        self._taken = False
-        self._refusal: dict[str, Any] = {}
-        self._account: dict[str, Any] = {}
-        self.has_exited = False
-        """The executable itself has ended; what it started may still run."""
-        self.has_ended = False
+        self._reports: dict[str, dict[str, Any]] = {}
+        """What its keeper and its runner have said, by kind; `gone` when neither is left."""
+
+    @property
+    def has_ended(self) -> bool:
         """Nothing of it is left."""
+        return not self._reports.keys().isdisjoint(("ended", "gone"))
 
     async def exited(self) -> None:
-        """Returns when the executable itself has ended."""
-        while not self.has_exited:
+        """Returns when the executable itself has ended; what it started may still run."""
+        while "exited" not in self._reports and not self.has_ended:
             await self._next_report()
 
     async def wait(self) -> Exit:
         """How it ended, once nothing of it is left; ToolError where it could not be executed."""
         while not self.has_ended:
             await self._next_report()
-        if self._refusal:
-            raise self._cannot_start()
-        if not self._taken:
+        if "failed" in self._reports:
+            raise self._cannot_start(**self._reports["failed"])
+        if self._reports.keys() == {"gone"}:
             raise SpawnerLost("the spawner ended before it took the call")
         return self._exit()
 
@@ -136,18 +137,16 @@ class Confined:
         # The keeper holds the pipe until the tree is dead, so that a tree we end never sees the end of its
         # input first: an executable that was started ahead would take that for a call without arguments.
         held = [self.stdin] if self.stdin in self._open else []
-        try:
+        with suppress(OSError):  # its keeper has gone, and everything with it
             messages.send_value(self._control, order, *held)
-        except OSError:
-            pass  # its keeper has gone, and everything with it
 
     async def _next_report(self) -> None:
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
             loop.add_reader(self._control, self._read_report)
-        self._reported.clear()
-        await self._reported.wait()
+        self._has_news.clear()
+        await self._has_news.wait()
 
     def _read_report(self) -> None:
         try:
@@ -157,16 +156,10 @@ class Confined:
         except OSError:
             report = None
         kind, values = report or ("gone", {})
-        self._taken = self._taken or kind != "gone"
-        self.has_exited = self.has_exited or kind in ("exited", "ended", "gone")
-        self.has_ended = kind in ("ended", "gone")
-        if kind in ("exited", "ended"):
-            self._account = values
-        elif kind == "failed":
-            self._refusal = values
+        self._reports[kind] = values
         if self.has_ended:
             self._stop_listening()
-        self._reported.set()
+        self._has_news.set()
 
     def _stop_listening(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
@@ -174,22 +167,21 @@ class Confined:
         self._loop = None
 
     def _exit(self) -> Exit:
-        status = self._account.get("status")
-        if status is None:
+        account = self._reports.get("ended") or self._reports.get("exited") or {"status": None}
+        if account["status"] is None:
             return Exit(why=self._why or "lost")
-        code = os.waitstatus_to_exitcode(status)
-        why = self._account["why"]
+        code = os.waitstatus_to_exitcode(account["status"])
+        why = account["why"]
         return Exit(
             why=self._why or why if why == "exited" else why,
             status=code if code >= 0 else None,
             signal=-code if code < 0 else None,
-            peak_bytes=self._account["peak"],
-            left_others=self._account["survivors"],
+            peak_bytes=account["peak"],
+            left_others=account["survivors"],
         )
 
-    def _cannot_start(self) -> ToolError:
-        step, number = self._refusal["step"], self._refusal["errno"]
-        what, hint = f"confined ({step}): {self._refusal['text']}", ""
+    def _cannot_start(self, step: str, number: int, text: str) -> ToolError:
+        what, hint = f"confined ({step}): {text}", ""
         if step == "execute":
             what, hint = f"executed: {os.strerror(number)}", _HINTS.get(number, "")
         return ToolError(f"{self.argv[0]} cannot be {what}", code="unavailable", hint=hint)
@@ -262,10 +254,6 @@ class Intake:
     @property
     def data(self) -> bytes:
         return bytes(self._kept[-self._limit :] if self._keep_last else self._kept)
-
-    @property
-    def is_truncated(self) -> bool:
-        return self.total > self._limit
 
     def stop(self) -> None:
         self._loop.remove_reader(self._descriptor)

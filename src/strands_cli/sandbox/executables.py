@@ -59,11 +59,9 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
 
     exit: Exit
     stdout: bytes
-    """The beginning, where it is truncated."""
+    """The beginning, where it is too long."""
     stderr: bytes
-    """The end, where it is truncated."""
-    stdout_truncated: bool
-    stderr_truncated: bool
+    """The end, where it is too long."""
     seconds: float
     hint: Hint | None = None
     """Which key its author may have forgotten to declare."""
@@ -104,28 +102,13 @@ async def start_confined(
 
 
 async def run_confined(
-    argv: Sequence[str],
-    profile: Profile,
-    *,
-    cwd: Path,
-    input: bytes = b"",
-    seconds: float | None = None,
-    idle_seconds: float | None = None,
-    on_stderr_line: Callable[[str], object] | None = None,
-    accept: str = "",
-    room: bool = True,
+    argv: Sequence[str], profile: Profile, *, cwd: Path, accept: str = "", room: bool = True, **options: Any
 ) -> Finished:
-    """A whole call; ToolError where the executable cannot be started. See `complete_confined`."""
+    """A whole call, with the options of `complete_confined`; ToolError where it cannot be started."""
     for may_retry in (True, False):
         try:
             confined = await start_confined(argv, profile, cwd=cwd, accept=accept, room=room)
-            return await complete_confined(
-                confined,
-                input=input,
-                seconds=seconds,
-                idle_seconds=idle_seconds,
-                on_stderr_line=on_stderr_line,
-            )
+            return await complete_confined(confined, **options)
         except SpawnerLost as lost:  # nothing of the call has run
             if not may_retry:
                 raise ToolError(f"{argv[0]} cannot be started: {lost}", code="unavailable") from lost
@@ -213,8 +196,6 @@ class _ExecutableCall:
             exit=ending,
             stdout=self._stdout.data,
             stderr=stderr,
-            stdout_truncated=self._stdout.is_truncated,
-            stderr_truncated=self._stderr.is_truncated,
             seconds=time.monotonic() - self._started,
             hint=hint_from_stderr(stderr.decode("utf-8", "replace"), profile, cwd) if failed else None,
         )

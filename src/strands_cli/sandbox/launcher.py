@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from strands_cli.sandbox import messages, seccomp
@@ -57,10 +58,6 @@ class ZygoteLost(Exception):
     """The zygote has ended, and with it all the processes that it had forked."""
 
 
-class NoZygote(Exception):
-    """A zygote cannot be started here; the message says why."""
-
-
 class ZygoteHandle:
     """One warm interpreter, made by a thread that lives on: the kernel ends a child with its thread."""
 
@@ -94,7 +91,7 @@ class ZygoteHandle:
         assert self.process.stderr is not None
         with self.process.stderr as errors:
             if report is None:
-                raise NoZygote(errors.read().decode(errors="replace").strip()[-1000:] or "it ended at once")
+                raise OSError(errors.read().decode(errors="replace").strip()[-1000:] or "it ended at once")
         self.layers, self.missing = frozenset(report[0]), report[1]
 
     def is_alive(self) -> bool:
@@ -142,10 +139,8 @@ class ZygoteHandle:
 
     def ask(self, order: str, number: int, seconds: float = 0.0) -> None:
         """`arm` or `kill`, for one of its children."""
-        try:
+        with suppress(OSError):  # it has ended, and all its children with it
             messages.send_value(self._control, (order, number, _deadline_after(seconds), {}))
-        except OSError:
-            pass  # it has ended, and all its children with it
 
     def kill(self) -> None:
         self.is_lost = True
@@ -232,6 +227,5 @@ class Zygotes:
 
 
 ZYGOTES = Zygotes()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=ZYGOTES.forget)
+os.register_at_fork(after_in_child=ZYGOTES.forget)
 atexit.register(ZYGOTES.close)

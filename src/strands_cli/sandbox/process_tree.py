@@ -11,6 +11,7 @@ import select
 import signal
 import sys
 from collections.abc import Collection
+from contextlib import suppress
 from signal import SIGCONT, SIGKILL, SIGSTOP
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -143,10 +144,8 @@ def end_marked_tree(process: int, mark: str) -> None:
 
 
 def _kill_process_group(leader: int) -> None:
-    try:
+    with suppress(ProcessLookupError, PermissionError):  # the whole group is gone already
         os.killpg(leader, SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass  # the whole group is gone already
 
 
 def end_with_host(host: int, mark: str) -> None:

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from strands_cli.sandbox.code_run import CallTool, CodeRun, PythonOutcome
-from strands_cli.sandbox.launcher import ZYGOTES, Child, NoZygote, ZygoteHandle, ZygoteLost
+from strands_cli.sandbox.launcher import ZYGOTES, Child, ZygoteHandle, ZygoteLost
 from strands_cli.sandbox.profile import ALL_LAYERS, LAYER_REMEDIES, PYTHON_PROFILE, Layer, Profile
 from strands_cli.sandbox.seccomp import SeccompMissing
 
@@ -104,7 +104,7 @@ async def _take_child(code: str, profile: Profile, layers: frozenset[Layer]) -> 
         try:
             # Shielded: others may wait for the same one, or need it later.
             zygote = await asyncio.shield(asyncio.wrap_future(ZYGOTES.get(layers)))
-        except (OSError, NoZygote) as error:
+        except OSError as error:
             raise ZygoteLost(f"it cannot be started: {error}") from None
         try:
             return zygote.take(profile.rlimits(), profile.seconds, zones="zoneinfo" in code)
@@ -191,8 +191,7 @@ class Sessions:
 
 
 SESSIONS = Sessions()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=SESSIONS.forget)
+os.register_at_fork(after_in_child=SESSIONS.forget)
 
 
 # --- Levels -----------------------------------------------------------------------------------------------

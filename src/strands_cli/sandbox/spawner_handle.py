@@ -29,7 +29,7 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     why_not_alone: str
     """Why there is no network namespace; empty where there is one."""
     processes: str
-    """How processes are counted: `cgroup`, `rlimit` (roughly, without a room) or `watched`."""
+    """How processes are counted: `cgroup` or `watched` for root, otherwise `rlimit` or `rlimit, roughly`."""
 
 
 class SpawnerHandle:
@@ -49,7 +49,8 @@ class SpawnerHandle:
 
     def is_running(self) -> bool:
         """In a forked copy of the host it is not: there it is nobody's child."""
-        return self._process is not None and self._process.poll() is None
+        process = self._process
+        return process is not None and process.poll() is None
 
     def hand_over(self, request: dict[str, Any], descriptors: list[int]) -> bool:
         """Gives a call to the next free runner; False where too many wait already."""

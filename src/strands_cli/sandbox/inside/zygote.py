@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from strands_cli.sandbox import landlock, messages, namespaces, process_tree, seccomp
@@ -170,10 +171,8 @@ class Zygote:
             calls = [call for call, child in self._children.items() if child.process == process]
             for call in calls:  # none for what a child left behind, in tests that leave the filter out
                 child = self._children.pop(call)
-                try:
+                with suppress(OSError):  # the host has its answer already, and no longer listens
                     os.write(child.status, marshal.dumps((os.waitstatus_to_exitcode(status), child.is_late)))
-                except OSError:
-                    pass  # the host has its answer already, and no longer listens
                 os.close(child.status)
 
 

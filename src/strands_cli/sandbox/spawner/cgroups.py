@@ -4,6 +4,7 @@ Needed for root, whose processes RLIMIT_NPROC does not count.
 """
 
 import os
+from contextlib import suppress
 
 _ROOT = "/sys/fs/cgroup"
 _PREFIX = "strands-"
@@ -45,10 +46,8 @@ def group_path(parent: str, number: int) -> str:
 
 
 def remove_group(path: str) -> None:
-    try:
+    with suppress(OSError):  # not quite empty yet, or gone: `remove_abandoned_groups` comes by again
         os.rmdir(path)
-    except OSError:
-        pass  # not quite empty yet, or gone: `remove_abandoned_groups` comes by again
 
 
 def remove_abandoned_groups(parent: str) -> None:

@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
@@ -40,15 +41,6 @@ class Slot:
         """Runners write the number of their slot here when they take a call."""
         self._temporary = temporary
         self._user, self._group = os.geteuid(), os.getegid()
-
-    @property
-    def counted(self) -> str:
-        """How processes are counted where there is no control group: by RLIMIT_NPROC, except for root.
-
-        It counts a user's processes in one user namespace. Each room has one for itself; elsewhere those that
-        the user has already are added, so that the limit is only about right.
-        """
-        return "watched" if self._user == 0 else "rlimit" if self.in_room else "rlimit, roughly"
 
     def scratch(self, spawner: int, number: int) -> str:
         """The scratch directory of a slot; empty in a room, which has its own."""
@@ -85,6 +77,8 @@ class Slot:
         proc = process_tree.open_proc()
         others = None
         if self._user:
+            # RLIMIT_NPROC counts a user's processes in one user namespace. A room has one for itself;
+            # elsewhere those that the user has already are added, so that the limit is only about right.
             others = 1 if self.in_room else process_tree.tasks_of_user(proc) + _SPARE_PROCESSES
         ruleset = self._ruleset(scratch) if self.abi else None
         namespaces.hide_memory()
@@ -162,7 +156,7 @@ class Runner(NamedTuple):
             for step in self._steps(request, descriptors[1:]):  # noqa: B007 - the last one counts
                 pass
         except OSError as error:
-            messages.send_value(pair, {"step": step, "errno": error.errno or 0, "text": str(error)})
+            messages.send_value(pair, {"step": step, "number": error.errno or 0, "text": str(error)})
         os._exit(127)
 
     def _steps(self, request: dict[str, Any], streams: list[int]) -> Iterator[str]:
@@ -276,10 +270,8 @@ class Keeper:
 
     def _send(self, number: int) -> None:
         if self._in_room:
-            try:
+            with suppress(ProcessLookupError):  # nobody is left
                 os.kill(-1, number)
-            except ProcessLookupError:
-                pass  # nobody is left
         elif number == signal.SIGKILL:
             process_tree.end_descendants(os.getpid(), self._proc)
         else:
@@ -335,7 +327,5 @@ class Keeper:
         }
 
     def _report(self, kind: str, values: dict[str, Any]) -> None:
-        try:
+        with suppress(OSError):  # the host no longer listens, so the call is to end
             messages.send_value(self._control, (kind, values), flags=_socket.MSG_DONTWAIT)
-        except OSError:
-            pass  # the host no longer listens, so the call is to end

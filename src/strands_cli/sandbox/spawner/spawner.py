@@ -53,12 +53,14 @@ class Spawner:
         if self._slot.in_room:
             why_no_room = try_in_child(self._slot.enter_room, clone_into_room)
             self._slot.in_room = not why_no_room
+        counted = "rlimit" if self._slot.in_room else "rlimit, roughly"
+        counted_for_root = "cgroup" if self._groups else "watched"  # whose processes no rlimit counts
         abilities = {
             "landlock": self._slot.abi,
             "room": self._slot.in_room,
             "why_no_room": why_no_room,
             "why_not_alone": why_not_alone,
-            "processes": "cgroup" if self._groups else self._slot.counted,
+            "processes": counted if os.geteuid() else counted_for_root,
         }
         messages.send_value(self._calls, abilities)
         wake = process_tree.wake_on_child()
