@@ -89,15 +89,16 @@ async def start_confined(
     stdin, stdout, stderr = os.pipe(), os.pipe(), os.pipe()
     confined = Confined(ours, (stdin[1], stdout[0], stderr[0]), list(argv), profile, cwd)
     passed = [theirs.detach(), stdin[0], stdout[1], stderr[1]]
+    handed_over = False
     try:
         while not handle.hand_over(request, passed):  # noqa: ASYNC110 - a full socket tells nobody
             await asyncio.sleep(_AGAIN_SECONDS)
-    except BaseException:
-        confined.close()
-        raise
+        handed_over = True
     finally:
         for descriptor in passed:
             os.close(descriptor)
+        if not handed_over:
+            confined.close()
     return confined
 
 

@@ -76,9 +76,9 @@ class ZygoteHandle:
         """Those that were asked for and are not in force, with the reason."""
         try:
             self._configure(layers)
-        except BaseException:
-            self.kill()
-            raise
+        finally:
+            if not self.layers and layers:
+                self.kill()
 
     def _configure(self, layers: frozenset[Layer]) -> None:
         # Made while the interpreter starts.
