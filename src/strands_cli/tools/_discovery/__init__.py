@@ -8,6 +8,21 @@ from strands_cli.errors import Issue
 from strands_cli.toolkit.info import ToolInfo
 
 
+class EntryPoint(msgspec.Struct, frozen=True, array_like=True):
+    """One line of an installed package's `entry_points.txt`."""
+
+    name: str
+    module: str
+    attribute: str
+    distribution: str
+    version: str
+    file: str
+
+    @property
+    def origin(self) -> str:
+        return f"{self.distribution} {self.version}".strip()
+
+
 class Discovered(msgspec.Struct, frozen=True, array_like=True):
     """The tools of a file, a family, a directory or a source, and what was wrong."""
 
@@ -15,6 +30,8 @@ class Discovered(msgspec.Struct, frozen=True, array_like=True):
     issues: tuple[Issue, ...] = ()
     files: tuple[str, ...] = ()
     """Every path that this rests on, those that were looked for and are not there included."""
+    entry_points: tuple[EntryPoint, ...] = ()
+    """Of the packages in a directory of the import path: tools are behind them."""
 
 
 def join_discovered(parts: Iterable[Discovered]) -> Discovered:

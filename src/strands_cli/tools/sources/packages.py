@@ -9,12 +9,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import NamedTuple
 
 from strands_cli.errors import Issue, closest
 from strands_cli.toolkit.info import ToolInfo, tool_name_problem
-from strands_cli.tools._discovery import Discovered, join_discovered
-from strands_cli.tools._discovery.scan import NO_CACHE, Cache
+from strands_cli.tools._discovery import Discovered, EntryPoint, join_discovered
+from strands_cli.tools._discovery.scan import NO_CACHE, Cache, CacheFile
 from strands_cli.tools.sources.modules import Source
 
 GROUP = "strands_cli.tools"
@@ -65,19 +64,20 @@ def scan_packages(path: Sequence[str] | None = None, cache: Cache = NO_CACHE) ->
     """
     directories = _import_directories(path)
     known = cache.file(f"packages|{os.pathsep.join(directories)}")
-    found = known.find("")
-    if found is None:
-        files, points = _entry_points(directories)
-        located = [(point, locate_module(point.module, directories)) for point in points]
-        parts = [
-            _read_entry_point(point, file) if file else _unlocated_entry_point(point)
-            for point, file in located
-        ]
-        found = join_discovered([Discovered(files=tuple(files)), *parts])
-        if all(file for _, file in located):  # one that is not there may come without a trace in these files
-            known.keep("", found)
+    parts: list[Discovered] = []
+    for point in _entry_points(known, directories):
+        file = locate_module(point.module, directories)
+        if file is None:
+            parts.append(_unlocated_entry_point(point))
+            continue
+        name = f"{point.name}={point.module}:{point.attribute}|{point.origin}|{file}"
+        found = known.find(name)
+        if found is None:
+            found = _read_entry_point(point, file)
+            known.keep(name, found)
+        parts.append(found)
     known.close()
-    return found
+    return join_discovered(parts)
 
 
 def locate_module(dotted: str, path: Sequence[str] | None = None) -> Path | None:
@@ -98,44 +98,41 @@ def _import_directories(path: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(map(os.path.abspath, sys.path if path is None else path)))
 
 
-class EntryPoint(NamedTuple):
-    """One line of an installed package's `entry_points.txt`."""
-
-    name: str
-    module: str
-    attribute: str
-    distribution: str
-    version: str
-    file: str
-
-    @property
-    def origin(self) -> str:
-        return f"{self.distribution} {self.version}".strip()
-
-
-def _entry_points(directories: list[str]) -> tuple[list[str], list[EntryPoint]]:
-    """What is read to know them, and the entry points. Of a distribution that is there twice, the first along
-    the path counts, as when it is imported.
-    """
-    files, points = [*directories], dict[tuple[str, str], EntryPoint]()
+def _entry_points(known: CacheFile, directories: list[str]) -> list[EntryPoint]:
+    """Of a distribution that is there twice, the first along the path counts, as when it is imported."""
+    points: dict[tuple[str, str], EntryPoint] = {}
     for directory in directories:
-        try:
-            names = sorted(os.listdir(directory))
-        except OSError:
+        found = known.find(directory)
+        if found is None:
+            found = _read_entry_points(directory)
+            known.keep(directory, found)
+        for point in found.entry_points:
+            distribution = point.distribution.lower().replace("-", "_").replace(".", "_")
+            points.setdefault((distribution, point.name), point)
+    return sorted(points.values(), key=lambda point: (point.name, point.distribution))
+
+
+def _read_entry_points(directory: str) -> Discovered:
+    """The entry points of the packages in a directory."""
+    files, points = [directory], list[EntryPoint]()
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError:
+        names = []
+    for name in names:
+        if not name.endswith((".dist-info", ".egg-info")):
             continue
-        for name in names:
-            if not name.endswith((".dist-info", ".egg-info")):
-                continue
-            file = f"{directory}{os.sep}{name}{os.sep}entry_points.txt"
-            lines = list(_entry_point_lines(_metadata_text(file)))
-            # An installer replaces a .dist-info, which the directory's date shows; an .egg-info it rewrites.
-            files += [file] if lines or name.endswith(".egg-info") else []
-            distribution, version = _distribution_identity(directory, name) if lines else ("", "")
+        file = f"{directory}{os.sep}{name}{os.sep}entry_points.txt"
+        lines = list(_entry_point_lines(_metadata_text(file)))
+        # An installer replaces a .dist-info, which shows in the directory's date; an .egg-info it rewrites.
+        if lines or name.endswith(".egg-info"):
+            files.append(file)
+        if lines:
+            distribution, version = _distribution_identity(directory, name)
             for entry, value in lines:
                 module, _, attribute = (part.strip() for part in value.partition(":"))
-                key = (distribution.lower().replace("-", "_").replace(".", "_"), entry)
-                points.setdefault(key, EntryPoint(entry, module, attribute, distribution, version, file))
-    return files, sorted(points.values(), key=lambda point: (point.name, point.distribution))
+                points.append(EntryPoint(entry, module, attribute, distribution, version, file))
+    return Discovered(files=tuple(files), entry_points=tuple(points))
 
 
 def _entry_point_lines(text: str) -> Iterator[tuple[str, str]]:
