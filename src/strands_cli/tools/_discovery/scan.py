@@ -85,16 +85,18 @@ class CacheFile:
         for written, changed, _, _ in stamps:
             if self._opened - _TICK_NANOSECONDS <= max(written, changed) <= now + _TICK_NANOSECONDS:
                 return
-        self._used[name] = _CacheEntry(found, stamps)
+        entry = _CacheEntry(found, stamps)
+        try:
+            msgspec.msgpack.encode(entry)
+        except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):
+            return  # a literal may hold what msgpack does not, such as an integer of a hundred digits
+        self._used[name] = entry
 
     def close(self) -> None:
         """Writes what was used or added, where that is not what was there before."""
         if self._file is None or self._used == self._entries:
             return
-        try:
-            body = msgspec.msgpack.encode((self._key, self._used))
-        except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):
-            return  # a literal may hold what msgpack does not, such as an integer of a hundred digits
+        body = msgspec.msgpack.encode((self._key, self._used))
         _write_cache_file(self._file, crc32(body).to_bytes(_CHECKSUM_BYTES, "big") + body)
 
     def _load(self) -> dict[str, _CacheEntry]:
@@ -133,7 +135,7 @@ def _state_of_this_code() -> int:
     """When this code was last written: who works on it wants its answer, not that of the code before."""
     here = Path(__file__).parent
     directories = (here, here.parent / "sources", here.parents[1] / "plugins")
-    files = [file for directory in directories for file in directory.glob("*.py")]
+    files = [file for directory in directories for file in directory.glob("*.py") if file.is_file()]
     return max((file.stat().st_mtime_ns for file in files), default=0)
 
 

@@ -38,14 +38,15 @@ def parse_source_file(file: Path) -> ast.Module | Issue:
     """The file's syntax tree, or why there is none."""
     remedy = "Make the file readable, or move it out of the tools directory."
     try:
-        if not stat.S_ISREG(file.stat().st_mode):
+        status = file.stat()
+        if not stat.S_ISREG(status.st_mode):
             return Issue(file=str(file), reason="It is not a regular file.", remediation=remedy)
         with file.open("rb") as stream:
             data = stream.read(MAX_SOURCE_BYTES + 1)
     except OSError as error:
         return Issue(file=str(file), reason=f"It cannot be read: {error.strerror}.", remediation=remedy)
     if len(data) > MAX_SOURCE_BYTES:
-        reason = f"It has too many bytes; at most {MAX_SOURCE_BYTES:,} are read."
+        reason = f"It has {status.st_size:,} bytes; at most {MAX_SOURCE_BYTES:,} are read."
         return Issue(file=str(file), reason=reason, remediation="Move its data into a file of its own.")
     try:
         with warnings.catch_warnings():
@@ -55,13 +56,18 @@ def parse_source_file(file: Path) -> ast.Module | Issue:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         # Python does not tell the line of a null byte.
         line = getattr(error, "lineno", None) or data.count(b"\n", 0, max(data.find(b"\0"), 0)) + 1
-        return Issue(
-            file=str(file),
-            line=line,
-            column=max(getattr(error, "offset", None) or 0, 0),
-            reason=f"Syntax error: {getattr(error, 'msg', None) or error or type(error).__name__}.",
-            remediation="Correct the file; nothing of it can be used until then.",
-        )
+        column = max(getattr(error, "offset", None) or 0, 0)
+        reason = f"Syntax error: {getattr(error, 'msg', None) or str(error) or type(error).__name__}."
+        remedy = "Correct the file; nothing of it can be used until then."
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError as undecoded:
+            if b"coding" not in data[:200]:
+                line, column = data.count(b"\n", 0, undecoded.start) + 1, 0
+                byte = data[undecoded.start]
+                reason = f"It is not UTF-8: the byte 0x{byte:02x} on line {line} cannot be decoded."
+                remedy = "Save the file as UTF-8."
+        return Issue(file=str(file), line=line, column=column, reason=reason, remediation=remedy)
 
 
 def resolve_import(file: Path, root: Path, module: str, level: int) -> Path | None:
@@ -149,11 +155,12 @@ class Scope:
                 self._bind(alias.asname or alias.name, node, is_certain, **where)
         elif isinstance(node, Definition):
             self._bind(node.name, node, is_certain, definition=node)
-        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Name):
                     self._assigned.add(target)
-                    self._bind(target.id, target, is_certain, value=node.value)
+                    if node.value is not None:  # an annotation alone binds nothing
+                        self._bind(target.id, target, is_certain, value=node.value)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in self._assigned:
             self._bind(node.id, node, False)  # unpacking, a loop's head, `with … as`, `:=`
 
@@ -165,6 +172,8 @@ class Scope:
         elif isinstance(node, ast.Delete) and is_certain:
             for target in node.targets:
                 self.bindings.pop(getattr(target, "id", ""), None)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            self._change(node.func)  # whether a method changes what it is called on is not for us to know
         elif isinstance(node, ast.expr) and _is_change(node):
             self._change(node)
 

@@ -96,10 +96,8 @@ class _ToolReader:
         listed = self._add_specs(file)
         self._add_declared(file, own_only=bool(family))
         if family and listed is not True:
-            self.files.seen[str(path.parent)] = None
-            for submodule in sorted(path.parent.glob("*.py")):
-                if is_module_name(submodule.name) and submodule.name not in _FAMILY_FILES:
-                    self.read_file(submodule)
+            for submodule in self._submodules(path.parent):
+                self.read_file(submodule)
         if isinstance(listed, Unread) and len(self.infos) > tools:
             self.issues.append(_unread_specs_issue(listed))
         elif isinstance(listed, Unread):  # never passed over: the listing has something in its place
@@ -109,15 +107,28 @@ class _ToolReader:
         if len(self.infos) == tools and len(self.issues) == issues:
             self.issues.append(_no_tool_issue(file, family))
 
+    def _submodules(self, directory: Path) -> list[Path]:
+        self.files.seen[str(directory)] = None
+        try:
+            files = sorted(directory.iterdir())
+        except OSError as error:
+            reason = f"The family's directory cannot be listed: {error.strerror}."
+            remedy = "Make it readable, or remove it."
+            self.issues.append(Issue(file=str(directory), reason=reason, remediation=remedy))
+            files = []
+        return [file for file in files if is_module_name(file.name) and file.name not in _FAMILY_FILES]
+
     def read_attribute(self, path: Path, attribute: str) -> None:
         """The tools of the file that defines an attribute of a module; the attribute's own is among them."""
         file = self.files.open(path)
         found = file.find(attribute) if isinstance(file, SourceFile) else None
-        if isinstance(file, SourceFile) and found and found[0] is not file:
-            self._add_specs(file)
-            self._add_declared(file, own_only=True)
-            path = found[0].path
-        self.read_file(path)
+        if isinstance(file, Issue) or found is None:
+            self.read_file(path)
+            return
+        self._add_specs(file)
+        self._add_declared(file, own_only=True)
+        if found[0] is not file:
+            self.read_file(found[0].path)
 
     # --- TOOL_SPECS ---------------------------------------------------------------------------------------
 
@@ -353,6 +364,8 @@ def _missing_callable_issue(declared: ToolDeclaration, name: str, file: SourceFi
     match = closest(name, functions) or (functions[0] if len(functions) == 1 else None)
     remedy = f"The closest is {match!r}: rename it to {name!r}" if match else f"Define def {name}(…)"
     problem = f"{file.path.name} has no function {name!r}"
+    if not name.isidentifier():
+        return declared.refusal(problem, "Use a name that a function can have.")
     return declared.refusal(problem, f"{remedy}, or correct the name in the spec.")
 
 

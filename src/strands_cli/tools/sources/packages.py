@@ -7,7 +7,7 @@ which runs the packages around a dotted name.
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from importlib.machinery import PathFinder
+from os.path import isdir, isfile
 from pathlib import Path
 
 from strands_cli.errors import Issue, closest
@@ -81,14 +81,21 @@ def scan_packages(path: Sequence[str] | None = None, cache: Cache = NO_CACHE) ->
 
 
 def locate_module(dotted: str, path: Sequence[str] | None = None) -> Path | None:
-    """The source file of a module, found by one name after the other; None where there is none to read."""
-    origin, places = None, _import_directories(path)
-    for name in dotted.split("."):
-        spec = PathFinder.find_spec(name, places) if name.isidentifier() else None
-        if spec is None:
-            return None
-        origin, places = spec.origin, list(spec.submodule_search_locations or ())
-    return Path(origin) if origin and origin.endswith(".py") else None
+    """The source file of a module, found by walking directories; None where there is none to read."""
+    *parents, last = dotted.split(".")
+    if not all(name.isidentifier() for name in (*parents, last)):
+        return None
+    places = _import_directories(path)
+    for name in parents:
+        packages = [inner for place in places if isdir(inner := f"{place}{os.sep}{name}")]
+        regular = [place for place in packages if isfile(f"{place}{os.sep}__init__.py")]
+        # A package with an __init__.py is the package; without one, all parts along the path are one.
+        places = regular[:1] or packages
+    for place in places:
+        for candidate in (f"{place}{os.sep}{last}{os.sep}__init__.py", f"{place}{os.sep}{last}.py"):
+            if isfile(candidate):
+                return Path(candidate)
+    return None
 
 
 # --- entry points -----------------------------------------------------------------------------------------
