@@ -313,9 +313,9 @@ def _put_plugin(directory: Path, place: Path, lock: Path, approved: Approved) ->
         if plugin_digests(copy) != approved.files:
             raise StrandsError(f"{directory} was changed while it was copied.", hint="Try it again.")
         with _lock_entry(place, lock, approved), ExitStack() as undo:
+            if os.path.lexists(place) and _exchange_directories(copy, place):
+                return
             if os.path.lexists(place):
-                if _exchange_directories(copy, place):
-                    return
                 old = place.rename(stage / f"{place.name}.old")
                 undo.callback(old.rename, place)
             copy.rename(place)

@@ -159,8 +159,7 @@ class Scope:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Name):
                     self._assigned.add(target)
-                    if node.value is not None:  # an annotation alone binds nothing
-                        self._bind(target.id, target, is_certain, value=node.value)
+                    self._bind(target.id, target, is_certain, value=node.value)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in self._assigned:
             self._bind(node.id, node, False)  # unpacking, a loop's head, `with … as`, `:=`
 
@@ -218,6 +217,8 @@ def _module_nodes(tree: ast.Module) -> Iterator[tuple[ast.AST, bool]]:
         match node:
             case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()])):
                 continue  # what stands there never happens to a module that is loaded
+            case ast.AnnAssign(value=None):
+                continue  # an annotation alone binds nothing
         yield node, is_certain
         if not isinstance(node, Definition):
             waiting += [(child, False) for child in reversed([*ast.iter_child_nodes(node)])]

@@ -99,7 +99,7 @@ def _time_zone(name: str) -> tzinfo:
             code="unavailable",
             hint="Install the Python package tzdata.",
         )
-    same = [other for other in known if other.lower() == name.lower()]
+    same = [other for other in sorted(known) if other.lower() == name.lower()]
     if not same:
         reason, hint = f"There is no time zone {shorten_text(name)!r}", _time_zone_remedy(name, known)
         raise ToolFailed(reason, code="not_found", hint=hint)
@@ -115,6 +115,8 @@ def _time_zone_remedy(name: str, known: set[str]) -> str:
         return f"The zone UTC{sign}{int(hours)} is called {zone!r}, with the opposite sign."
     place = name.strip().replace(" ", "_")
     cities = {zone.rpartition("/")[2].lower(): zone for zone in sorted(known, reverse=True)}
-    city = closest(place.rpartition("/")[2].lower(), cities)
-    match = _ABBREVIATIONS.get(place.upper()) or (cities[city] if city else closest(place, known))
+    named = [cities[part] for part in reversed(place.lower().split("/")) if part in cities]
+    match = _ABBREVIATIONS.get(place.upper()) or (named[0] if named else closest(place, known))
+    if match is None and (city := closest(place.rpartition("/")[2].lower(), cities)):
+        match = cities[city]
     return f"Did you mean {match!r}?" if match else "Use a name such as 'Europe/Berlin'."

@@ -206,17 +206,20 @@ def _select_by_query(document: Any, query: str) -> Any:
     if query.startswith("/"):
         steps = [part.replace("~1", "/").replace("~0", "~") for part in query[1:].split("/")]
     for step in steps:
+        if step is _EVERY:
+            found = [inner for outer in found for inner in _json_children(outer)]
+            is_many = True
+            continue
         kept: list[_Found] = []
         failure = None
         for outer in found:
             try:
-                kept += _json_children(outer) if step is _EVERY else [_json_child(outer, step)]
+                kept.append(_json_child(outer, step))
             except ToolFailed as failed:  # the items of real arrays are not all alike
                 failure = failure or failed
         if failure and not kept:
             raise failure
         found = kept
-        is_many = is_many or step is _EVERY
     return [value for _, value in found] if is_many else found[0][1]
 
 
