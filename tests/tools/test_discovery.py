@@ -824,7 +824,7 @@ VALUES = [
     ("def f():\n    X = 1\nX = 2", 2),
     ("X = {}\ndef f(y):\n    y.update(X.get('a'), b=X.copy())", {}),
     ("X = {}\ndef f(X):\n    X.update(a=1)", {}),
-    ("X = {}\nprint(X.get('a'))", {}),
+    ("X: dict\nX = {}", {}),
 ]
 
 
@@ -865,6 +865,9 @@ UNDECIDED = [
     "X = 2 + 3",
     "X = [1][0]",
     "X = {}\nX.update(a=1)",
+    "X = {}\nprint(X.get('a'))",
+    "X = {'a': {}}\nX.get('a').update(b=1)",
+    "X = {'a': {}}\nfor y in X.values():\n    y['b'] = 1",
     "X = {}\nfor Y in X:\n    X[Y] = 1",
     "X = []\nwith a:\n    X += [1]",
     "X = 1\nif a:\n    del X",
@@ -909,7 +912,7 @@ DEF = "def greet(name): ...\n"
 REFUSED: list[tuple[str | bytes, int, str]] = [
     ("x = 1\ndef f(:\n", 2, "Syntax error: invalid syntax."),
     ("x = (\n", 1, "Syntax error: '(' was never closed."),
-    (b"x = 1\ny = '\xff'\n", 2, "can't decode byte 0xff"),
+    (b"x = 1\ny = '\xff'\n", 2, "It is not UTF-8: the byte 0xff on line 2 cannot be decoded."),
     (b"# coding: nonsense\n", 1, "nonsense"),
     (b"x = 1\n\0\n", 2, "null bytes"),
     ("x = " + "(" * 1000, 1, "Syntax error: too many nested parentheses."),
@@ -1144,6 +1147,17 @@ def test_a_second_scan_answers_the_same_from_the_cache(tools: Tools) -> None:
     first, second, plain = tools.scan(tools.cache), tools.scan(tools.cache), tools.scan()
     assert second == first == plain
     assert len(first.infos) == 4
+
+
+def test_a_number_that_the_cache_cannot_hold_keeps_only_its_own_file_out_of_it(tools: Tools) -> None:
+    tools.write("greet.py")
+    spec = f"TOOL_SPEC = {{'name': 'large', 'inputSchema': {{'maximum': {10**100}}}}}\n"
+    tools.write("large.py", spec + "def large(tool, **kw): ...\n")
+    tools.settle()
+    tools.scan(tools.cache)
+    (file,) = (tools.root.parent / "cache").iterdir()
+    assert b"greet.py" in file.read_bytes()
+    assert b"large.py" not in file.read_bytes()
 
 
 HIT = """

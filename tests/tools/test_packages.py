@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from hypothesis import given
@@ -107,6 +108,12 @@ def test_a_module_is_found_without_importing_the_packages_around_it(site: Site, 
     assert locate_module("space.two", path) == other.root / "space/two.py"
     for missing in ("a.only_here", "a.b.c.d", "empty", "nowhere", "", ".", "a.", "a..b", "../a"):
         assert locate_module(missing, path) is None
+
+
+def test_a_module_in_an_archive_is_not_a_file_that_could_be_read(tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "lib.zip", "w") as archive:
+        archive.writestr("inner.py", "raise SystemExit")
+    assert locate_module("inner", [str(tmp_path / "lib.zip")]) is None
 
 
 def test_the_own_package_is_found_on_the_path_of_this_process() -> None:
