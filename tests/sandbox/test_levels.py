@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+import subprocess
 import sys
 
 import pytest
@@ -143,6 +144,40 @@ def test_limits_come_from_the_profile() -> None:
 
 
 # --- Where the kernel cannot confine ----------------------------------------------------------------------
+
+ON_WINDOWS = """
+import ctypes, importlib, os, signal, sys
+
+names = ["strands_cli.sandbox.python_code", "strands_cli.sandbox.executables", "strands_cli.tools.python_exec"]
+for name in names:  # other people's modules are loaded as on this system
+    importlib.import_module(name)
+for name in [name for name in sys.modules if name.split(".")[0] == "strands_cli"]:
+    del sys.modules[name]
+
+def refuse_nameless_library(name, *arguments, **options):
+    raise TypeError("Windows has no library without a name")
+
+sys.platform = "win32"
+ctypes.CDLL = refuse_nameless_library
+for name in ("fcntl", "grp", "pwd", "resource", "termios"):
+    sys.modules[name] = None
+for module, missing in {
+    os: ("fork", "geteuid", "getuid", "killpg", "pidfd_open", "register_at_fork", "setsid"),
+    signal: ("SIGCHLD", "SIGCONT", "SIGHUP", "SIGKILL", "SIGSTOP", "SIGXCPU"),
+}.items():
+    for name in missing:
+        delattr(module, name)
+
+code, executables, _ = map(importlib.import_module, names)
+print(code.python_level_now().reason, executables.executables_level().name, sep=", ")
+"""
+
+
+@linux
+def test_the_sandbox_can_be_imported_on_windows_and_says_what_is_missing() -> None:
+    done = subprocess.run([sys.executable, "-c", ON_WINDOWS], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("win32 has no seccomp, unavailable\n", "")
+
 
 monty = pytest.importorskip("pydantic_monty", reason="the extra 'monty' is not installed")
 

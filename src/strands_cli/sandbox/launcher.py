@@ -227,5 +227,6 @@ class Zygotes:
 
 
 ZYGOTES = Zygotes()
-os.register_at_fork(after_in_child=ZYGOTES.forget)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=ZYGOTES.forget)
 atexit.register(ZYGOTES.close)

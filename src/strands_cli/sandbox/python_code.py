@@ -191,7 +191,8 @@ class Sessions:
 
 
 SESSIONS = Sessions()
-os.register_at_fork(after_in_child=SESSIONS.forget)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=SESSIONS.forget)
 
 
 # --- Levels -----------------------------------------------------------------------------------------------

@@ -14,8 +14,6 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
-from strands_cli.sandbox.namespaces import LIBC, check_result
-
 PYTHON_CALLS = (
     # Its channel and the streams that lead nowhere; a descriptor cannot be opened, duplicated or received.
     "read write close poll ppoll select pselect6 fstat lseek "
@@ -135,8 +133,11 @@ def load_filter(program: bytes) -> None:
     class Program(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
+    # Opened here, since this module is imported on systems that have neither this library nor `namespaces`.
+    libc = ctypes.CDLL(None, use_errno=True)
     loaded = ctypes.byref(Program(len(program) // _BPF_INSTRUCTION_BYTES, program))
-    check_result(LIBC.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, loaded, 0, 0), "seccomp")
+    if libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, loaded, 0, 0):
+        raise OSError(ctypes.get_errno(), f"seccomp: {os.strerror(ctypes.get_errno())}")
 
 
 def _python_rules(architecture: str) -> Any:
