@@ -514,6 +514,23 @@ def test_a_process_that_is_not_needed_any_more_sees_no_end_of_its_input(place: P
     assert list(place.writable.iterdir()) == []
 
 
+def test_a_call_that_is_cancelled_as_it_begins_does_not_seem_to_have_no_input(place: Place) -> None:
+    argv = [place.program("sh", f"read -r line || touch {place.writable}/end-of-input-$$")]
+
+    async def main() -> None:
+        parked = [await start_confined(argv, place.profile(), cwd=place.workspace) for _ in range(8)]
+        await asyncio.sleep(0.3)
+        calls = [asyncio.create_task(complete_confined(process, input=b"it\n")) for process in parked]
+        await asyncio.sleep(0)
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls)
+
+    asyncio.run(main())
+    assert place.nothing_survives()
+    assert list(place.writable.iterdir()) == []
+
+
 QUICK_RUNNER = """
 import os, select, socket, time
 from strands_cli.sandbox import messages, process_tree

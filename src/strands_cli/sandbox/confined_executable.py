@@ -202,21 +202,25 @@ class Outlet:
         self._close = close
         self._loop = asyncio.get_running_loop()
         os.set_blocking(descriptor, False)
-        self._loop.add_writer(descriptor, self._write)
+        # At once: a call that is cancelled before the loop turns must not look like one with empty input.
+        if not self._write():
+            self._loop.add_writer(descriptor, self._write)
 
     def stop(self) -> None:
         self._loop.remove_writer(self._descriptor)
         self._close(self._descriptor)
 
-    def _write(self) -> None:
+    def _write(self) -> bool:
+        """Writes as much as the pipe takes, and says whether that was all."""
         try:
             while self._rest:
                 self._rest = self._rest[os.write(self._descriptor, self._rest[:_CHUNK]) :]
         except BlockingIOError:
-            return
+            return False
         except OSError:
             pass  # it closed its input, as it may
         self.stop()
+        return True
 
 
 class Intake:
