@@ -28,6 +28,7 @@ BROAD_EXCEPTS: dict[str, str] = {
     "sandbox/inside/interpreter.py:Interpreter._flush": "model-written code may have broken its streams",
     "sandbox/inside/interpreter.py:Interpreter._outcome": "whatever model-written code raises is its outcome",
     "sandbox/inside/interpreter.py:_text_or_failure": "repr and str are model-written too",
+    "sandbox/launcher.py:_start_zygotes": "it is raised where it is waited for",
     "telemetry/recorders.py:Recorder.__call__": "a run does not fail because it is watched",
     "toolkit/call.py:_ask_permission": "what cannot be asked is not allowed",
     "toolkit/call.py:_emit_event": "listeners are other people's code",

@@ -582,6 +582,37 @@ def test_a_call_that_is_cancelled_while_the_zygote_starts_takes_nothing_from_the
     assert (done.stdout, done.stderr) == ("True 2\n", "")
 
 
+def test_a_program_that_is_interrupted_while_the_zygote_starts_ends_at_once(tmp_path: Path) -> None:
+    interpreter = tmp_path / "python"  # interrupts its host and never gets ready
+    interpreter.write_text("#!/bin/sh\nkill -INT $PPID\nexec cat\n")
+    interpreter.chmod(0o755)
+    code = (
+        "import asyncio, signal, sys\n"
+        "from strands_cli.sandbox.python_code import run_python\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "sys.executable = sys.argv[1]\n"
+        "asyncio.run(run_python('1'))\n"
+    )
+    # Far less than the time that a zygote is given to start.
+    done = subprocess.run(
+        [sys.executable, "-c", code, interpreter], capture_output=True, text=True, check=False, timeout=10
+    )
+    assert done.returncode == -signal.SIGINT, done.stderr
+
+
+def test_a_thread_that_outlives_the_main_thread_runs_code() -> None:
+    code = (
+        "import asyncio, threading\n"
+        "from strands_cli.sandbox.python_code import run_python\n"
+        "def work():\n"
+        "    threading.main_thread().join()\n"
+        "    print(asyncio.run(run_python('1')).value)\n"
+        "threading.Thread(target=work).start()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
 # --- Growth -----------------------------------------------------------------------------------------------
 
 

@@ -3,12 +3,13 @@
 import atexit
 import itertools
 import os
+import queue
 import socket
 import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
@@ -192,6 +193,9 @@ class Child:
         self.status.close()
 
 
+_Jobs = queue.SimpleQueue[tuple[frozenset[Layer], Future[ZygoteHandle]]]
+
+
 class Zygotes:
     """The zygotes of this process, one for each set of layers; a dead one is replaced when it is needed."""
 
@@ -201,7 +205,7 @@ class Zygotes:
     def forget(self) -> None:
         """For a forked copy of the host: it has no thread that starts zygotes, and none that is its own."""
         self._lock = threading.Lock()
-        self._thread = ThreadPoolExecutor(1, "zygotes")
+        self._jobs: _Jobs | None = None
         self._running: dict[frozenset[Layer], Future[ZygoteHandle]] = {}
 
     def get(self, layers: frozenset[Layer]) -> "Future[ZygoteHandle]":
@@ -214,7 +218,10 @@ class Zygotes:
                     known.result().kill()  # takes back what it held in this process
                     known = None
             if known is None:
-                known = self._running[layers] = self._thread.submit(ZygoteHandle, layers)
+                known = self._running[layers] = Future()
+                if self._jobs is None:
+                    self._jobs = _start_thread()
+                self._jobs.put((layers, known))
             return known
 
     def close(self) -> None:
@@ -224,6 +231,26 @@ class Zygotes:
         for future in running.values():
             if future.done() and future.exception() is None:
                 future.result().kill()
+
+
+def _start_thread() -> _Jobs:
+    """A thread that starts zygotes for as long as this process lives, whose end does not wait for it.
+
+    An executor's would be waited for when the main thread ends, be it interrupted, and then be gone while
+    other threads still run.
+    """
+    jobs: _Jobs = queue.SimpleQueue()
+    threading.Thread(target=_start_zygotes, args=(jobs,), name="zygotes", daemon=True).start()
+    return jobs
+
+
+def _start_zygotes(jobs: _Jobs) -> None:
+    while True:
+        layers, future = jobs.get()
+        try:
+            future.set_result(ZygoteHandle(layers))
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            future.set_exception(error)
 
 
 ZYGOTES = Zygotes()
