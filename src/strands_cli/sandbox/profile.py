@@ -17,8 +17,9 @@ finds that too little is left, code does not run; `no_new_privs` is never left o
 LAYER_REMEDIES = {
     "seccomp": "install libseccomp (Debian: libseccomp2, Fedora: libseccomp) and the package pyseccomp",
     "landlock": "needs Linux 5.13 or newer with landlock among the modules of the kernel parameter lsm=",
-    "namespaces": "needs root, or user namespaces for ordinary users (user.max_user_namespaces above 0, "
-    "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0)",
+    "namespaces": "needs root with CAP_SYS_ADMIN, or user namespaces for ordinary users "
+    "(user.max_user_namespaces above 0, kernel.unprivileged_userns_clone=1, "
+    "kernel.apparmor_restrict_unprivileged_userns=0)",
     "uid": "needs root, which becomes nobody before any code runs",
 }
 """What a layer that is missing would need."""
