@@ -103,13 +103,28 @@ async def start_confined(
 
 
 async def run_confined(
-    argv: Sequence[str], profile: Profile, *, cwd: Path, accept: str = "", room: bool = True, **options: Any
+    argv: Sequence[str],
+    profile: Profile,
+    *,
+    cwd: Path,
+    input: bytes = b"",
+    seconds: float | None = None,
+    idle_seconds: float | None = None,
+    on_stderr_line: Callable[[str], object] | None = None,
+    accept: str = "",
+    room: bool = True,
 ) -> Finished:
-    """A whole call, with the options of `complete_confined`; ToolError where it cannot be started."""
+    """A whole call; ToolError where the executable cannot be started. See `complete_confined`."""
     for may_retry in (True, False):
         try:
             confined = await start_confined(argv, profile, cwd=cwd, accept=accept, room=room)
-            return await complete_confined(confined, **options)
+            return await complete_confined(
+                confined,
+                input=input,
+                seconds=seconds,
+                idle_seconds=idle_seconds,
+                on_stderr_line=on_stderr_line,
+            )
         except SpawnerLost as lost:  # nothing of the call has run
             if not may_retry:
                 raise ToolError(f"{argv[0]} cannot be started: {lost}", code="unavailable") from lost
