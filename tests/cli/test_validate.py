@@ -225,6 +225,37 @@ def test_a_workflow_that_is_no_yaml_is_told_of_in_a_directory(project: Project) 
     assert "2 other files skipped: no workflow." in project.strands("validate", "flows").err
 
 
+def test_data_and_templates_in_a_directory_are_no_workflows(project: Project) -> None:
+    project.write("flows/good.yaml", GOOD)
+    rows = [{"row": row, "pattern": "x", "runtime": "y"} for row in range(9000)]
+    project.write("flows/rows.json", json.dumps({"data": rows}))
+    project.write("flows/deep.json", '{"x": ' * 60 + '{"pattern": 1, "runtime": 1}' + "}" * 60)
+    project.write("flows/deepest.json", '{"x": ' * 100_000 + '{"pattern": 1}' + "}" * 100_000)
+    project.write("flows/openapi.yaml", "schemas:\n  name:\n    pattern: ^a\n    runtime: {type: string}\n")
+    helm = (
+        "{{- if .Values.crds }}\nspec:\n  name:\n    pattern: ^a\n    runtime: {type: string}\n{{- end }}\n"
+    )
+    project.write("flows/helm.yaml", helm)
+    outcome = project.strands("validate", "flows", "--json")
+    assert [item["file"] for item in outcome.json["files"]] == ["flows/good.yaml"]
+    assert outcome.json["skipped"] == 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("\ufeffpattern: x\n", id="a byte order mark"),
+        pytest.param("{name: x, pattern: {type: chain}}\n", id="flow style"),
+        pytest.param("x-base: &base {pattern: x}\n<<: *base\n", id="a merged key"),
+        pytest.param('{"name": "x", "pattern": {,}, "agents": {}}\n', id="broken JSON"),
+    ],
+)
+def test_a_workflow_in_another_style_is_found_in_a_directory(project: Project, text: str) -> None:
+    project.write("flows/flow.yaml", text)
+    outcome = project.strands("validate", "flows", "--json")
+    assert [item["file"] for item in outcome.json["files"]] == ["flows/flow.yaml"]
+
+
 def test_an_input_is_looked_into(project: Project) -> None:
     project.write("flow.yaml", GOOD + "inputs: {required: {n: {type: int}}, optional: {m: {typ: string}}}\n")
     outcome = project.strands("validate", "flow.yaml", "--json")

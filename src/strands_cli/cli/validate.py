@@ -2,6 +2,8 @@
 
 import os
 import re
+from codecs import BOM_UTF8
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,12 @@ from strands_cli.errors import Issue, SpecError, UnsupportedError, UsageError
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _SKIPPED = frozenset({"node_modules", "__pycache__"})
-_KEY = re.compile(
-    r"""(?:^|[{,])\s*["']?(pattern|agents|runtime|version(?=["']?\s*:\s*0\b))["']?\s*:""", re.MULTILINE
+_YAML_KEY = re.compile(rb"""^["']?(pattern|agents|runtime|<<)["']?[ \t]*:""", re.MULTILINE)
+_BROKEN_KEY = re.compile(
+    rb"""^\s*["']?(?:(?:pattern|agents|runtime)["']?[ \t]*:|version["']?[ \t]*:[ \t]*0\b)""", re.MULTILINE
 )
+_FLOW_KEY = re.compile(rb"[{,]\s*(?:pattern|agents|runtime)\s*:")
+_JSON_KEY = re.compile(rb'"(pattern|agents|runtime)"\s*:')
 
 
 class Checked(msgspec.Struct, frozen=True):
@@ -94,19 +99,53 @@ def workflow_files(path: Path) -> tuple[list[Path], int]:
 
 
 def _looks_like_a_workflow(file: Path) -> bool:
-    """Whether a file is meant as one: by the keys at its top, or by those anywhere if it cannot be read."""
-    from strands_cli.documents.reader import read_document
+    """Whether a file is meant as one: by the keys at its top, and by any of them if it cannot be read.
 
+    A directory may hold many large files that are something else, so YAML is parsed only where its lines
+    leave the question open.
+    """
     try:
-        text = file.read_text("utf-8", "replace")
+        content = file.read_bytes().removeprefix(BOM_UTF8)
     except OSError:
         return False
-    document = read_document(text, str(file))
-    if document.value is None and document.issues:
-        # Broken JSON is reported if it looks like a workflow, and not if it may be anything else.
-        return len({*_KEY.findall(text)}) > text.lstrip().startswith("{")
-    keys = document.value if isinstance(document.value, dict) else ()
+    return _is_json_workflow(content) if content.lstrip()[:1] == b"{" else _is_yaml_workflow(content)
+
+
+def _is_json_workflow(content: bytes) -> bool:
+    """Of a text that begins with a brace, and so may be YAML or a template too."""
+    try:
+        return _are_workflow_keys(msgspec.json.decode(content, type=dict[str, msgspec.Raw]))
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    if _FLOW_KEY.search(content) and (document := _parsed_yaml(content)) is not None:
+        return _are_workflow_keys(document)
+    # Broken JSON is reported if it looks like a workflow, and not if it may be anything else.
+    return len(set(_JSON_KEY.findall(content))) > 1
+
+
+def _is_yaml_workflow(content: bytes) -> bool:
+    keys = {key.decode() for key in _YAML_KEY.findall(content)}
+    if _are_workflow_keys(keys):
+        return True
+    may_be_broken = _BROKEN_KEY.search(content) is not None
+    if not may_be_broken and "<<" not in keys:
+        return False
+    document = _parsed_yaml(content)
+    return may_be_broken if document is None else _are_workflow_keys(document)
+
+
+def _are_workflow_keys(keys: Container[str]) -> bool:
     return "pattern" in keys or ("agents" in keys and "runtime" in keys)
+
+
+def _parsed_yaml(content: bytes) -> dict[str, Any] | None:
+    """The mapping that a text is, an empty one for any other value; None where it is no YAML."""
+    from strands_cli.documents.reader import read_document
+
+    document = read_document(content.decode("utf-8", "replace"), "")
+    if document.value is None and document.issues:
+        return None
+    return document.value if isinstance(document.value, dict) else {}
 
 
 def _check_workflow(file: Path, variables: dict[str, Any]) -> Checked:
