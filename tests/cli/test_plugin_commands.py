@@ -340,6 +340,20 @@ SCHEMAS: list[dict[str, Any]] = [
         "$defs": {"word": {"type": "string", "format": "date"}},
     },
     {"type": "object", "properties": {"x": {"$ref": "#"}}},
+    {
+        "type": "object",
+        "required": ["a", "b", "c"],
+        "properties": {
+            "a": {"type": "integer", "minimum": 1, "allOf": [{"minimum": 10}]},
+            "b": {"type": ["string", "integer"], "oneOf": [{"type": "integer"}, {"type": "string"}]},
+            "c": {
+                "type": "object",
+                "properties": {"d": {"type": ["integer", "string"]}},
+                "$ref": "#/$defs/c",
+            },
+        },
+        "$defs": {"c": {"properties": {"d": {"type": "string", "maxLength": 2}}, "required": ["d"]}},
+    },
 ]
 
 
@@ -860,6 +874,8 @@ def test_loading_and_calls_are_shown_on_demand(home: Project) -> None:
     ):
         assert f"{place}: 1 tools, 0 problems" in outcome.err
         assert f"hello__say runs ('{place}/cli-tools/say',)" in outcome.err
+    listed = home.strands("plugin", "list", STRANDS_LOG="plugins=debug")
+    assert f"{place}: 1 tools, 0 problems" in listed.err
     fetched = home.strands("plugin", "add", "file:///x", STRANDS_LOG="plugins=debug")
     assert "'fetch'" in fetched.err
 

@@ -190,8 +190,10 @@ class FoundPlugin(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_plugins(settings: Settings) -> list[FoundPlugin]:
     """All plugins of the project and of the user, those that are switched off or not in order included."""
-    state = read_plugin_state()
-    return [
+    import logging
+
+    log, state = logging.getLogger("strands_cli.plugins"), read_plugin_state()
+    found = [
         FoundPlugin(
             owner=owner,
             reading=read_plugin(place),
@@ -201,6 +203,10 @@ def find_plugins(settings: Settings) -> list[FoundPlugin]:
         for owner, root in plugin_roots(settings).items()
         for place in plugins_in(root)
     ]
+    for plugin in found:
+        tools = len(plugin.reading.plugin.manifest.cli_tools) if plugin.reading.plugin else 0
+        log.debug("%s: %d tools, %d problems", plugin.place, tools, len(plugin.reading.issues))
+    return found
 
 
 def find_plugin(name: str, settings: Settings) -> FoundPlugin:

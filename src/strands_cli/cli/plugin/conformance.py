@@ -1,7 +1,6 @@
 """`strands plugin test`: each tool of a plugin called in good and in bad ways, as a model would call it."""
 
 import asyncio
-import json
 import os
 import re
 import shutil
@@ -22,7 +21,7 @@ from strands_cli.cli.plugin.fetch import plugin_directory
 from strands_cli.cli.terminal import cut_text, duration_text, one_line
 from strands_cli.documents.problems import local_reference_target
 from strands_cli.errors import SpecError, ToolError, ToolFailed
-from strands_cli.plugins.executable_output import OWN_CODES
+from strands_cli.plugins.executable_output import OWN_CODES, parse_printed_json
 from strands_cli.plugins.manifest import CliTool
 from strands_cli.plugins.plugin import Plugin, read_plugin
 from strands_cli.plugins.plugin_tool import plugin_tool
@@ -291,10 +290,15 @@ async def _extra_output(trial: _ToolTrial) -> Check:
 
 def _has_json_inside(text: str) -> bool:
     """Whether some lines of a text are an object or an array: an answer that was lost in noise."""
-    for begin in re.finditer(r"^[{\[]", text, re.MULTILINE):
-        with suppress(ValueError, RecursionError):
-            _, end = json.JSONDecoder().raw_decode(text, begin.start())
-            if not text[end:].partition("\n")[0].strip():
+    lines = text.splitlines()
+    begins = [index for index, line in enumerate(lines) if line[:1] in ("{", "[")]
+    ends = [index + 1 for index, line in enumerate(lines) if line.rstrip()[-1:] in ("}", "]")]
+    if not begins or not ends:
+        return False
+    parts = [lines[begins[0] : ends[-1]], lines[begins[0] : begins[0] + 1], lines[begins[-1] : ends[-1]]]
+    for part in parts:
+        with suppress(ValueError):
+            if isinstance(parse_printed_json("\n".join(part)), dict | list):
                 return True
     return False
 
@@ -318,9 +322,11 @@ def _left_processes(trial: _ToolTrial) -> Check:
 
     deadline, mark = time.monotonic() + _SURVIVAL_SECONDS, f"{_MARK}={trial.mark}"
     proc = process_tree.open_proc()
-    while (left := process_tree.marked_processes(mark, proc)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    os.close(proc)
+    try:
+        while (left := process_tree.marked_processes(mark, proc)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+    finally:
+        os.close(proc)
     if left:
         return Check("failed", f"still running: {', '.join(map(str, left))}")
     return Check("passed", "nothing is left")
@@ -398,7 +404,10 @@ def example_input(schema: Any, root: dict[str, Any] | None = None, depth: int = 
 
 
 def _flat_schema(schema: Any, root: dict[str, Any], depth: int = 0) -> dict[str, Any]:
-    """A schema with what its local `$ref` and its parts add: all of them, or the first to be chosen from."""
+    """A schema with what its local `$ref` and its parts add: all of them, or the first to be chosen from.
+
+    A part overrides what stands around it, since it is there to narrow that.
+    """
     if not isinstance(schema, dict) or depth > _DEEPEST:
         return {}
     parts = [local_reference_target(schema.get("$ref"), root), *schema.get("allOf", ())]
@@ -406,9 +415,9 @@ def _flat_schema(schema: Any, root: dict[str, Any], depth: int = 0) -> dict[str,
     flat = {key: value for key, value in schema.items() if key not in ("$ref", "oneOf", "anyOf", "allOf")}
     for part in parts:
         other = _flat_schema(part, root, depth + 1)
-        both = {**other, **flat}
+        both = {**flat, **other}
         if "properties" in both:
-            both["properties"] = {**other.get("properties", {}), **flat.get("properties", {})}
-            both["required"] = [*other.get("required", ()), *flat.get("required", ())]
+            both["properties"] = {**flat.get("properties", {}), **other.get("properties", {})}
+            both["required"] = [*flat.get("required", ()), *other.get("required", ())]
         flat = both
     return flat
