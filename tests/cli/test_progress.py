@@ -12,6 +12,7 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
@@ -187,6 +188,23 @@ def test_a_reader_that_has_gone_does_not_end_the_run() -> None:
             progress(event)
     with pytest.raises(BrokenPipeError):  # what could not be written is still in the buffer
         stream.close()
+
+
+def test_a_pipe_that_was_full_for_a_while_gets_the_lines_that_come_later() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):
+        while os.write(writer, b"." * 4096):
+            pass
+    with os.fdopen(reader) as pipe:
+        with os.fdopen(writer, "w") as stream, open_progress(stream=stream) as progress:
+            progress(ArtifactWritten("early.md", 1))
+            os.set_blocking(reader, False)
+            with suppress(BlockingIOError):
+                while os.read(reader, 65536):
+                    pass
+            progress(ArtifactWritten("late.md", 1))
+        assert "wrote late.md" in pipe.read()
 
 
 def test_a_closed_standard_error_is_borne(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -305,12 +305,14 @@ class Progress:
         self._stream = stream
         self._is_live = is_live(stream)
         self._style = StreamStyle(stream, coloured=self._is_live and may_colour())
-        self._hidden_kinds = {"started", *(() if verbose else ("call",))} if self._is_live else set[str]()
+        self._hidden_kinds = set[str]()
+        if self._is_live:
+            self._hidden_kinds = {"started"} if verbose else {"started", "call"}
         self._board = Board(monotonic(), verbose=verbose)
         self._lines: list[ProgressLine] = []
         self._notes = Lock()
         self._output = Lock()
-        self._block = LiveBlock(stream, self._style)
+        self._block = LiveBlock(stream, self._style, is_live=self._is_live)
         self._asking = 0
         self._closed = Flag()
         self._undo = ExitStack()
@@ -323,7 +325,7 @@ class Progress:
         with self._notes:
             lines = self._board.take(event, monotonic())
             self._lines += [line for line in lines if line.kind not in self._hidden_kinds]
-        if not self._is_live:
+        if lines and not self._is_live:
             self._paint_unless_asking()
 
     @contextmanager
@@ -348,7 +350,8 @@ class Progress:
             if self._is_live:
                 self._thread.join(_CLOSE_SECONDS)
         finally:
-            self._paint(framed=False)
+            with self._output:
+                self._paint(framed=False)
             self._undo.close()
 
     def _paint_repeatedly(self) -> None:

@@ -244,7 +244,9 @@ class Signs(msgspec.Struct, frozen=True):
     spinner: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
-ASCII_SIGNS = Signs("+", "x", "-", "~", "!", "*", "*", "...", "|/-\\")
+ASCII_SIGNS = Signs(
+    done="+", failed="x", stopped="-", again="~", call="*", note="*", dots="...", spinner="|/-\\"
+)
 
 
 class StreamStyle:
@@ -278,12 +280,13 @@ class LiveBlock:
     Between two frames the cursor rests at the block's first line, which is empty. So a window that changes
     its size, Ctrl-C's echo and what others print find the next frame painted from the right place:
     everything below the cursor is ours, whatever happened to it. Whoever calls sees to it that only one
-    thread does.
+    thread does. Elsewhere than on a terminal there are only the lines that stay.
     """
 
-    def __init__(self, stream: TextIO, style: StreamStyle) -> None:
+    def __init__(self, stream: TextIO, style: StreamStyle, *, is_live: bool) -> None:
         self._stream = stream
         self._style = style
+        self._is_live = is_live
         self._painted: list[str] = []
         self._gone = False
 
@@ -305,8 +308,9 @@ class LiveBlock:
         try:
             self._stream.write(self._style.encodable(text))
             self._stream.flush()
-        except (OSError, ValueError):  # the terminal is gone: the run goes on without being watched
-            self._gone = True
+        except (OSError, ValueError):
+            # A terminal is gone then, and the run goes on without being watched; a pipe may only be full.
+            self._gone = self._is_live
 
     @contextmanager
     def left_clean(self) -> Iterator[None]:
