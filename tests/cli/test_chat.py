@@ -239,6 +239,7 @@ def test_the_log_of_a_chat_has_no_secret(project: Project, ollama: OllamaStandin
     [
         (("flow.yaml",), 2, "flow.yaml has several agents: writer, critic"),
         (("flow.yaml", "--agent", "wirter"), 2, "Did you mean 'writer'?"),
+        (("flow.yaml", "--agent", ""), 2, "There is no agent ''"),
         (("flow.yaml", "--agent", "critic"), 2, "last_response"),
         (("flow.yaml", "--agent", "writer", "--tools", "ehco"), 2, "Did you mean 'echo'?"),
         (("--tools", "calculater"), 2, "Did you mean 'calculator'?"),

@@ -131,7 +131,8 @@ def _chosen_agent(spec: Spec, name: str | None) -> str:
     names = ", ".join(spec.agents)
     if name is None and len(spec.agents) > 1:
         raise UsageError(f"{spec.file} has several agents: {names}.", hint="Say which one with --agent NAME.")
-    name = name or next(iter(spec.agents))
+    if name is None:
+        name = next(iter(spec.agents))
     if name not in spec.agents:
         hint = did_you_mean(name, spec.agents) or f"The agents are {names}."
         raise UsageError(f"There is no agent {name!r} in {spec.file}.", hint=hint)

@@ -95,12 +95,7 @@ class ChatSession:
                 rows = [(f"{name} {usage}".strip(), text) for name, (usage, text) in COMMANDS.items()]
                 self._screen.note("\n".join([*aligned_columns(rows), _KEYS]))
             case "/tools":
-                asks = {True: "asks for your consent", False: ""}
-                tools = [
-                    (tool.id, asks[tool.requires_consent], first_sentence(tool.description))
-                    for tool in self._conversation.tools
-                ]
-                self._screen.note("\n".join(aligned_columns(tools)) or _NO_TOOLS)
+                self._screen.note(self._tools())
             case "/model":
                 self._screen.note(self._conversation.model)
             case "/save" | "/save!":
@@ -109,6 +104,13 @@ class ChatSession:
                 self._conversation.clear()
                 self._screen.note("A new conversation.")
         return name != "/quit"
+
+    def _tools(self) -> str:
+        rows = []
+        for tool in self._conversation.tools:
+            asks = "asks for your consent" if tool.requires_consent else ""
+            rows.append((tool.id, asks, first_sentence(tool.description)))
+        return "\n".join(aligned_columns(rows)) or _NO_TOOLS
 
     async def _save(self, argument: str, *, replace: bool) -> None:
         file = _path_to_save(argument)
@@ -181,7 +183,7 @@ def _path_to_save(argument: str) -> Path:
     try:
         file = Path(argument).expanduser()
     except RuntimeError as error:  # no such home
-        raise UsageError(f"{argument}: {error}", hint=_SAVE_HINT) from None
+        raise UsageError(f"{argument}: {error}", hint="Name a file: /save FILE") from None
     if file.exists() and not file.is_file():
         raise ArtifactError(f"{file} is not a file.", hint=_SAVE_HINT)
     return file
