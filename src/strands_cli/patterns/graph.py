@@ -362,12 +362,21 @@ def node_visits(graph: Graph) -> dict[str, Calls]:
     """How often each node runs: at least, if no condition holds; at most, if all of them do."""
     entries = [name for name in graph.entries if name in graph.nodes]
     certain = reachable_names(graph.edges_from(conditional=False), entries)
+    most = _most_visits(graph, entries)
+    return {name: Calls(int(name in certain), most.get(name, 0)) for name in graph.nodes}
+
+
+def _most_visits(graph: Graph, entries: Sequence[str]) -> dict[str, int]:
+    """A node runs once for each time that one before it did; in loops and after them, as often as it may."""
     follows = graph.edges_from()
-    most = Counter(entries)
-    waiting = list(entries)
-    while waiting:  # each visit leads to one of every node behind it, as long as that may run again
-        for name in follows[waiting.pop()]:
-            if most[name] < graph.max_visits:
-                most[name] += 1
-                waiting.append(name)
-    return {name: Calls(int(name in certain), most[name]) for name in graph.nodes}
+    reached = reachable_names(follows, entries)
+    most = dict.fromkeys(reached, 0) | dict.fromkeys(entries, 1)
+    sources = Counter(other for name in reached for other in follows[name])
+    ready = [name for name in reached if not sources[name]]
+    for name in ready:  # which grows meanwhile
+        for other in follows[name]:
+            most[other] = min(most[other] + most[name], graph.max_visits)
+            sources[other] -= 1
+            if not sources[other]:
+                ready.append(other)
+    return most | {name: graph.max_visits for name in reached - set(ready)}

@@ -1,6 +1,7 @@
 """The nouns of an outline: boxes for what is done, arrows for what follows, frames around branches."""
 
 from collections.abc import Iterable, Mapping
+from heapq import heapify, heappop, heappush
 from typing import Literal
 
 import msgspec
@@ -93,14 +94,25 @@ def task_stages(needs: Mapping[str, Iterable[str]], at_once: int) -> dict[str, i
 
     Names that wait for each other have none.
     """
-    waiting = {name: {other for other in others if other in needs} for name, others in needs.items()}
+    order = {name: index for index, name in enumerate(needs)}
+    waits = {name: {other for other in others if other in order} for name, others in needs.items()}
+    followers: dict[str, list[str]] = {name: [] for name in order}
+    for name, others in waits.items():
+        for other in others:
+            followers[other].append(name)
+    ready = [(order[name], name) for name, others in waits.items() if not others]
+    heapify(ready)
     found: dict[str, int] = {}
     stage = 0
-    while ready := [name for name, others in waiting.items() if others <= found.keys()]:
+    while ready:
         stage += 1
-        for name in ready[:at_once]:
-            found[name] = stage
-            del waiting[name]
+        running = [heappop(ready)[1] for _ in range(min(at_once, len(ready)))]
+        found |= dict.fromkeys(running, stage)
+        finished = set(running)
+        for name in dict.fromkeys(follower for done in running for follower in followers[done]):
+            waits[name] -= finished
+            if not waits[name]:
+                heappush(ready, (order[name], name))
     return found
 
 

@@ -100,6 +100,7 @@ class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         async def work(index: int, branch: Branch) -> StepResult:
             done = await run.steps(f"branches/{index}/steps", branch.steps, titles=branch.id)
             ended[branch.id] = msgspec.structs.replace(done[-1], id=branch.id)
+            # For a run that does not finish.
             in_order = [other.id for other in self.branches if other.id in ended]
             run.names["branches"] = {name: ended[name] for name in in_order}
             return ended[branch.id]
