@@ -11,8 +11,9 @@ Light, since every listing asks.
 import os
 import time
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -272,9 +273,16 @@ def plugin_update_hint(name: str) -> str:
 
 def _read_lock_or_state(file: Path, kind: type[_Document]) -> _Document | None:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=kind)
+        document: _Document = _decoded_file(file, kind, file_identity(file.stat()))
+        return document
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
         hint = "Correct it, or restore it from your version control."
         raise SpecError(f"{file} cannot be read: {error}", hint=hint) from None
+
+
+@lru_cache(maxsize=8)
+def _decoded_file(file: Path, kind: type[msgspec.Struct], identity: Identity) -> Any:
+    """Remembered for as long as the file is the same: every call of a tool asks for the locks."""
+    return msgspec.json.decode(file.read_bytes(), type=kind)

@@ -157,7 +157,11 @@ async def configure_plugin_tool(
 ) -> Configuration:
     """The settings of a tool; ToolFailed (`unavailable`) names all that are missing or of another type."""
     settings = manifest.settings_of(tool)
-    if any(setting.sensitive for setting in settings.values()) and _keyring_module():
+    asks_keyring = any(
+        setting.sensitive and not environment.get(setting_variable(manifest.name, name, setting))
+        for name, setting in settings.items()
+    )
+    if asks_keyring and _keyring_module():
         from asyncio import to_thread
 
         values, problems = await to_thread(_setting_values, manifest, settings, environment)
