@@ -68,8 +68,7 @@ class _TextLines(msgspec.Struct):
 
     @property
     def width(self) -> float:
-        ems = max((sum(map(_letter_ems, line)) for line in self.lines), default=0.0)
-        return ems * self.size * (_BOLD if self.bold else 1)
+        return max(map(_text_ems, self.lines), default=0.0) * self.size * (_BOLD if self.bold else 1)
 
     @property
     def height(self) -> float:
@@ -162,7 +161,7 @@ def _block_pieces(outline: Outline) -> list[_BlockPiece]:
             widest = max(one.width for one in inner)
             for one in inner:
                 one.width = widest
-            title = _broken_lines(frame.title, max_lines=2)
+            title = _balanced_lines(frame.title, max_lines=2)
             width = max(widest, title.width) + 2 * _PADDING
             height = sum(one.height for one in inner) + _FRAME_GAP * (len(inner) - 1)
             height += title.height + 2.5 * _PADDING
@@ -171,8 +170,8 @@ def _block_pieces(outline: Outline) -> list[_BlockPiece]:
 
 
 def _box_piece(box: Box) -> _BoxPiece:
-    texts = [_broken_lines(box.title, max_lines=3, size=_TITLE_SIZE, bold=True)]
-    texts += [_broken_lines(line, max_lines=4) for line in box_lines(box)]
+    texts = [_balanced_lines(box.title, max_lines=3, size=_TITLE_SIZE, bold=True)]
+    texts += [_balanced_lines(line, max_lines=4) for line in box_lines(box)]
     side = 26.0 if box.kind in ("human", "router", "evaluator") else _PADDING
     least = 60.0 if box.kind in ("start", "end") else 110.0
     width = max(max(text.width for text in texts) + 2 * side, least)
@@ -181,31 +180,51 @@ def _box_piece(box: Box) -> _BoxPiece:
 
 
 def _label_piece(content: str) -> _LabelPiece:
-    text = _broken_lines(content, max_lines=4, room=_LABEL_WIDTH)
+    text = _balanced_lines(content, max_lines=4, room=_LABEL_WIDTH)
     return _LabelPiece(text=text, width=text.width + 10, height=text.height + 6)
 
 
-def _broken_lines(
+def _balanced_lines(
     content: str, *, max_lines: int, room: float = _BOX_WIDTH, size: float = _TEXT_SIZE, bold: bool = False
 ) -> _TextLines:
-    """Broken between words where that is possible; what is left of too many lines ends in '…'."""
+    """In as few lines as possible, but of about the same length; what is left of too many ends in '…'."""
     ems = room / size / (_BOLD if bold else 1)
+    lines = _break_lines(content, ems, max_lines + 1)
+    if len(lines) > max_lines:
+        lines.pop()
+        while lines[-1] and _text_ems(lines[-1] + "…") > ems:
+            lines[-1] = lines[-1][:-1]
+        lines[-1] = lines[-1].rstrip() + "…"
+    elif len(lines) > 1:
+        longest = max(map(_text_ems, content.split()))  # a little too wide, it still reads better whole
+        narrower = (
+            _break_lines(content, max(ems * share, longest), len(lines) + 1)
+            for share in (0.55, 0.65, 0.75, 0.85)
+        )
+        lines = next((other for other in narrower if len(other) == len(lines)), lines)
+    return _TextLines(lines, size, bold)
+
+
+def _break_lines(content: str, room: float, max_lines: int) -> list[str]:
+    """The first lines of a text, broken between words where that is possible."""
     rest, lines = " ".join(content.split()), list[str]()
-    while rest and len(lines) <= max_lines:
-        used = accumulate(map(_letter_ems, rest))
-        cut = next((index for index, width in enumerate(used) if width > ems), len(rest))
+    while rest and len(lines) < max_lines:
+        used = accumulate(map(_text_ems, rest))
+        cut = next((index for index, ems in enumerate(used) if ems > room), len(rest))
         if cut < len(rest):
             space = rest.rfind(" ", 1, cut + 1)
             cut = space if space > 0 else max(cut, 1)
         lines.append(rest[:cut].rstrip())
         rest = rest[cut:].lstrip()
-    if len(lines) > max_lines:
-        lines[-2:] = [lines[-2][:-1].rstrip() + "…"]
-    return _TextLines(lines, size, bold)
+    return lines
+
+
+def _text_ems(text: str) -> float:
+    """How wide text is, without a font: as in the widest of the usual ones, so that it fits in all."""
+    return sum(map(_letter_ems, text))
 
 
 def _letter_ems(letter: str) -> float:
-    """How wide a letter is, without a font: as in the widest of the usual ones, so that it fits in all."""
     if letter in "iljI.,:;'|! ()[]{}/\\-rtf`\"":
         return 0.43
     if letter in "mwMW@%—…":
