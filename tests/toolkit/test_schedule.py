@@ -343,6 +343,16 @@ def test_a_turn_of_many_calls_is_arranged_at_once() -> None:
     assert time.perf_counter() - started < 5
 
 
+def test_a_turn_of_many_files_is_arranged_at_once() -> None:
+    write = make("write", lambda **_: "done", {"writes": ["key:{paths}"]})
+    calls = [
+        (str(number), write, {"paths": [f"{number}-{file}" for file in range(200)]}) for number in range(50)
+    ]
+    started = time.process_time()
+    Turn(calls)
+    assert time.process_time() - started < 1
+
+
 # --- Ends -------------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ tool that declares nothing is independent of all but the exclusive ones.
 import asyncio
 import stat
 import sys
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from itertools import product
@@ -34,15 +35,6 @@ class Resources(NamedTuple):
     reads: frozenset[Resource] = frozenset()
     writes: frozenset[Resource] = frozenset()
     exclusive: bool = False
-
-    def conflicts_with(self, other: "Resources") -> bool:
-        if self.exclusive or other.exclusive:
-            return True
-        return _overlap(self.writes, other.reads | other.writes) or _overlap(self.reads, other.writes)
-
-
-def _overlap(some: frozenset[Resource], others: frozenset[Resource]) -> bool:
-    return any(one[: len(other)] == other[: len(one)] for one in some for other in others)
 
 
 def resources_of(
@@ -102,14 +94,56 @@ def _resource_keys(text: str, base: Path) -> Iterator[Resource]:
 # --- who waits for whom -----------------------------------------------------------------------------------
 
 
+class _CallOrder:
+    """What each call waits for; calls are added one after the other, in request order.
+
+    Only the last writer of a resource counts: it waits itself for all that came before.
+    """
+
+    def __init__(self) -> None:
+        self._users: defaultdict[tuple[str, Resource], list[int]] = defaultdict(list)
+        """Who reads, writes, reads below and writes below a resource."""
+        self._since_exclusive: list[int] = []
+        self._exclusive: set[int] = set()
+
+    def before(self, index: int, touched: Resources) -> set[int]:
+        found = set(self._exclusive)
+        if touched.exclusive:
+            found.update(self._since_exclusive)
+            self._users.clear()
+            self._since_exclusive, self._exclusive = [], {index}
+            return found
+        self._since_exclusive.append(index)
+        for resource in touched.reads | touched.writes:
+            found.update(self._conflicting(resource, resource in touched.writes))
+        for resource in touched.reads | touched.writes:
+            self._note(index, resource, resource in touched.writes)
+        return found
+
+    def _conflicting(self, resource: Resource, writes: bool) -> Iterator[int]:
+        for act in ("write", "read") if writes else ("write",):
+            yield from self._users[act, resource]
+            yield from self._users[f"{act} below", resource]
+            for length in range(1, len(resource)):
+                yield from self._users[act, resource[:length]]
+
+    def _note(self, index: int, resource: Resource, writes: bool) -> None:
+        act = "write" if writes else "read"
+        if writes:
+            for earlier in ("write", "read", "write below", "read below"):
+                self._users[earlier, resource].clear()
+        self._users[act, resource].append(index)
+        for length in range(1, len(resource)):
+            self._users[f"{act} below", resource[:length]].append(index)
+
+
 class _ScheduledCall(msgspec.Struct, eq=False):
     tool_id: str
-    touched: Resources | None
-    """None for a call that cannot run."""
     waits_for: set[int]
-    """All that have to end first, directly or not: so that a call that gives up waiting lets nobody pass."""
     followers: list[int] = []
     finished: bool = False
+    released_followers: bool = False
+    """Whether the followers have been released: not before all that this call waited for have finished."""
     blocked_by: str = ""
     ready: asyncio.Future[None] | None = None
 
@@ -135,27 +169,18 @@ class Turn:
         self._indexes: dict[str, list[int]] = {}
         self._entered: dict[str, int] = {}
         self._released: dict[str, int] = {}
+        order = _CallOrder()
         for index, (call_id, tool, arguments) in enumerate(calls):
-            touched = None
+            before: set[int] = set()
             if tool is not None and arguments is not None:
                 touched = resources_of(tool.effects, arguments, workspace) if tool.effects else Resources()
+                before = order.before(index, touched)
             same = self._indexes.setdefault(call_id, [])
-            before = self._before(touched, same)
+            before.update(same[-1:])
             same.append(index)
-            self._entries.append(_ScheduledCall(tool.id if tool else "", touched, before))
+            self._entries.append(_ScheduledCall(tool.id if tool else "", before))
             for earlier in before:
                 self._entries[earlier].followers.append(index)
-
-    def _before(self, touched: Resources | None, same: list[int]) -> set[int]:
-        """Those of the same id, those that touch the same, and what all of these wait for."""
-        before: set[int] = set()
-        for earlier, entry in reversed([*enumerate(self._entries)]):
-            if earlier in before:
-                continue
-            is_conflict = touched and entry.touched and touched.conflicts_with(entry.touched)
-            if is_conflict or earlier in same:
-                before |= {earlier} | entry.waits_for
-        return before
 
     @asynccontextmanager
     async def slot(self, call_id: str) -> AsyncIterator[None]:
@@ -209,18 +234,31 @@ class Turn:
             )
 
     def _finish(self, index: int) -> None:
+        """Releases the followers; a call that gave up waiting does so when it would have started."""
         self._entries[index].finished = True
-        for number in self._entries[index].followers:
-            follower = self._entries[number]
-            follower.waits_for.discard(index)
-            if not follower.waits_for:
-                follower.wake()
+        pending = [index]
+        while pending:
+            index = pending.pop()
+            entry = self._entries[index]
+            if entry.released_followers or entry.waits_for or not entry.finished:
+                continue
+            entry.released_followers = True
+            for number in entry.followers:
+                follower = self._entries[number]
+                follower.waits_for.discard(index)
+                if not follower.waits_for:
+                    follower.wake()
+                    pending.append(number)
 
     def _block(self, index: int) -> None:
-        for number in self._entries[index].followers:
-            follower = self._entries[number]
-            follower.blocked_by = follower.blocked_by or self._entries[index].tool_id or "another call"
-            follower.wake()
+        cause = self._entries[index].tool_id or "another call"
+        waiting = list(self._entries[index].followers)
+        while waiting:
+            entry = self._entries[waiting.pop()]
+            if not entry.blocked_by:
+                entry.blocked_by = cause
+                entry.wake()
+                waiting += entry.followers
         self._finish(index)
 
 
