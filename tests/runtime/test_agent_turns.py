@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ from strands.hooks import BeforeToolCallEvent
 from strands.tools.executors import SequentialToolExecutor
 
 from strands_cli import CallContext, ToolContext, ToolFailed, tool
-from strands_cli.runtime.agent_hooks import PendingCall
+from strands_cli.runtime.agent_hooks import ModelTurn, PendingCall
 from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.schedule import Turn
 from tests.fakes import call, history_problems
 from tests.runtime.agents import (
     Consent,
@@ -198,6 +200,32 @@ def test_what_depends_on_an_interrupted_call_is_blocked_and_nothing_else(by_hook
     assert codes(setting.model.requests[-1].results) == [None, "blocked", None]
     assert log.lines == ["+write y", "-write y"]
     assert history_problems(setting.agent.messages) == []
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_calls_of_one_id_are_watched_each_for_itself(is_answered: bool) -> None:
+    write = Log().tool("write", effects=WRITES)
+    turn = ModelTurn(1, {"role": "assistant", "content": []})
+
+    async def make_call(after: asyncio.Task[None] | None, asks_a_human: bool) -> None:
+        turn.watch("same")
+        await (after or asyncio.sleep(0.01))
+        if asks_a_human:
+            return
+        async with turn.schedule.slot("same"):
+            await asyncio.sleep(0.01)
+        turn.answer("same")
+
+    async def through() -> None:
+        turn.schedule = Turn([(call_id, write, {"path": "x"}) for call_id in ("same", "same", "other")])
+        first = asyncio.create_task(make_call(None, False))
+        second = asyncio.create_task(make_call(first, not is_answered))
+        async with turn.schedule.slot("other"):
+            assert first.done()
+        await second
+
+    with nullcontext() if is_answered else pytest.raises(ToolFailed, match="waits for a human"):
+        asyncio.run(asyncio.wait_for(through(), 10))
 
 
 @pytest.mark.parametrize("was_interrupted", [False, True])

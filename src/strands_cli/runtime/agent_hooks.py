@@ -74,10 +74,33 @@ class ModelTurn:
         """The user's decisions about the calls that need consent, by call id."""
         self.answered: set[str] = set()
         """The calls with a result of their own, not one that the SDK made up."""
+        self._watched: dict[tuple[str, asyncio.Task[Any] | None], Callable[[object], None]] = {}
+        """By the task too: ids may be repeated, and calls of the same id have a task each or take turns."""
 
     def place_of(self, call_id: str) -> int:
         """Where a call stands among the requests; what was not requested comes last."""
         return self.order.index(call_id) if call_id in self.order else len(self.order)
+
+    def watch(self, call_id: str) -> None:
+        """If the call ends without an answer, because a hook asked a human, its dependents are blocked."""
+        task = asyncio.current_task()
+        if task is None or (call_id, task) in self._watched:  # as it is when a hook has it made again
+            return
+
+        def end(_task: object) -> None:
+            self.schedule.block(call_id)
+
+        task.add_done_callback(end)
+        self._watched[call_id, task] = end
+
+    def answer(self, call_id: str) -> None:
+        """The call has a result: those that wait for it may go on."""
+        self.answered.add(call_id)
+        self.schedule.release(call_id)
+        task = asyncio.current_task()
+        end = self._watched.pop((call_id, task), None)
+        if task is not None and end is not None:
+            task.remove_done_callback(end)
 
 
 def call_ids(message: Message) -> list[str]:
@@ -255,14 +278,8 @@ class AgentHooks:
 
     def begin_call(self, event: BeforeToolCallEvent) -> None:
         """A hook may ask a human, and the call then ends without a result: its dependents must know."""
-        task, turn, call_id = asyncio.current_task(), self._turn, event.tool_use["toolUseId"]
-
-        def block_unless_answered(_task: object) -> None:
-            if turn is not None and call_id not in turn.answered:
-                turn.schedule.block(call_id)
-
-        if task is not None:
-            task.add_done_callback(block_unless_answered)
+        if self._turn is not None:
+            self._turn.watch(event.tool_use["toolUseId"])
 
     def end_call(self, event: AfterToolCallEvent) -> None:
         """The call is over for those that wait for it, unless a hook wants it made again."""
@@ -270,8 +287,7 @@ class AgentHooks:
         if event.cancel_message is not None:
             event.result = _refused_call(call_id, ToolFailed(event.cancel_message, code="denied"))
         if self._turn is not None and not event.retry:
-            self._turn.answered.add(call_id)
-            self._turn.schedule.release(call_id)
+            self._turn.answer(call_id)
 
     async def run_call(
         self, context: ExecuteToolContext, next_fn: "MiddlewareNext[ExecuteToolContext, TypedEvent]"
@@ -318,13 +334,10 @@ class AgentHooks:
         schedule = self._turn.schedule if self._turn else Turn([])
         try:
             async with self._following(), schedule.slot(call_id):
-                async for event in next_fn(context):
+                async for event in _blocking_dependents(schedule, call_id, next_fn(context)):
                     yield event
         except ToolFailed as blocked:
             yield ToolResultEvent(_refused_call(call_id, blocked))
-        except InterruptException:  # those that wait for the call have not gone on yet
-            schedule.block(call_id)
-            raise
 
     async def _permit(self, call_id: str, tool: Tool, judged: Tool, arguments: dict[str, Any]) -> None:
         """Raises if the call is refused; for a tool that a body calls, the user is asked only now."""
@@ -364,3 +377,15 @@ def _malformed_call(context: ExecuteToolContext, text: str) -> ToolResultEvent:
     except ToolFailed as failed:
         return ToolResultEvent(_refused_call(context.tool_use["toolUseId"], failed))
     raise AssertionError("only what cannot be parsed is kept as text")
+
+
+async def _blocking_dependents(
+    schedule: Turn, call_id: str, events: AsyncGenerator[TypedEvent, None]
+) -> AsyncGenerator[TypedEvent, None]:
+    """The events of a call; if it ends with a question to a human, its dependents are blocked first."""
+    try:
+        async for event in events:
+            yield event
+    except InterruptException:
+        schedule.block(call_id)
+        raise
