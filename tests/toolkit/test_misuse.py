@@ -295,14 +295,24 @@ def test_an_option_of_another_type_is_refused_with_its_place(options: dict[str, 
             pass
 
 
+@pytest.mark.parametrize(
+    ("kind", "default"),
+    [("integer", True), ("number", float("nan")), ("array", (1, 2)), (["string", "null"], "x")],
+)
+def test_a_default_that_python_takes_for_the_type_is_accepted(kind: Any, default: Any) -> None:
+    recorder({"n": {"type": kind, "default": default}})
+
+
 def test_a_default_of_another_type_and_a_parameter_of_another_name_are_refused() -> None:
     with pytest.raises(ToolError, match="default of 'n'"):
         recorder({"n": {"type": "integer", "default": "abc"}})
-    with pytest.raises(ToolError, match="does not fit"):
+    with pytest.raises(ToolError, match="does not fit") as refused:
 
         @tool(spec=spec({"x": {"type": "integer"}}, required=["x"]))
         def probe(xx: int) -> None:
             pass
+
+    assert "have the same names" in refused.value.hint
 
     @tool(spec=spec({"x": {"type": "integer"}}, required=["x"]), context=True)
     def fine(x: int, tool_context: Any) -> str:

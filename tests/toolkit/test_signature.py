@@ -97,6 +97,11 @@ class Circle:
     radius: Annotated[float, msgspec.Meta(gt=0)]
 
 
+@dataclass(frozen=True)
+class Fixed:
+    items: list[int]
+
+
 @dataclass
 class Tree:
     value: int
@@ -124,6 +129,11 @@ class Box(Generic[T]):
 class Movie(TypedDict):
     title: str
     year: NotRequired[int]
+
+
+class Labelled(TypedDict, Generic[T]):
+    label: str
+    content: T
 
 
 class Booking(TypedDict, total=False):
@@ -334,6 +344,8 @@ ACCEPTED: list[tuple[Any, Any, Any]] = [
     (dict[str, Point], {"a": {"x": 1}}, {"a": Point(1)}),
     (Tree, {"value": 1, "children": [{"value": 2}]}, Tree(1, [Tree(2)])),
     (Box[int], {"item": 1.0, "others": [2]}, Box(1, [2])),
+    (Box[Person], {"item": {"firstName": "Ada"}}, Box(Person("Ada"))),
+    (Labelled[date], {"label": "x", "content": "2026-01-31"}, {"label": "x", "content": date(2026, 1, 31)}),
     (Box[Box[date]], {"item": {"item": "2026-01-31"}}, Box(Box(date(2026, 1, 31)))),
     (Shifted, {"x": 1, "by": 2}, Shifted(3)),
     (Point | Circle, {"radius": 1}, Circle(1.0)),
@@ -606,6 +618,12 @@ def test_the_first_paragraph_is_the_description(text: str | None, description: s
     assert read_signature(body).description == description
 
 
+def test_the_section_of_parameters_decides_the_style() -> None:
+    body = body_with(str)
+    body.__doc__ = "Do it.\n\nArgs:\n    value: What.\n\n:note: one\n:other: two\n:third: three\n"
+    assert property_of(read_signature(body))["description"].startswith("What.")
+
+
 def test_a_docstring_that_only_looks_like_one_is_prose() -> None:
     body = body_with(str)
     body.__doc__ = "Do it.\n\nArgs:\n"
@@ -671,7 +689,7 @@ def test_a_secret_in_a_default_is_not_told() -> None:
     assert received(Login, default=default).password.get_secret_value() == "swordfish"
 
 
-@pytest.mark.parametrize("default", [[1], {1, 2}, {"a": (1,)}, Point(1)])
+@pytest.mark.parametrize("default", [[1], {1, 2}, {"a": (1,)}, Point(1), Person("Ada"), Fixed([1])])
 def test_calls_do_not_share_a_default(default: Any) -> None:
     first, second = received(Any, default=default), received(Any, default=default)
     assert first == second == default
@@ -1258,12 +1276,17 @@ LIGHT = """
 import sys
 from dataclasses import dataclass
 from datetime import date
+from typing import Generic, TypeVar
 from strands_cli.toolkit.signature import read_signature
+T = TypeVar("T")
+@dataclass
+class Box(Generic[T]):
+    item: T
 @dataclass
 class Stay:
     since: date
     nights: int = 1
-def book(stay: Stay, tags: list[str] | None = None, *, limit: int = 5) -> Stay:
+def book(stay: Stay, box: Box[int] | None = None, tags: list[str] | None = None, *, limit: int = 5) -> Stay:
     "Book it."
 read = read_signature(book)
 made = read.convert({"stay": {"since": "2026-01-31"}})

@@ -18,6 +18,16 @@ Invoke = Callable[[dict[str, Any], ToolContext], Any]
 """Runs the body with validated arguments; returns its value, or a coroutine where the tool is async."""
 
 
+_JSON_KINDS: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list, tuple),
+    "object": (dict,),
+}
+
+
 class Effects(msgspec.Struct, frozen=True, kw_only=True):
     """What a tool touches, as templates over its validated input.
 
@@ -102,7 +112,8 @@ class Tool(ToolFields, kw_only=True, dict=True, eq=False):
         for name, part in known.items():
             said = part if isinstance(part, dict) else {}
             kind, default = said.get("type"), said.get("default")
-            if kind and default is not None and not Validator({"type": kind}).accepts(default):
+            accepted = _JSON_KINDS.get(kind) if isinstance(kind, str) else None
+            if accepted and default is not None and not isinstance(default, accepted):
                 return f"the default of {name!r} is {default!r}, which is not of type {kind}"
         return ""
 

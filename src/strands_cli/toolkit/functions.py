@@ -16,6 +16,7 @@ Function = Callable[..., Any]
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
 
 _NOTHING = object()
+_ITEMS_AT_ONCE = 16
 _CONTEXT = re.compile(r"\bToolContext\b")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -136,7 +137,8 @@ def refuse_signature_mismatch(function: Function, schema: dict[str, Any], contex
     mismatch = _signature_mismatch(parameters, bare_schema(schema))
     if mismatch:
         name = getattr(function, "__name__", type(function).__name__)
-        raise ToolError(f"{name} does not fit its spec: {mismatch}", code="unavailable")
+        hint = "Let the parameters and the properties have the same names, and defaults where needed."
+        raise ToolError(f"{name} does not fit its spec: {mismatch}", code="unavailable", hint=hint)
 
 
 def _signature_mismatch(parameters: list[inspect.Parameter], schema: dict[str, Any]) -> str:
@@ -192,12 +194,15 @@ async def drain_async_generator(generator: AsyncGenerator[Any, Any], context: To
     """An async generator's last yield."""
     from asyncio import sleep
 
-    last = _NOTHING
+    last, count = _NOTHING, 0
     async for item in generator:
         if last is not _NOTHING:
             context.progress(last)
         last = item
-        await sleep(0)  # a body that never waits for anything would keep the loop and its deadline waiting
+        count += 1
+        if count % _ITEMS_AT_ONCE == 0:
+            # A body that never waits for anything would keep the loop, and its deadline, to itself.
+            await sleep(0)
     return None if last is _NOTHING else last
 
 

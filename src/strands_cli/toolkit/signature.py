@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from strands_cli.toolkit.pydantic_types import PydanticTypes
 
 _NO_DEFAULT: Any = inspect.Parameter.empty
+_OF_STRUCTURES = ("__dataclass_fields__", "__pydantic_fields__", "__struct_fields__")
 # A body that promises no more than these may return anything, a whole ToolResult too; and bytes at the top of
 # a result become an image, not text.
 _ANYTHING = (Any, object, None, type(None), NoReturn, Never, dict, list, abc.Mapping, abc.Sequence)
@@ -302,11 +303,17 @@ class _InputParameters:
                 self._properties[name]["default"] = value
             elif field is not None:
                 defaults[name] = partial(field.get_default, call_default_factory=True)
-            elif type(default).__hash__ is None:  # what can be changed is not shared between calls
-                with suppress(TypeError):  # which one that cannot be copied is
+            elif _can_be_changed(default):  # calls must not see each other's changes
+                with suppress(TypeError):  # one that cannot be copied is shared all the same
                     deepcopy(default)
                     defaults[name] = partial(deepcopy, default)
         return defaults
+
+
+def _can_be_changed(default: Any) -> bool:
+    """A frozen structure counts too: it may have a list in it."""
+    kind = type(default)
+    return kind.__hash__ is None or any(hasattr(kind, name) for name in _OF_STRUCTURES)
 
 
 def _converter_with_defaults(

@@ -318,8 +318,9 @@ def _class_fields(annotation: Any, cls: Any, *, output: bool) -> list[_ClassFiel
             found.append(_ClassField(field.encode_name, field.name, field.type, field.required, default))
         return found
     hints = get_type_hints(cls, include_extras=True)
-    if get_args(annotation):  # of a generic class
-        raise NeedsPydantic(annotation)
+    filled = dict(zip(getattr(cls, "__parameters__", ()), get_args(annotation), strict=False))
+    if filled:
+        hints = {name: _hint_with_type_arguments(hint, filled) for name, hint in hints.items()}
     if hasattr(cls, "__dataclass_fields__"):
         if not output and any(isinstance(hint, InitVar) for hint in hints.values()):
             raise NeedsPydantic(annotation)
@@ -347,6 +348,14 @@ def _typed_dict_field(name: str, hint: Any, required: bool) -> _ClassField:
         elif getattr(origin, "_name", "") != "ReadOnly":
             return _ClassField(name, name, hint, required)
         hint = get_args(hint)[0]
+
+
+def _hint_with_type_arguments(hint: Any, filled: dict[Any, Any]) -> Any:
+    """A hint with its type variables replaced: `list[T]` of a `Box[int]` is `list[int]`."""
+    if isinstance(hint, TypeVar):
+        return filled.get(hint, hint)
+    variables = getattr(hint, "__parameters__", ())
+    return hint[tuple(filled.get(variable, Any) for variable in variables)] if variables else hint
 
 
 def is_typed_dict(cls: type) -> bool:

@@ -15,8 +15,6 @@ from strands_cli.toolkit.info import ToolInfo, declared_fields
 from strands_cli.tools._discovery.declarations import stand_in_function
 from strands_cli.tools._discovery.static import Function, Scope, parse_source_file
 
-_MISMATCH = "Let the parameters and the properties have the same names, and defaults where needed."
-
 
 def tool_schema_issues(info: ToolInfo) -> list[Issue]:
     """What is wrong with a tool's schemas, and with its function in view of them; nothing is run."""
@@ -33,7 +31,7 @@ def tool_schema_issues(info: ToolInfo) -> list[Issue]:
             _try_tool(info)
         except ToolError as error:
             problem = error.issue.reason if error.issue else error.message
-            problems.append((problem, error.hint or _MISMATCH))
+            problems.append((problem, error.hint or "Correct the tool's definition."))
         except ValueError as error:
             problems.append((str(error), "Correct the function's parameters."))
     return [
