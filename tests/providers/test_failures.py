@@ -266,7 +266,8 @@ def test_a_wait_that_is_none_is_passed_over(text: str) -> None:
 
 
 def test_google_says_in_the_body_how_long_it_takes() -> None:
-    body = {"error": {"code": 429, "message": "slow", "details": [{"@type": "x"}, {"retryDelay": "34s"}]}}
+    details = [{"@type": "x"}, {"retryDelay": "soon"}, {"retryDelay": "34s"}]
+    body = {"error": {"code": 429, "message": "slow", "details": details}}
     assert failure_of(google_errors.ClientError(429, body)).retry_after_seconds == 34
 
 

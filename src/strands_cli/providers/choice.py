@@ -118,6 +118,9 @@ class _ProviderTable(UserDict[str, Any]):
         provider: Provider = self.data[name]
         return provider
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self.data))  # which may grow meanwhile
+
     def __contains__(self, name: object) -> bool:
         return MutableMapping.__contains__(self, name)  # by loading it
 

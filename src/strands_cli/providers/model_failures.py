@@ -330,7 +330,8 @@ def _retry_after_seconds(error: BaseException) -> float | None:
             return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
     details = _attribute_at(error, "details.error.details")
     delays = [_attribute_at(detail, "retryDelay") for detail in details] if isinstance(details, list) else []
-    return next((_retry_number(str(delay).removesuffix("s")) for delay in delays if delay), None)
+    waits = (_retry_number(str(delay or "").removesuffix("s")) for delay in delays)
+    return next((wait for wait in waits if wait is not None), None)
 
 
 def _retry_number(text: str | None) -> float | None:

@@ -1,5 +1,6 @@
 """Weights are fetched from the first source that has them, verified, and only then used."""
 
+import errno
 import hashlib
 import http.server
 import os
@@ -85,6 +86,24 @@ def publisher() -> Iterator[str]:
 def test_a_file_that_somebody_has_is_verified_and_kept(copy: Path, cache: Path) -> None:
     assert weights.pull_weights(model(), given=copy) == cache / "tiny.gguf"
     assert (cache / "tiny.gguf").read_bytes() == WEIGHTS
+
+
+def test_a_file_that_somebody_has_is_copied_piece_by_piece(copy: Path) -> None:
+    data = b"GGUF" * 1_000_000
+    copy.write_bytes(data)
+    told: list[int] = []
+    weights.pull_weights(model(weights=data), given=copy, progress=lambda done, _: told.append(done))
+    assert len(told) == 4
+    assert told[-1] == len(data)
+
+
+def test_a_disk_that_is_full_at_the_last_step_is_told(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(ProviderError, match="The disk is full"):
+        weights.pull_weights(model(), given=copy)
 
 
 def test_another_file_than_the_models_is_refused_and_not_kept(copy: Path, cache: Path) -> None:

