@@ -341,6 +341,13 @@ def test_a_file_that_somebody_else_makes_meanwhile_is_kept(out: Path) -> None:
     assert everything_below(out) == {"a.txt": "x", "b.txt": "theirs"}
 
 
+@POSIX_ONLY
+def test_what_somebody_else_makes_meanwhile_is_called_what_it_is(out: Path) -> None:
+    spec = workflow(("a.txt", "x"), ("b.txt", "x"))
+    with pytest.raises(ArtifactError, match=r"'b.txt' cannot be written: there is a directory of that name"):
+        write_artifacts(spec, {}, out, emit=lambda _: (out / "b.txt").mkdir())
+
+
 # --- Before the run ---------------------------------------------------------------------------------------
 
 

@@ -25,7 +25,6 @@ from strands_cli.templates import TemplateError, names_in_template, render
 
 _FOLDS_CASE = sys.platform in ("darwin", "win32")
 _ELSEWHERE = "Choose another path, or another directory with --out."
-_EXISTS = ("the file exists", "Remove it, choose another --out, or use --force to replace it.")
 _REMEDIES = {
     errno.ENOSPC: "Free some space, or choose another directory with --out.",
     errno.EDQUOT: "Free some space, or choose another directory with --out.",
@@ -77,7 +76,7 @@ def write_artifacts(
                 drafts.append(_draft_artifact(target, root, opened))
         for target, draft in zip(targets, drafts, strict=True):
             with _artifact_errors(spec, target.pointer, target.path):
-                draft.publish(replace=force)
+                _publish_artifact(target, draft, force)
             if emit is not None:
                 emit(ArtifactWritten(str(directory / target.file.relative_to(root)), len(target.data)))
     return tuple(directory / target.file.relative_to(root) for target in targets)
@@ -182,7 +181,7 @@ def _check_existing_file(file: Path, force: bool) -> None:
     if not stat.S_ISREG(mode):
         raise Refusal("there is something of that name that is not a file")
     if not force:
-        raise Refusal(*_EXISTS)
+        raise Refusal("the file exists", "Remove it, choose another --out, or use --force to replace it.")
     if not os.access(file, os.W_OK):  # to put another file in its place would not need this permission
         raise Refusal("the file is read-only", _REMEDIES[errno.EACCES])
 
@@ -203,6 +202,14 @@ def _draft_artifact(target: _ArtifactFile, root: Path, opened: ExitStack) -> Dra
     draft.stream.write(target.data)
     draft.sync()
     return draft
+
+
+def _publish_artifact(target: _ArtifactFile, draft: Draft, force: bool) -> None:
+    try:
+        draft.publish(replace=force)
+    except FileExistsError:
+        _check_existing_file(target.file, force)  # says what came in between
+        raise
 
 
 @contextmanager
@@ -229,8 +236,6 @@ def _artifact_errors(spec: Spec, pointer: str, path: str) -> Iterator[None]:
         return
     except Refusal as refused:
         reason, remedy = refused.reason, refused.remedy or _ELSEWHERE
-    except FileExistsError:  # somebody else was faster
-        reason, remedy = _EXISTS
     except OSError as error:
         reason = error.strerror or str(error)
         remedy = _REMEDIES.get(error.errno or 0, _ELSEWHERE)

@@ -84,8 +84,10 @@ def _tool_suggestion(tools: ToolSet, reference: str) -> str:
 def check_tools_differ(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
     seen: dict[str, DeclaredTool] = {}
     for tool in tools.declared:
-        first = seen.setdefault(tool.info.id, tool) if tool.info else tool
-        if tool.info is None or first is tool:
+        if tool.info is None:
+            continue
+        first = seen.setdefault(tool.info.id, tool)
+        if first is tool:
             continue
         if first.is_same_as(tool.info):
             reason = f"{tool.reference} is the same tool as {first.reference}, which is declared already."

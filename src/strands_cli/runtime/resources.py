@@ -47,7 +47,8 @@ class RunResources:
         self.redactor = Redactor([*self.secrets.values(), *provider_keys(self._choices.values())])
         self.tools = ToolSet(spec) if tools is None else tools
         settings = self.tools.registry.settings
-        http = msgspec.structs.replace(settings.http, allow=settings.http.allow + spec.security.http_allow)
+        allow = (*settings.http.allow, *spec.security.http_allow)
+        http = msgspec.structs.replace(settings.http, allow=allow)
         self.settings = msgspec.structs.replace(settings, http=http)
         self.workspace = _workflow_workspace(spec, self.settings, self.begun_in)
         self._directory = self.begun_in / directory

@@ -73,6 +73,7 @@ class Recorder(ABC, Generic[T]):
     """
 
     def __init__(self, redact: Redact, redactor: Redactor = NOTHING_SECRET) -> None:
+        # The events of a run come without its secrets already.
         self._redact, self._redactor = redact, redactor
         self._run: T | None = None
         self._steps: dict[str, T] = {}
