@@ -14,8 +14,8 @@ from strands_cli.plugins.directories import (
     lock_files,
     lock_key,
     plugin_digests,
-    read_lock,
-    write_lock,
+    read_plugin_lock,
+    write_plugin_lock,
     write_plugin_state,
 )
 from strands_cli.plugins.manifest import CliTool, Manifest, Setting, ToolFiles, ToolRequires
@@ -293,7 +293,7 @@ def approve(bench: Bench, place: Path) -> Path:
     lock = lock_files(bench.project)[0]
     key = lock_key(place, lock)
     assert key == "plugins/p"
-    write_lock(lock, Lock(plugins={key: Approved(files=plugin_digests(place), source="somewhere")}))
+    write_plugin_lock(lock, Lock(plugins={key: Approved(files=plugin_digests(place), source="somewhere")}))
     return lock
 
 
@@ -306,7 +306,7 @@ def test_a_plugin_that_changed_since_its_approval_is_a_problem_of_the_listing(be
     (issue,) = scan_plugins(bench.settings).issues
     assert "p has changed since it was approved (new: lib.sh; changed: cli-tools/t)" in issue.reason
     assert "strands plugin update p" in issue.remediation
-    approved = read_lock(lock).plugins["plugins/p"]
+    approved = read_plugin_lock(lock).plugins["plugins/p"]
     assert changes_since_approval(approved, place).changed == ("cli-tools/t",)
 
 

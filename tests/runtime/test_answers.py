@@ -10,7 +10,7 @@ from strands_cli.runtime.model_output import (
     INVALID_NAME,
     MALFORMED_KEY,
     ToolUseCollector,
-    kept_text,
+    malformed_input_text,
     repair_message,
 )
 
@@ -69,14 +69,14 @@ def test_an_answer_that_came_without_chunks_is_repaired_by_what_it_holds() -> No
 def test_an_answer_that_was_repaired_before_stays_as_it_is() -> None:
     answer = message(("1", "a", {MALFORMED_KEY: "{"}))
     repair_message(answer, [])
-    assert kept_text(uses_of(answer)[0]["input"]) == "{"
+    assert malformed_input_text(uses_of(answer)[0]["input"]) == "{"
 
 
 @pytest.mark.parametrize(
     "sent", [{}, {"a": 1}, {MALFORMED_KEY: "x", "a": 1}, {MALFORMED_KEY: '{"a": 1}'}, "x", None]
 )
 def test_an_ordinary_input_is_no_kept_text(sent: object) -> None:
-    assert kept_text(sent) is None
+    assert malformed_input_text(sent) is None
 
 
 @given(st.lists(st.tuples(st.sampled_from(["x", "x-2", "y"]), st.text(max_size=70), st.text(max_size=5))))
@@ -90,4 +90,4 @@ def test_whatever_a_model_says_comes_out_as_calls_that_a_history_may_contain(
     for use, (_, name, text) in zip(uses, calls, strict=True):
         assert isinstance(use["input"], dict)
         assert use["name"] == name or (use["name"] == INVALID_NAME and misnamed[use["toolUseId"]] == name)
-        assert text.strip() == "" or kept_text(use["input"]) == text or use["input"] == {}
+        assert text.strip() == "" or malformed_input_text(use["input"]) == text or use["input"] == {}

@@ -191,7 +191,7 @@ def is_plugin_disabled(place: Path, state: State) -> bool:
 
 
 def write_plugin_state(state: State) -> None:
-    write_lock(config_directory() / STATE_NAME, state)
+    write_plugin_lock(config_directory() / STATE_NAME, state)
 
 
 def lock_files(project: Path) -> tuple[Path, ...]:
@@ -200,7 +200,7 @@ def lock_files(project: Path) -> tuple[Path, ...]:
     return (project / LOCK_NAME, *((user / LOCK_NAME,) if user else ()))
 
 
-def read_lock(file: Path) -> Lock:
+def read_plugin_lock(file: Path) -> Lock:
     """An empty one where there is no file; SpecError where it is damaged or of another version."""
     lock = _read_lock_or_state(file, Lock) or Lock()
     if lock.version != LOCK_VERSION:
@@ -209,7 +209,7 @@ def read_lock(file: Path) -> Lock:
     return lock
 
 
-def write_lock(file: Path, lock: Lock | State) -> None:
+def write_plugin_lock(file: Path, lock: Lock | State) -> None:
     from strands_cli.documents.files import write_file
 
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -225,7 +225,7 @@ def lock_key(place: Path, lock: Path) -> str | None:
 def approvals_in_locks(place: Path, project: Path) -> Iterator[tuple[Path, Approved]]:
     """What the locks say about a plugin, with the lock that says it."""
     for file in lock_files(project):
-        plugins = read_lock(file).plugins
+        plugins = read_plugin_lock(file).plugins
         key = lock_key(place, file) if plugins else None
         if key in plugins:
             yield file, plugins[key]

@@ -32,7 +32,12 @@ from strands.types.tools import ToolResult as SdkToolResult
 
 from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.events import ToolFinished, ToolStarted
-from strands_cli.runtime.model_output import ToolUseCollector, kept_text, repair_message, repaired_events
+from strands_cli.runtime.model_output import (
+    ToolUseCollector,
+    malformed_input_text,
+    repair_message,
+    repaired_events,
+)
 from strands_cli.runtime.model_requests import (
     STOPPED_TEXT,
     abandon_unresponsive,
@@ -119,7 +124,7 @@ def pending_calls(agent: Agent, message: Message) -> list[PendingCall]:
         bridge = tools.get(use["name"])
         if use["toolUseId"] in done or not isinstance(bridge, ToolBridge):
             continue
-        if kept_text(use["input"]) is not None:
+        if malformed_input_text(use["input"]) is not None:
             continue
         try:
             arguments = prepare_arguments(bridge.tool, {"input": use["input"]})
@@ -293,7 +298,7 @@ class AgentHooks:
         self, context: ExecuteToolContext, next_fn: "MiddlewareNext[ExecuteToolContext, TypedEvent]"
     ) -> AsyncGenerator[TypedEvent, None]:
         """Makes one call as our contract says, when it is its turn."""
-        text = kept_text(context.tool_use["input"])
+        text = malformed_input_text(context.tool_use["input"])
         if context.tool is None:
             yield self._unknown(context)
         elif isinstance(context.tool, ToolBridge):

@@ -99,7 +99,7 @@ INVALID_NAME = "INVALID_TOOL_NAME"
 """What the SDK itself writes in place of a name that no provider takes."""
 
 
-def kept_text(sent: object) -> str | None:
+def malformed_input_text(sent: object) -> str | None:
     """The text that a model sent as a tool's input, if that was not a JSON object."""
     if not isinstance(sent, dict) or sent.keys() != {MALFORMED_KEY}:
         return None

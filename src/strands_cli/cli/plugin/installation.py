@@ -34,8 +34,8 @@ from strands_cli.plugins.directories import (
     lock_key,
     plugin_digests,
     plugin_roots,
-    read_lock,
-    write_lock,
+    read_plugin_lock,
+    write_plugin_lock,
 )
 from strands_cli.plugins.plugin import FoundPlugin, Plugin, find_plugin, find_plugins
 from strands_cli.settings import Settings, load_settings
@@ -356,14 +356,14 @@ def _lock_entry(place: Path, file: Path, approved: Approved | None) -> Iterator[
         reason = f"{place} lies outside {file.parent}, so {file.name} cannot name it."
         raise UsageError(reason, hint="'plugins' must be a directory there, not a link.")
     with _exclusive_lock(file.parent), ExitStack() as undo:
-        before = read_lock(file)
+        before = read_plugin_lock(file)
         if file.exists():
-            undo.callback(write_lock, file, before)
+            undo.callback(write_plugin_lock, file, before)
         else:
             undo.callback(file.unlink, missing_ok=True)
         after = {**before.plugins, key: approved}
         if approved is not None or key in before.plugins:
-            write_lock(file, Lock(plugins={name: entry for name, entry in after.items() if entry}))
+            write_plugin_lock(file, Lock(plugins={name: entry for name, entry in after.items() if entry}))
         yield
         undo.pop_all()
 
