@@ -97,6 +97,9 @@ class Emitter:
         self._failed: set[int] = set()
 
     def __call__(self, event: Event) -> None:
+        if self._redactor.is_empty:
+            self._send(event)
+            return
         if isinstance(event, ModelText):
             stream = self._streams.setdefault(event.step, self._redactor.stream())
             if text := stream.feed(event.text):
@@ -136,8 +139,8 @@ class Ledger:
 
     def settle(self) -> None:
         """Ends the run if it has used more tokens than it may."""
-        most, used = self._budgets.max_tokens, self.usage.total_tokens
-        if most is not None and used > most:
+        most = self._budgets.max_tokens
+        if most is not None and (used := self.usage.total_tokens) > most:
             reason = f"The run has used {used} tokens, of {most} that it may use."
             self._stop(_over_budget(reason, "max_tokens"))
 
@@ -281,7 +284,7 @@ class Run:
         meter, model = _StepMeter(self.emit, self.ledger), str(self.resources.choice(step.agent))
 
         async def ask() -> AgentAnswer:
-            own = self.spec.agents[step.agent]
+            own, budgets = self.spec.agents[step.agent], self.spec.runtime.budgets
             at = input_at or f"/pattern/config/{key.partition('#')[0]}/input"
             text = self.render(step.input if input is None else input, names, at).strip()
             prompt = self.render(own.prompt, names, f"/agents/{step.agent}/prompt")
@@ -294,7 +297,7 @@ class Run:
                 emit=meter,
                 schema=schema or own.output_schema,
                 ask_consent=self._ask_consent if self.options.ask_consent else None,
-                may_ask_model=self._may_ask_model,
+                may_ask_model=None if budgets.max_tokens is None else self._may_ask_model,
             )
             agent = StepAgent(self.resources, request)
             question = text or default_input or names.get("last_response") or _NOTHING_TO_DO

@@ -126,7 +126,7 @@ class Retrying:
         cancel: Cancellation,
         choice: ModelChoice,
         *,
-        may_ask: Callable[[], bool] = lambda: True,
+        may_ask: Callable[[], bool] | None = None,
     ) -> None:
         """`may_ask` is asked before each attempt; one that it forbids is answered as after a stop."""
         self._policy, self._emit, self._step = policy, emit, step
@@ -137,7 +137,7 @@ class Retrying:
     ) -> AsyncGenerator[TypedEvent, None]:
         """The answer of the first attempt that succeeds; ProviderError if none does."""
         attempt = 1
-        while self._may_ask():
+        while self._may_ask is None or self._may_ask():
             try:
                 async for event in next_fn(context):
                     yield event

@@ -52,7 +52,7 @@ class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The schema of the answer, if it is data."""
     ask_consent: AskConsent | None = None
     ask_human: Callable[[str, Any], Any] | None = None
-    may_ask_model: Callable[[], bool] = lambda: True
+    may_ask_model: Callable[[], bool] | None = None
     """Asked before each request to the model."""
 
 

@@ -130,21 +130,24 @@ class ToolSet:
 
         `title` is the step that leaves notes.
         """
-        from strands_cli.tools.sources.skills import skill_tools
-
         tools = [*self._declared_for(name)]
-        tools += skill_tools(self._skills_of(name), self._spec.file.parent, [tool.id for tool in tools])
+        if skills := self._skills_of(name):
+            from strands_cli.tools.sources.skills import skill_tools
+
+            tools += skill_tools(skills, self._spec.file.parent, [tool.id for tool in tools])
         if self._notes is not None:
             tools.append(self._notes.tool(title, [tool.id for tool in tools]))
         return tools
 
     def prompts_for(self, name: str) -> list[str]:
         """What the system prompt of an agent says of its skills and of the notes so far."""
-        from strands_cli.tools.sources.skills import skills_prompt
+        prompts = []
+        if skills := self._skills_of(name):
+            from strands_cli.tools.sources.skills import skills_prompt
 
-        taken = [tool.id for tool in self._declared_for(name)]
-        skills = skills_prompt(self._skills_of(name), self._spec.file.parent, taken)
-        return [skills, self._notes.prompt()] if self._notes is not None else [skills]
+            taken = [tool.id for tool in self._declared_for(name)]
+            prompts.append(skills_prompt(skills, self._spec.file.parent, taken))
+        return [*prompts, self._notes.prompt()] if self._notes is not None else prompts
 
     def _skills_of(self, name: str) -> list[Skill]:
         own = self._spec.agents[name].skills
