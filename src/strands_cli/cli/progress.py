@@ -51,7 +51,6 @@ from strands_cli.events import (
     ToolProgress,
     ToolStarted,
 )
-from strands_cli.types.run_results import Usage
 
 Kind = Literal["heading", "started", "done", "failed", "stopped", "again", "trouble", "call", "note"]
 
@@ -101,7 +100,8 @@ class RunningStep(msgspec.Struct):
     agent: str
     model: str
     started: float
-    usage: Usage = Usage()
+    used: int = 0
+    """Tokens that the model has counted."""
     calls: dict[str, RunningCall] = {}
     calls_made: int = 0
     again_at: float = 0.0
@@ -127,7 +127,7 @@ class RunningStep(msgspec.Struct):
                 again = f"again in {f'{round(wait, 1):g} s' if wait < 10 else clock_text(wait)}"
                 return self.line("again", f"{_short_reason(event.reason).rstrip('.')}, {again}")
             case ModelFinished():
-                self.usage += event.usage
+                self.used += event.usage.total_tokens
                 self.streamed = 0
             case ToolStarted():
                 self.calls[event.call_id] = RunningCall(event.tool_id, event.arguments, now)
@@ -162,15 +162,14 @@ class RunningStep(msgspec.Struct):
         return self.line("trouble" if event.code else "call", f"{name}, {duration_text(event.seconds)}")
 
     def line(self, kind: Kind, rest: str, seconds: float | None = None) -> ProgressLine:
-        tokens = self.usage.total_tokens
         return ProgressLine(
-            kind=kind, title=self.title, agent=self.agent, seconds=seconds, tokens=tokens, rest=rest
+            kind=kind, title=self.title, agent=self.agent, seconds=seconds, tokens=self.used, rest=rest
         )
 
     @property
     def tokens(self) -> tuple[int, bool]:
         """How many so far, and whether that is an estimate."""
-        return self.usage.total_tokens + self.streamed // _CHARACTERS_PER_TOKEN, self.streamed > 0
+        return self.used + self.streamed // _CHARACTERS_PER_TOKEN, self.streamed > 0
 
 
 class Board:
@@ -183,7 +182,7 @@ class Board:
         """In the order in which they started."""
         self.done = self.failed = self.calls_made = 0
         self.is_running = False
-        self._usage = Usage()
+        self._used = 0
         """Of the steps that have ended."""
         self._verbose = verbose
         self._outside = RunningStep("", "", "", now)
@@ -215,9 +214,8 @@ class Board:
     def _step_ended(self, event: StepFinished, now: float) -> ProgressLine:
         unknown = RunningStep(one_line(event.title), one_line(event.agent), "", now)
         step = self.steps.pop(event.step, unknown)
-        if event.usage.total_tokens:
-            step.usage = event.usage
-        self._usage += step.usage
+        step.used = event.usage.total_tokens or step.used
+        self._used += step.used
         self.done += not event.error
         self.failed += bool(event.error)
         calls = count_text(step.calls_made, "tool call") if step.calls_made else ""
@@ -251,7 +249,7 @@ class Board:
         """As those of a step, of the whole run."""
         counts = [step.tokens for step in self.steps.values()]
         about = any(is_estimate for _, is_estimate in counts)
-        return self._usage.total_tokens + sum(number for number, _ in counts), about
+        return self._used + sum(number for number, _ in counts), about
 
 
 def is_call(event: ToolFinished) -> bool:

@@ -256,8 +256,9 @@ class AgentHooks:
         prepared = [(call.call_id, call.tool, call.arguments) for call in calls]
         turn.schedule = Turn(prepared, self.context.workspace)
         unasked = [call for call in calls if call.tool.requires_consent and call.call_id not in turn.granted]
-        is_over = self.is_stopped or self.agent.cancel_signal.is_set()
-        if self._ask_consent and unasked and not is_over:
+        if not (self._ask_consent and unasked):
+            return
+        if not (self.is_stopped or self.agent.cancel_signal.is_set()):
             granted = await self._ask_consent(unasked)
             turn.granted |= {call.call_id: call.call_id in granted for call in unasked}
 

@@ -71,9 +71,11 @@ class _RegistrySnapshot:
         candidates = self._by_id.get(name) or self._by_name.get(name) or []
         if version:
             return next((info for info in candidates if info.version == version), None)
+        if len(candidates) < 2:
+            return candidates[0] if candidates else None
         # The highest version that is not deprecated, of the first source that has the tool.
         first = [info for info in candidates if info.source == candidates[0].source]
-        return max(first, key=lambda info: (not info.deprecated, version_key(info.version)), default=None)
+        return max(first, key=lambda info: (not info.deprecated, version_key(info.version)))
 
     def source_of(self, info: ToolInfo) -> Source:
         """Who loads a tool. One that was registered at run time is a file's, or else has a module's name."""

@@ -50,7 +50,8 @@ def scan_plugins(settings: Settings, cache: Cache = NO_CACHE) -> Discovered:
     parts: list[Discovered] = []
     for root in plugin_roots(settings).values():
         try:
-            parts += _scan_plugin_root(root, settings, cache)
+            if places := plugins_in(root):
+                parts += _scan_plugin_root(root, places, settings, cache)
         except OSError as error:
             parts.append(Discovered(issues=(unreadable_directory(root, error),)))
         except SpecError as error:  # which plugins are switched off is not known, so none is on
@@ -93,10 +94,7 @@ def _refused_plugin(reason: str, remedy: str) -> Discovered:
     return Discovered(issues=(Issue(reason=reason, remediation=remedy),))
 
 
-def _scan_plugin_root(root: Path, settings: Settings, cache: Cache) -> list[Discovered]:
-    places = plugins_in(root)
-    if not places:
-        return []
+def _scan_plugin_root(root: Path, places: list[Path], settings: Settings, cache: Cache) -> list[Discovered]:
     state = read_plugin_state()
     known = cache.file(f"{root}|plugins|{settings.project}|{_has_keyring()}")
     parts: list[Discovered] = []
