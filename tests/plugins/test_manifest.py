@@ -182,7 +182,7 @@ WRONG: list[tuple[Any, str, str]] = [
     (
         with_tool(config={"a": {"sensitive": True, "default": "x"}}),
         "/cli_tools/0/config/a/default",
-        "no secret",
+        "not a secret",
     ),
     (with_tool(config={"a": {"env": "PATH"}}), "/cli_tools/0/config/a/env", "not for a setting"),
     (with_tool(config={"a": {"env": "X"}, "b": {"env": "X"}}), "/cli_tools/0/config/b", "uses it too"),

@@ -288,7 +288,7 @@ class _PathWalk:
             raise Outside(self._real()) from None  # what is wrong out there is not for the caller to know
 
     def follow_link(self, name: str, *, links: bool) -> list[str] | None:
-        """The names that the link of this name leads to, from here or from the top; None if it is no link."""
+        """The names that the link of this name leads to, from here or the top; None if it is not a link."""
         self._at = name
         try:
             target = os.readlink(name, dir_fd=self._here)

@@ -314,7 +314,7 @@ def _setting_issues(place: JsonPath, setting: Setting, document: Document) -> It
     if setting.default is None:
         return
     if setting.sensitive:
-        reason = "A sensitive setting with a default is no secret: everybody can read it here."
+        reason = "A sensitive setting with a default is not a secret: everybody can read it here."
         yield document.issue((*place, "default"), reason, "Take the default out.")
     elif problem := setting_value_problem(setting.default, setting):
         yield document.issue((*place, "default"), f"The default {problem}.", "Correct it, or the type.")

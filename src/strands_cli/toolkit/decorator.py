@@ -238,7 +238,7 @@ def as_tool(value: Any, spec: dict[str, Any] | None = None, **options: Any) -> T
 def tool_in(module: ModuleType, info: ToolInfo) -> Tool:
     """The tool that a listing shows of a loaded module.
 
-    What its ToolSpec declares counts over the function's own; what it leaves at its default does not. A file
+    What its ToolSpec declares wins over the function's own; what it leaves at its default does not. A file
     that could only be read in part shows defaults where it says more: the loaded tool wins there.
     """
     attribute = getattr(module, info.callable_name)

@@ -220,7 +220,7 @@ _BREAK = re.compile(
 _LONG_WORD = 5
 _SIMILAR_RATIO = 0.5
 MANY = 4
-"""More steps than this are no list of things to do, but a text."""
+"""With more steps than this it is a text, not a list of things to do."""
 
 
 def spoken_words(text: str) -> set[str]:
