@@ -11,7 +11,7 @@ from strands_cli.capability import CapabilityIssue, CapabilityReport, check_capa
 from strands_cli.errors import Issue
 from strands_cli.loader import load_spec
 from strands_cli.loader.spec import Spec
-from strands_cli.plugins.directories import Approved, Lock, write_plugin_lock
+from strands_cli.plugins.directories import Approved, Lock, write_lock_or_state
 from strands_cli.tools import get_registry
 from tests.projects import Project
 
@@ -601,7 +601,7 @@ def test_a_plugin_that_changed_is_an_error_and_a_setting_without_a_value_a_warni
     assert issue.remediation == "In the environment, set NET_REGION."
     monkeypatch.setenv("NET_REGION", "here")
     approved = Approved(files={"up": "sha256:other"})
-    write_plugin_lock(inside.root / "strands-plugins.lock", Lock(plugins={"plugins/net": approved}))
+    write_lock_or_state(inside.root / "strands-plugins.lock", Lock(plugins={"plugins/net": approved}))
     get_registry().refresh()
     (issue,) = found(inside.root, text)
     assert issue.severity == "error"

@@ -15,7 +15,7 @@ from strands_cli.plugins.directories import (
     lock_key,
     plugin_digests,
     read_plugin_lock,
-    write_plugin_lock,
+    write_lock_or_state,
     write_plugin_state,
 )
 from strands_cli.plugins.manifest import CliTool, Manifest, Setting, ToolFiles, ToolRequires
@@ -293,7 +293,7 @@ def approve(bench: Bench, place: Path) -> Path:
     lock = lock_files(bench.project)[0]
     key = lock_key(place, lock)
     assert key == "plugins/p"
-    write_plugin_lock(lock, Lock(plugins={key: Approved(files=plugin_digests(place), source="somewhere")}))
+    write_lock_or_state(lock, Lock(plugins={key: Approved(files=plugin_digests(place), source="somewhere")}))
     return lock
 
 

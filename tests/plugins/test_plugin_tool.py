@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from strands_cli.events import ToolProgress
-from strands_cli.plugins.directories import Approved, Lock, plugin_digests, write_plugin_lock
+from strands_cli.plugins.directories import Approved, Lock, plugin_digests, write_lock_or_state
 from strands_cli.toolkit.cancellation import Cancellation
 from tests.plugins.makers import BASH, NODE, PYTHON, SH, Bench, error, json_of, need, text_of, until
 from tests.projects import Project
@@ -473,7 +473,7 @@ def test_a_changed_plugin_does_not_run_until_it_is_approved_again(bench: Bench) 
     place, lock = bench.project / "plugins" / "p", bench.project / "strands-plugins.lock"
 
     def approve() -> None:
-        write_plugin_lock(lock, Lock(plugins={"plugins/p": Approved(files=plugin_digests(place))}))
+        write_lock_or_state(lock, Lock(plugins={"plugins/p": Approved(files=plugin_digests(place))}))
 
     approve()
     assert text_of(bench.call(tool)) == "one"

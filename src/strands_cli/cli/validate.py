@@ -139,7 +139,7 @@ def _are_workflow_keys(keys: Container[str]) -> bool:
 
 
 def _parsed_yaml(content: bytes) -> dict[str, Any] | None:
-    """The mapping that a text is, an empty one for any other value; None where it is no YAML."""
+    """The mapping that a text is, an empty one for any other value; None where it is not YAML."""
     from strands_cli.documents.reader import read_document
 
     document = read_document(content.decode("utf-8", "replace"), "")

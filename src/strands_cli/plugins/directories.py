@@ -191,7 +191,7 @@ def is_plugin_disabled(place: Path, state: State) -> bool:
 
 
 def write_plugin_state(state: State) -> None:
-    write_plugin_lock(config_directory() / STATE_NAME, state)
+    write_lock_or_state(config_directory() / STATE_NAME, state)
 
 
 def lock_files(project: Path) -> tuple[Path, ...]:
@@ -209,7 +209,7 @@ def read_plugin_lock(file: Path) -> Lock:
     return lock
 
 
-def write_plugin_lock(file: Path, lock: Lock | State) -> None:
+def write_lock_or_state(file: Path, lock: Lock | State) -> None:
     from strands_cli.documents.files import write_file
 
     file.parent.mkdir(parents=True, exist_ok=True)

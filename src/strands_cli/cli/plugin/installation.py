@@ -35,7 +35,7 @@ from strands_cli.plugins.directories import (
     plugin_digests,
     plugin_roots,
     read_plugin_lock,
-    write_plugin_lock,
+    write_lock_or_state,
 )
 from strands_cli.plugins.plugin import FoundPlugin, Plugin, find_plugin, find_plugins
 from strands_cli.settings import Settings, load_settings
@@ -358,12 +358,12 @@ def _lock_entry(place: Path, file: Path, approved: Approved | None) -> Iterator[
     with _exclusive_lock(file.parent), ExitStack() as undo:
         before = read_plugin_lock(file)
         if file.exists():
-            undo.callback(write_plugin_lock, file, before)
+            undo.callback(write_lock_or_state, file, before)
         else:
             undo.callback(file.unlink, missing_ok=True)
         after = {**before.plugins, key: approved}
         if approved is not None or key in before.plugins:
-            write_plugin_lock(file, Lock(plugins={name: entry for name, entry in after.items() if entry}))
+            write_lock_or_state(file, Lock(plugins={name: entry for name, entry in after.items() if entry}))
         yield
         undo.pop_all()
 
