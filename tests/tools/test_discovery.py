@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -1133,6 +1134,27 @@ def test_an_output_schema_is_compiled_too(tools: Tools) -> None:
 def test_the_decorators_context_is_no_parameter_of_the_schema(tools: Tools) -> None:
     decorator = "@tool(inputSchema={'properties': {'x': {}}, 'required': ['x']}, context='ctx')"
     assert tool_schema_issues(tools.only(f"{USES}{decorator}\ndef greet(x, ctx): ...\n")) == []
+
+
+@pytest.mark.parametrize(
+    "shape", ["{}", "list[{}]", "dict[str, {}]", "Literal[{}]", "list[Literal[{}]]", "int | {}"]
+)
+@pytest.mark.parametrize("is_text", [True, False])
+@pytest.mark.parametrize(
+    "head", [f"{USES}@tool\n", "TOOL_SPEC = {'name': 'greet', 'inputSchema': {'properties': {'x': {}}}}\n"]
+)
+def test_no_annotation_and_no_default_is_evaluated(
+    tools: Tools, shape: str, is_text: bool, head: str
+) -> None:
+    trace = tools.root.parent / "trace"
+    call = f"open({str(trace)!r}, 'w')"
+    for inner, default in product((call, repr(call)), (call, "1")):
+        annotation = shape.format(inner)
+        written = repr(annotation) if is_text else annotation
+        found = tools.read(f"{head}def greet(x: {written} = {default}) -> {written}: ...\n")
+        for info in found.infos:
+            tool_schema_issues(info)
+    assert not trace.exists()
 
 
 # --- The cache --------------------------------------------------------------------------------------------
