@@ -597,7 +597,8 @@ def test_a_program_that_is_interrupted_while_the_zygote_starts_ends_at_once(tmp_
     done = subprocess.run(
         [sys.executable, "-c", code, interpreter], capture_output=True, text=True, check=False, timeout=10
     )
-    assert done.returncode == -signal.SIGINT, done.stderr
+    # Not the status: Python forgets that it was interrupted if another thread runs exec() meanwhile.
+    assert done.stderr.endswith("KeyboardInterrupt\n"), done.stderr
 
 
 def test_a_thread_that_outlives_the_main_thread_runs_code() -> None:
