@@ -261,21 +261,11 @@ def _run_git(source: PluginSource, *arguments: str) -> str:
     _log.debug("runs %s", argv)
     kept = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY}
     ours = {"GIT_ALLOW_PROTOCOL": ":".join(_PROTOCOLS), "GIT_TERMINAL_PROMPT": "0"}
-    try:
-        # In a session of its own it has no terminal to ask for a password.
-        process = subprocess.Popen(
-            argv,
-            env={**kept, **ours, "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except FileNotFoundError:
-        hint = "Install Git, or add the plugin from a directory."
-        raise UnsupportedError("There is no 'git' on the PATH.", hint=hint) from None
-    with process, ExitStack() as undo:
-        undo.callback(_kill_git, process.pid)
+    with ExitStack() as undo:
+        with _interrupt_held_back():
+            process = _start_git(argv, {**kept, **ours, "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"})
+            undo.enter_context(process)
+            undo.callback(_kill_git, process.pid)
         try:
             out, err = process.communicate(timeout=_FETCH_SECONDS)
         except subprocess.TimeoutExpired:
@@ -289,6 +279,35 @@ def _run_git(source: PluginSource, *arguments: str) -> str:
             hint = f"The repository has no branch, tag or whole commit {source.ref!r}."
         raise ToolError(f"{source} cannot be fetched: {reason}", code="network", hint=hint)
     return out.decode("utf-8", "replace")
+
+
+def _start_git(argv: list[str], environment: dict[str, str]) -> "subprocess.Popen[bytes]":
+    try:
+        # In a session of its own it has no terminal to ask for a password.
+        return subprocess.Popen(
+            argv,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        hint = "Install Git, or add the plugin from a directory."
+        raise UnsupportedError("There is no 'git' on the PATH.", hint=hint) from None
+
+
+@contextmanager
+def _interrupt_held_back() -> Iterator[None]:
+    """Lets a Ctrl-C wait until what is being started can be ended too."""
+    held: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: held.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if held:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _kill_git(leader: int) -> None:
