@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,17 @@ def pytest_configure() -> None:
     # Children would inherit both: Ctrl-C ignored, as nohup does, and streams that hide what is not flushed.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.pop("PYTHONUNBUFFERED", None)
+
+
+@pytest.fixture(autouse=True)
+def forgotten_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What a test imports from its own files is not imported any more when the next one begins."""
+    before = {*sys.modules}
+    yield
+    own = str(tmp_path_factory.getbasetemp())
+    for name in {*sys.modules} - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(own):
+            del sys.modules[name]
 
 
 @pytest.fixture
