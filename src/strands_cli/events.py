@@ -104,7 +104,7 @@ class ToolStarted(msgspec.Struct, frozen=True):
     arguments: Any = None
     """What the caller sent; for listeners that are asked to show inputs."""
     step: str = ""
-    """The step whose agent makes the call; empty if there is none."""
+    """The step whose agent makes the call; empty outside a run."""
 
 
 class ToolProgress(msgspec.Struct, frozen=True):

@@ -32,7 +32,7 @@ class Redactor:
         forms = "|".join(map(re.escape, self._forms))
         self._pattern = re.compile(forms) if forms else None
         self._overlapping = re.compile(f"(?=({forms}))")
-        """Sees secrets that overlap, too, but is slow where there are none."""
+        """Also finds secrets that overlap, but is slow on text without any."""
         self.is_empty = self._pattern is None
         """Whether there is nothing to hide."""
 

@@ -57,7 +57,7 @@ async def exchange(
     max_bytes: int,
     late: str,
 ) -> dict[str, Any]:
-    """The answer to a request; ToolFailed where there is none. `late` is the hint if it takes too long."""
+    """The answer to a request; ToolFailed if none comes. `late` is the hint if it takes too long."""
     try:
         # trust_env off: a proxy of the environment would resolve names itself, and .netrc would add
         # credentials. No time limits of its own: one limit holds for the whole.

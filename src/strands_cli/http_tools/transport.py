@@ -210,7 +210,7 @@ def special_address_kind(address: Address) -> str:
 def permitted_addresses(
     host: str, port: int, addresses: list[Address], allowed: tuple[Allowed, ...]
 ) -> list[Address]:
-    """Those of a host's addresses that may be connected to; ToolFailed (`forbidden`) where there are none.
+    """The addresses of a host that may be connected to; ToolFailed (`forbidden`) if no address may.
 
     A name with public and other addresses stays reachable at its public ones: nothing is connected to that
     was not judged here, so the others do no harm.

@@ -242,14 +242,14 @@ def _keyring_service(plugin: str) -> str:
 
 
 def _from_keyring(plugin: str, name: str) -> str | None:
-    """What the system's keyring holds; None where there is none, or no package to ask it with."""
+    """What the system's keyring holds; None without a keyring, or without the package that asks it."""
     keyring = _keyring_module()
     if keyring is None:
         return None
     try:
         kept: str | None = keyring.get_password(_keyring_service(plugin), name)
     except keyring.errors.KeyringError:
-        return None  # locked, or there is none on this machine: the message says what else can be done
+        return None  # locked, or no keyring on this machine: the message says what else can be done
     return kept
 
 

@@ -92,7 +92,7 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PluginReading(msgspec.Struct, frozen=True):
-    """What a directory holds: a plugin, or the reasons why there is none."""
+    """What a directory holds: a plugin, or the reasons why it cannot be loaded."""
 
     place: Path
     plugin: Plugin | None
@@ -210,7 +210,7 @@ def find_plugins(settings: Settings) -> list[FoundPlugin]:
 
 
 def find_plugin(name: str, settings: Settings) -> FoundPlugin:
-    """The first plugin of a name; UsageError names the closest where there is none."""
+    """The first plugin of a name; UsageError suggests the closest if no plugin has it."""
     found = find_plugins(settings)
     for plugin in found:
         if name in (plugin.name, plugin.place.name):

@@ -317,7 +317,7 @@ class Worker:
             await asyncio.wait(late)
 
     async def _wait(self, pending: _PendingCall, deadline: float, idle_seconds: float | None) -> None:
-        """Returns when there is an answer; ToolFailed (`timeout`) where there is none in time."""
+        """Returns when there is an answer; ToolFailed (`timeout`) if none comes in time."""
         while not pending.answer.done():
             now = time.monotonic()
             until = min(deadline, pending.last_heard + idle_seconds) if idle_seconds else deadline

@@ -35,7 +35,7 @@ _ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
 
 
 def abi_version() -> int:
-    """The version of Landlock that the kernel has; 0 where there is none. Asked by syscall: /sys may lie."""
+    """The kernel's version of Landlock, 0 without Landlock. Asked by syscall: /sys may lie."""
     try:
         return _landlock_syscall(
             _CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_CREATE_RULESET_VERSION)

@@ -23,7 +23,7 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     """What the spawner found when it started."""
 
     landlock: int
-    """The version; 0 where there is none."""
+    """The version of Landlock, 0 without Landlock."""
     room: bool
     why_no_room: str
     why_not_alone: str

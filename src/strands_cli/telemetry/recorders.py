@@ -206,7 +206,7 @@ def span_listener(
 ) -> Listener | None:
     """A listener that makes spans of a run, or of single tool calls, through the program's global provider.
 
-    None if there is none, so that spans that go nowhere cost nothing. `inputs` and `outputs` add
+    None without one, so that spans that go nowhere cost nothing. `inputs` and `outputs` add
     what tools were sent and what they answered; left out by default, since they may hold anything. One
     listener is for one run at a time.
     """

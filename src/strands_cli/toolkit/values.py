@@ -101,7 +101,7 @@ def _content_block(value: object) -> dict[str, Any]:
 
 
 def plain_json(value: object) -> Any:
-    """Dataclasses, models, enums, dates and containers of them as JSON; ToolFailed if there is none."""
+    """Dataclasses, models, enums, dates and containers of them as JSON; ToolFailed for anything else."""
     try:
         try:
             encoded = msgspec.json.encode(value, enc_hook=_model_as_builtins)

@@ -47,7 +47,7 @@ class Workspace(msgspec.Struct, frozen=True):
     """What a relative path is relative to."""
 
     def open(self, path: str) -> io.BufferedReader:
-        """A regular file, for reading; ToolFailed if there is none, or none in the workspace.
+        """A regular file, for reading; ToolFailed if it is missing or outside the workspace.
 
         Answers that were too long for a model, which are kept in files elsewhere, can be read too.
         """

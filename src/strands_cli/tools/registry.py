@@ -182,7 +182,7 @@ class ToolRegistry:
         self._snapshot = _RegistrySnapshot(now.settings, now.sources, infos, now.issues, loaded)
 
     def load(self, reference: "str | ToolInfo") -> "Tool":
-        """The tool itself, ready to be called; ToolError says why there is none."""
+        """The tool itself, ready to be called; ToolError says why it cannot be loaded."""
         info = reference if isinstance(reference, ToolInfo) else self.require(reference)
         loaded, key = self._snapshot.loaded, _tool_key(info)
         if key not in loaded:

@@ -84,7 +84,7 @@ class Screen:
 
     @property
     def width(self) -> int:
-        """The columns of the terminal; a usual number if there is none."""
+        """The columns of the terminal, or a usual number without one."""
         return terminal_size(self._err, (_USUAL_WIDTH, 24))[0]
 
     # --- what an agent says and does ----------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class _WakeableSelector(threading.Event):
-    """What a loop asks for events: there are none, but it can be woken."""
+    """The selector of a loop without sockets: no event ever comes, but the loop can be woken."""
 
     def select(self, timeout: float | None = None) -> list[Any]:
         self.wait(timeout)

@@ -25,7 +25,7 @@ class Group:
 
 
 def parent_group() -> str:
-    """The directory in which groups that limit processes can be made; empty where there is none."""
+    """The directory in which groups that limit processes can be made, or an empty path."""
     try:
         with open("/proc/self/cgroup", encoding="utf-8") as file:
             lines = [line.rstrip("\n").split(":", 2) for line in file]

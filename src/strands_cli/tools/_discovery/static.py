@@ -35,7 +35,7 @@ Definition = Function | ast.ClassDef
 
 
 def parse_source_file(file: Path) -> ast.Module | Issue:
-    """The file's syntax tree, or why there is none."""
+    """The file's syntax tree, or why it cannot be parsed."""
     remedy = "Make the file readable, or move it out of the tools directory."
     try:
         status = file.stat()

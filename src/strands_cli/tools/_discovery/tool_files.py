@@ -133,7 +133,7 @@ class _ToolReader:
     # --- TOOL_SPECS ---------------------------------------------------------------------------------------
 
     def _add_specs(self, file: SourceFile) -> bool | Unread:
-        """Adds the tools of TOOL_SPECS; false where there is none, an Unread where it cannot be read."""
+        """Adds the tools of TOOL_SPECS; false if it is missing, an Unread if it cannot be read."""
         binding = file.scope.last("TOOL_SPECS")
         if binding is None:
             return False

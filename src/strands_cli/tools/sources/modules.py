@@ -154,7 +154,7 @@ class Project(Source):
 
 
 class NamedFiles(Source):
-    """Tools in files that somebody names: `./my_tool.py`, `./my_tool.py:greet`. There are none until then."""
+    """Tools in files that somebody names: `./my_tool.py`, `./my_tool.py:greet`. None are listed."""
 
     name = "file"
 

@@ -81,7 +81,7 @@ def scan_packages(path: Sequence[str] | None = None, cache: Cache = NO_CACHE) ->
 
 
 def locate_module(dotted: str, path: Sequence[str] | None = None) -> Path | None:
-    """The source file of a module, found by walking directories; None where there is none to read."""
+    """The source file of a module, found by walking directories; None if there is no source to read."""
     *parents, last = dotted.split(".")
     if not all(name.isidentifier() for name in (*parents, last)):
         return None
