@@ -130,6 +130,24 @@ def test_the_last_line_says_how_the_run_ended(outcome: str, line: str) -> None:
     assert told([RunStarted("owls", "chain"), ended]).splitlines()[-1] == line
 
 
+def test_a_silent_run_says_now_and_then_what_its_steps_are_doing() -> None:
+    stream = io.StringIO()
+    with open_progress(stream=stream, longest_silence=0.05) as progress:
+        for event in RUN[:3]:
+            progress(event)
+        progress(ToolStarted("search", "1.0.0", "c1", {}, "branches/0"))
+        deadline = time.monotonic() + 30
+        while stream.getvalue().count("hearing: running") < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        progress(StepFinished("branches/0", "habitat", "researcher", 1.0, Usage()))
+        progress(StepFinished("branches/1", "hearing", "researcher", 1.0, Usage()))
+        progress(RunFinished("done", 1.0, Usage()))
+    lines = stream.getvalue().splitlines()
+    assert any(re.fullmatch(r"habitat: running, .+, calling search", line) for line in lines)
+    assert any(re.fullmatch(r"hearing: running, .+, waiting for ollama llama3.2", line) for line in lines)
+    assert lines[-1].startswith("owls: done")
+
+
 def test_steps_that_never_told_their_end_are_named() -> None:
     started: list[Event] = [
         RunStarted("owls", "chain"),

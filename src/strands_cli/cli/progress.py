@@ -52,7 +52,9 @@ from strands_cli.events import (
     ToolStarted,
 )
 
-Kind = Literal["heading", "started", "done", "failed", "stopped", "again", "trouble", "call", "note"]
+Kind = Literal[
+    "heading", "started", "running", "done", "failed", "stopped", "again", "trouble", "call", "note"
+]  # fmt: skip
 
 _KEPT_CHARACTERS = 400
 _KEPT_PROGRESS = 60
@@ -77,7 +79,8 @@ class ProgressLine(msgspec.Struct, frozen=True, kw_only=True):
 
     def plain(self) -> str:
         """The line for files and pipes: `title: words, words`."""
-        words: list[str] = [self.kind] if self.kind in ("started", "done", "failed", "stopped") else []
+        says_kind = self.kind in ("started", "running", "done", "failed", "stopped")
+        words: list[str] = [self.kind] if says_kind else []
         if self.seconds is not None:
             words += [duration_text(self.seconds), tokens_text(self.tokens) if self.tokens else ""]
         text = ", ".join(filter(None, [*words, self.rest]))
@@ -167,6 +170,13 @@ class RunningStep(msgspec.Struct):
         )
 
     @property
+    def activity(self) -> str:
+        """What it does right now, for a line that stays."""
+        if self.calls:
+            return f"calling {', '.join(one_line(call.tool_id) for call in self.calls.values())}"
+        return "answering" if self.text else f"waiting for {self.model or 'an answer'}"
+
+    @property
     def tokens(self) -> tuple[int, bool]:
         """How many so far, and whether that is an estimate."""
         return self.used + self.streamed // _CHARACTERS_PER_TOKEN, self.streamed > 0
@@ -238,6 +248,10 @@ class Board:
             rest=", ".join(filter(None, parts)),
         )
 
+    def still_running(self, now: float) -> list[ProgressLine]:
+        """A line for each running step, for a run that has been silent for a while."""
+        return [step.line("running", step.activity, now - step.started) for step in self.steps.values()]
+
     def abandon(self, now: float) -> list[ProgressLine]:
         """A line for each step that never reported its end; no more events of theirs will come."""
         lines = [step.line("stopped", "not finished", now - step.started) for step in self.steps.values()]
@@ -266,6 +280,8 @@ def _short_reason(text: str) -> str:
 
 _FRAME_SECONDS = 1 / 8
 _CLOSE_SECONDS = 2.0
+_LONGEST_SILENCE_SECONDS = 30.0
+"""Without a live display, a run that has nothing to report says what it is doing after this time."""
 _SPINNER_PER_SECOND = 8
 _PREVIEW_SECONDS = 0.4
 _WIDEST_GLIMPSE = 60
@@ -282,9 +298,15 @@ _COLOURS = {
 
 
 @contextmanager
-def open_progress(*, verbose: bool = False, stream: TextIO | None = None) -> Iterator["Progress"]:
+def open_progress(
+    *,
+    verbose: bool = False,
+    stream: TextIO | None = None,
+    longest_silence: float = _LONGEST_SILENCE_SECONDS,
+) -> Iterator["Progress"]:
     """Shows a run until the end of the block. With `verbose`, each tool call and what it is called with."""
-    shown = Progress(stream or sys.stderr or StringIO(), verbose=verbose)  # standard error may be closed
+    shown_on = stream or sys.stderr or StringIO()  # standard error may be closed
+    shown = Progress(shown_on, verbose=verbose, longest_silence=longest_silence)
     try:
         yield shown
     finally:
@@ -295,12 +317,17 @@ class Progress:
     """On a terminal a line for each step that runs, and above them what is done; elsewhere only the latter.
 
     On a terminal the listener only takes notes; a thread reads them eight times a second and paints.
+    Elsewhere the thread adds a line for each running step when nothing was written for a while.
     Two locks: `_notes` for what is known, held for moments; `_output` for the stream, which may be slow.
     To take both, take `_output` first.
     """
 
-    def __init__(self, stream: TextIO, *, verbose: bool) -> None:
+    def __init__(
+        self, stream: TextIO, *, verbose: bool, longest_silence: float = _LONGEST_SILENCE_SECONDS
+    ) -> None:
         self._stream = stream
+        self._longest_silence = longest_silence
+        self._written_at = monotonic()
         self._is_live = is_live(stream)
         self._style = StreamStyle(stream, coloured=self._is_live and may_colour())
         self._hidden_kinds = set[str]()
@@ -314,10 +341,11 @@ class Progress:
         self._asking = 0
         self._closed = Flag()
         self._undo = ExitStack()
-        self._thread = Thread(target=self._paint_repeatedly, name="progress", daemon=True)
+        repeat = self._paint_repeatedly if self._is_live else self._break_silence
+        self._thread = Thread(target=repeat, name="progress", daemon=True)
         if self._is_live:
             self._undo.enter_context(self._block.left_clean())
-            self._thread.start()
+        self._thread.start()
 
     def __call__(self, event: Event) -> None:
         with self._notes:
@@ -345,8 +373,7 @@ class Progress:
         with self._notes:
             self._lines += self._board.abandon(monotonic())
         try:
-            if self._is_live:
-                self._thread.join(_CLOSE_SECONDS)
+            self._thread.join(_CLOSE_SECONDS)
         finally:
             with self._output:
                 self._paint(framed=False)
@@ -354,6 +381,17 @@ class Progress:
 
     def _paint_repeatedly(self) -> None:
         while not self._closed.wait(_FRAME_SECONDS):
+            self._paint_unless_asking()
+
+    def _break_silence(self) -> None:
+        while not self._closed.wait(max(self._written_at + self._longest_silence - monotonic(), 0)):
+            with self._notes:
+                now = monotonic()
+                if now - self._written_at < self._longest_silence:
+                    continue
+                self._written_at = now
+                if not self._asking:
+                    self._lines += self._board.still_running(now)
             self._paint_unless_asking()
 
     def _paint_unless_asking(self) -> None:
@@ -366,6 +404,7 @@ class Progress:
         painter = Painter(self._style, width)
         with self._notes:
             lines, self._lines = self._lines, []
+            self._written_at = monotonic() if lines else self._written_at
             framed = framed and self._board.is_running
             frame = painter.frame(self._board, monotonic(), height) if framed else []
         lasting = [painter.lasting(line) if self._is_live else line.plain() for line in lines]
