@@ -37,9 +37,9 @@ _WHY_CODES: dict[Why, str] = {
     "output": "output_invalid",
 }
 _SIGNAL_TEXTS = {
-    signal.SIGXCPU: "used more processor time than it may",
-    signal.SIGXFSZ: "wrote a larger file than it may",
-    signal.SIGSYS: "made a system call that it may not make",
+    "SIGXCPU": "used more processor time than it may",
+    "SIGXFSZ": "wrote a larger file than it may",
+    "SIGSYS": "made a system call that it may not make",
 }
 _WHY_HINTS: dict[Why, str] = {
     "timeout": "Ask for less at once, or give the tool a higher 'timeout' in plugin.json.",
@@ -136,9 +136,8 @@ def stderr_tail(stderr: bytes, redactor: Redactor) -> str:
 
 def ending_text(ending: Exit) -> str:
     """How an executable ended, as the rest of a sentence."""
-    if ending.why == "exited" and ending.signal in _SIGNAL_TEXTS:
-        return _SIGNAL_TEXTS[signal.Signals(ending.signal)]
-    return ending.text
+    name = signal.Signals(ending.signal).name if ending.why == "exited" and ending.signal else ""
+    return _SIGNAL_TEXTS.get(name, ending.text)
 
 
 def error_code_of_exit(ending: Exit) -> str:

@@ -81,6 +81,8 @@ async def start_confined(
     It may read `cwd`. That it cannot be executed is raised by `Confined.wait`. `accept` is a lower level that
     the user accepts; without `room`, namespaces are not even tried.
     """
+    if sys.platform != "linux":
+        require_confinement(executables_level())
     handle = shared_spawner(network=profile.network, room=room)
     found = handle.abilities() if handle.is_running() else await asyncio.to_thread(handle.abilities)
     require_confinement(level_from_abilities(found), accept)

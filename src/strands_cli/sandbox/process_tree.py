@@ -12,10 +12,8 @@ import signal
 import sys
 from collections.abc import Collection
 from contextlib import suppress
-from signal import SIGCONT, SIGKILL, SIGSTOP
 
 _PR_SET_CHILD_SUBREAPER = 36
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _MAX_ROUNDS = 50
 
 
@@ -104,10 +102,10 @@ def end_descendants(of: int, proc: int, spared: Collection[int] = ()) -> None:
         found = descendants(of, proc, spared)
         if not found:
             return
-        send_signal(SIGSTOP, found)
+        send_signal(signal.SIGSTOP, found)
         found = descendants(of, proc, spared)
-        send_signal(SIGKILL, found)
-        send_signal(SIGCONT, found)
+        send_signal(signal.SIGKILL, found)
+        send_signal(signal.SIGCONT, found)
 
 
 def marked_processes(mark: str, proc: int) -> list[int]:
@@ -133,19 +131,19 @@ def end_marked_tree(process: int, mark: str) -> None:
         return
     marked = is_marked(process, mark, proc)
     if marked:  # otherwise it has ended, and its number may be another's
-        send_signal(SIGSTOP, [process])
+        send_signal(signal.SIGSTOP, [process])
         end_descendants(process, proc)
         _kill_process_group(process)
     for _ in range(_MAX_ROUNDS):
         if not (left := marked_processes(mark, proc)):
             break
-        send_signal(SIGKILL, left)
+        send_signal(signal.SIGKILL, left)
     os.close(proc)
 
 
 def _kill_process_group(leader: int) -> None:
     with suppress(ProcessLookupError, PermissionError):  # the whole group is gone already
-        os.killpg(leader, SIGKILL)
+        os.killpg(leader, signal.SIGKILL)
 
 
 def end_with_host(host: int, mark: str) -> None:
@@ -202,7 +200,7 @@ def memory_in_use(processes: list[int], proc: int, limit: int) -> int:
 
 def _resident_bytes(process: int, proc: int) -> int:
     fields = read_proc_file(proc, f"{process}/statm").split()
-    return int(fields[1]) * _PAGE if fields else 0
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if fields else 0
 
 
 def _proportional_bytes(process: int, proc: int) -> int:

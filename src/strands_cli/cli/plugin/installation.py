@@ -6,9 +6,9 @@ differs from its lock, which is refused until it is approved, or none at all; ne
 
 import ctypes
 import difflib
-import fcntl
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -324,6 +324,8 @@ def _put_plugin(directory: Path, place: Path, lock: Path, approved: Approved) ->
 
 def _exchange_directories(one: Path, other: Path) -> bool:
     """Gives each the other's name in one step; false where the system or the file system cannot."""
+    if sys.platform == "win32":
+        return False
     renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)
     if renameat2 is None:
         return False
@@ -372,9 +374,11 @@ def _lock_entry(place: Path, file: Path, approved: Approved | None) -> Iterator[
 def _exclusive_lock(directory: Path) -> Iterator[None]:
     """One command at a time changes a lock; the directory itself is what they wait for."""
     directory.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with ExitStack() as undo:
+        with suppress(ImportError):  # Windows, which cannot lock a directory
+            import fcntl
+
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+            undo.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(descriptor)
