@@ -76,7 +76,7 @@ test: check
 # Counting lines in every child process costs a third of the time, so that only this verb does it.
 test-all: export STRANDS_TEST_EXPLORE := 1
 test-all: check
-	$(BIN)/pytest --cov --cov-fail-under=90 -n $(LONG_JOBS) --timeout=300 $(ARGS)
+	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered --cov-fail-under=90 -n $(LONG_JOBS) --timeout=300 $(ARGS)
 
 fmt: setup
 	$(BIN)/ruff check --fix

@@ -242,6 +242,21 @@ def test_every_error_code_is_documented() -> None:
         assert [code for code in CODES if f"`{code}`" not in text] == [], name_of(page)
 
 
+def test_the_coverage_of_one_tool_is_measured_by_the_line_that_the_guide_gives(tmp_path: Path) -> None:
+    line = "pytest tests/test_echo.py --cov=src/strands_cli/tools/echo --cov-report=term-missing"
+    outside = {name: text for name, text in os.environ.items() if not name.startswith(("COV", "PYTEST"))}
+    done = subprocess.run(
+        [sys.executable, "-m", *line.split(), "-p", "no:cacheprovider"],
+        cwd=REPOSITORY,
+        env=outside | {"COVERAGE_FILE": str(tmp_path / "coverage")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^src/strands_cli/tools/echo\.py +\d+ +0 +100%", done.stdout, re.MULTILINE)
+
+
 def links(page: Path) -> Iterator[tuple[Path, str]]:
     """The files and headings of this repository that a page points to."""
     for match in _LINK.finditer(_FENCE.sub("", page.read_text("utf-8"))):
