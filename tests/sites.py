@@ -86,6 +86,16 @@ def endlessly(first: Answer, chunk: bytes, pause: float = 0.0) -> Answer:
     return write
 
 
+def failing(times: int, first: Answer, then: Answer | None = None) -> Answer:
+    """So many times the first answer, then the other, or `at last`."""
+    left = [first] * times
+
+    def reply(request: Request) -> object:
+        return (left.pop() if left else then or answer(body="at last"))(request)
+
+    return reply
+
+
 @contextmanager
 def serving(certificate: Path | None = None) -> Iterator[Site]:
     site = Site(certificate)

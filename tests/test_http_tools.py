@@ -27,7 +27,7 @@ from strands_cli.toolkit.results import error_of
 from strands_cli.tools.http_request import TOOL_SPEC
 from strands_cli.types.sections import HttpExecutor, Runtime, Tools
 from tests.exploring import examples
-from tests.sites import Answer, Request, Site, answer, endlessly, serving
+from tests.sites import Answer, Site, answer, endlessly, failing, serving
 
 TOKEN = "t0p-s3cret/+token"
 
@@ -358,15 +358,6 @@ def test_an_answer_that_is_no_http_does_not_tell_the_token(site: Site) -> None:
 # --- Time, and again --------------------------------------------------------------------------------------
 
 
-def failing(times: int, first: Answer) -> Answer:
-    left = [first] * times
-
-    def reply(request: Request) -> object:
-        return (left.pop() if left else answer(body="at last"))(request)
-
-    return reply
-
-
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
 def test_what_may_pass_is_tried_again_after_the_pause_that_the_server_asks_for(
     site: Site, status: int
@@ -411,8 +402,9 @@ def test_a_date_in_the_past_means_at_once(site: Site) -> None:
     assert fetch(executor(site.url, retries=1))["body"] == "at last"
 
 
-def test_a_pause_that_cannot_be_read_is_ours_to_choose(site: Site) -> None:
-    site.answers["/"] = failing(1, answer(503, Retry_After="soon"))
+@pytest.mark.parametrize("pause", ["soon", "Mon, 01 Jan 2026 00:00:00 +99999999999999"])
+def test_a_pause_that_cannot_be_read_is_ours_to_choose(site: Site, pause: str) -> None:
+    site.answers["/"] = failing(1, answer(503, Retry_After=pause))
     assert fetch(executor(site.url, retries=1))["body"] == "at last"
 
 

@@ -180,3 +180,8 @@ def _base64_forms(raw: bytes) -> Iterator[str]:
         part = letters[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]
         if len(part) >= _SHORTEST_ENCODED_PART:
             yield part
+
+
+def without_userinfo(url: str) -> str:
+    """A URL without the name and the password before its host."""
+    return re.sub(r"://[^/?#]*@", "://", url, count=1)

@@ -10,6 +10,7 @@ import tracemalloc
 from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import suppress
+from email.utils import formatdate
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.context import CallContext, ToolContext
 from strands_cli.toolkit.results import error_of
 from strands_cli.tools.http_request import TOOL_SPEC, http_request
-from tests.sites import Answer, Request, Site, answer, endlessly, serving
+from tests.sites import Answer, Request, Site, answer, endlessly, failing, serving
 
 LOOPBACK = ("127.0.0.1",)
 ENDLESS = 10**12
@@ -622,6 +623,61 @@ def test_the_time_limit_holds_over_all_redirects(site: Site) -> None:
 
     site.answers["/"] = late
     assert failure(f"{site.url}/", timeout_ms=400)["code"] == "timeout"
+
+
+# --- Trying again -----------------------------------------------------------------------------------------
+
+
+def drop(request: Request) -> None:
+    request.connection.close()
+
+
+@pytest.mark.parametrize("passing", [drop, answer(503, Retry_After="0"), answer(503)])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE"])
+def test_a_dropped_connection_and_a_busy_server_are_tried_again(
+    site: Site, passing: Answer, method: str
+) -> None:
+    site.answers["/"] = failing(1, passing)
+    assert fetch(site.url, method=method)["status_code"] == 200
+    assert [seen.method for seen in site.seen] == [method, method]
+
+
+def test_the_body_of_a_request_is_sent_again_with_it(site: Site) -> None:
+    site.answers["/"] = failing(1, drop)
+    assert fetch(site.url, method="PUT", body="x")["body"] == "at last"
+    assert [seen.body for seen in site.seen] == [b"x", b"x"]
+
+
+def test_a_server_that_stays_busy_is_asked_three_times_and_its_answer_is_the_answer(site: Site) -> None:
+    site.answers["/"] = answer(503, body="busy", Retry_After="0")
+    assert fetch(site.url)["body"] == "busy"
+    assert len(site.seen) == 3
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+def test_what_may_do_something_twice_is_sent_once(site: Site, method: str) -> None:
+    site.answers["/"] = failing(1, answer(503, Retry_After="0"))
+    assert fetch(site.url, method=method)["status_code"] == 503
+    site.answers["/"] = failing(1, drop)
+    assert failure(site.url, method=method)["code"] == "network"
+    assert len(site.seen) == 2
+
+
+LATER = formatdate(time.time() + 3600, usegmt=True)
+
+
+@pytest.mark.parametrize("pause", ["20", "3600", "nan", LATER], ids=["seconds", "hour", "no number", "date"])
+def test_a_pause_that_the_time_limit_does_not_allow_is_not_waited_for(site: Site, pause: str) -> None:
+    site.answers["/"] = answer(503, body="busy", Retry_After=pause)
+    assert fetch(site.url, timeout_ms=15_000)["body"] == "busy"
+    assert len(site.seen) == 1
+
+
+def test_the_time_limit_holds_over_all_attempts(site: Site) -> None:
+    site.answers["/"] = failing(1, answer(503, Retry_After="0"), then=lambda request: time.sleep(5))
+    error = failure(site.url, timeout_ms=1000)
+    assert error["code"] == "timeout"
+    assert "1000 ms" in error["message"]
 
 
 def test_a_refused_connection_is_told(canary: Canary) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from math import inf
 from typing import Any
 
 import httpx
@@ -24,6 +25,7 @@ from strands_cli.http_tools.transport import (
     explain_http_error,
     request_failed,
 )
+from strands_cli.secrets import without_userinfo
 
 MAX_REDIRECTS = 10
 
@@ -56,23 +58,24 @@ async def exchange(
     seconds: float,
     max_bytes: int,
     late: str,
+    until: float | None = None,
 ) -> dict[str, Any]:
-    """The answer to a request; ToolFailed if none comes. `late` is the hint if it takes too long."""
+    """The answer to a request; ToolFailed if none comes. `late` is the hint if it takes too long.
+
+    `until`, in the loop's time, is when the seconds are over of which earlier attempts have used a part.
+    """
+    until = asyncio.get_running_loop().time() + seconds if until is None else until
     try:
         # trust_env off: a proxy of the environment would resolve names itself, and .netrc would add
         # credentials. No time limits of its own: one limit holds for the whole.
         client = httpx.AsyncClient(transport=transport, trust_env=False, timeout=None)
-        async with asyncio.timeout(seconds), client:
+        async with asyncio.timeout_at(until), client:
             return await _follow_redirects(client, request, check_url, max_bytes)
     except TimeoutError:
         reason = f"there was no complete answer within {seconds * 1000:.0f} ms"
         raise request_failed(reason, code="timeout", hint=late) from None
     except EXPECTED as error:
         raise explain_http_error(error) from error
-
-
-def without_userinfo(url: httpx.URL) -> httpx.URL:
-    return url.copy_with(userinfo=b"") if url.userinfo else url
 
 
 async def _follow_redirects(
@@ -89,7 +92,9 @@ async def _follow_redirects(
         finally:
             await response.aclose()
         check_url(following.url)
-        following.url = without_userinfo(following.url)  # nobody's credentials but the caller's are sent
+        following.url = httpx.URL(
+            without_userinfo(str(following.url))
+        )  # nobody's credentials but the caller's are sent
         if not _is_same_origin_or_upgrade(request.url, following.url):
             own_cookie = ""
             for name in [name for name in following.headers if name.lower() not in _HARMLESS]:
@@ -258,20 +263,22 @@ _PASSING = ("network", "timeout")
 Send = Callable[[], Awaitable[dict[str, Any]]]
 
 
-async def send_with_retries(send: Send, retries: int) -> dict[str, Any]:
-    """The first answer that is final, or what the last attempt comes to."""
+async def send_with_retries(send: Send, retries: int, until: float = inf) -> dict[str, Any]:
+    """The first answer that is final, or the outcome of the last attempt. No attempt begins after `until`,
+    in the loop's time."""
+    now = asyncio.get_running_loop().time
     for attempt in range(retries):
         pause = min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_OWN_PAUSE_SECONDS)
         try:
             result = await send()
         except ToolFailed as failed:
-            if failed.code not in _PASSING:
+            if failed.code not in _PASSING or now() + pause >= until:
                 raise
         else:
             if result["status_code"] != 429 and result["status_code"] < 500:
                 return result
             asked = _retry_after_pause(result["headers"].get("retry-after", ""), pause)
-            if asked is None:
+            if asked is None or now() + asked >= until:
                 return result
             pause = asked
         await asyncio.sleep(pause)
@@ -285,7 +292,7 @@ def _retry_after_pause(retry_after: str, own: float) -> float | None:
     except ValueError:
         try:
             moment = parsedate_to_datetime(retry_after)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             return own
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         asked = (aware - datetime.now(UTC)).total_seconds()

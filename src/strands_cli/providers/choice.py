@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import msgspec
 
 from strands_cli.errors import ProviderError, UsageError
+from strands_cli.secrets import without_userinfo
 from strands_cli.types import BaseSpec
 from strands_cli.types.sections import Inference
 
@@ -37,7 +38,7 @@ class ModelChoice(msgspec.Struct, frozen=True):
     inference: Inference = Inference()
 
     def __str__(self) -> str:
-        where = _without_userinfo(self.host) or self.region
+        where = without_userinfo(self.host or "") or self.region
         name = f"{self.provider} {self.model_id or '(its default model)'}"
         return f"{name} at {where}" if where else name
 
@@ -309,7 +310,7 @@ def with_model_options(
 def host_problem(host: str) -> str:
     """One sentence where a host is not an address that can be asked; nothing where it is one."""
     problem = _address_problem(host)
-    return f"{_without_userinfo(host)!r} is not an address: {problem}." if problem else ""
+    return f"{without_userinfo(host)!r} is not an address: {problem}." if problem else ""
 
 
 def _address_problem(host: str) -> str:
@@ -327,10 +328,3 @@ def _address_problem(host: str) -> str:
     except ValueError:
         return "its port is not a number from 0 to 65535"
     return "it has no name of a host" if has_scheme and not parts.hostname else ""
-
-
-def _without_userinfo(host: str | None) -> str | None:
-    """A host without the name and the password that its URL may have."""
-    scheme, mark, rest = (host or "").partition("://")
-    authority, slash, path = rest.partition("/")
-    return f"{scheme}{mark}{authority.rpartition('@')[2]}{slash}{path}" if mark else host

@@ -1,9 +1,11 @@
 """Send an HTTP request and return the answer; only public addresses, unless a setting says otherwise."""
 
 import json
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from strands_cli.errors import ToolFailed
+from strands_cli.secrets import without_userinfo
 from strands_cli.toolkit.context import ToolContext, settings_of
 from strands_cli.toolkit.decorator import tool
 
@@ -17,7 +19,8 @@ TOOL_SPEC = {
     "description": (
         "Send an HTTP request and return status_code, headers and body of the answer, whatever its status. "
         "Redirects are followed. Text is in body; anything else is in body_base64 and body is empty. "
-        "A long body is cut and marked truncated. Only public addresses can be reached."
+        "A long body is cut and marked truncated. Only public addresses can be reached. Where the "
+        "connection drops or the server is busy, GET, HEAD, PUT and DELETE are sent again, at most twice."
     ),
     "inputSchema": {
         "json": {
@@ -45,7 +48,7 @@ TOOL_SPEC = {
                     "type": "integer",
                     "minimum": 1,
                     "maximum": 300000,
-                    "description": "Limit in milliseconds for the whole request, redirects included",
+                    "description": "Limit in milliseconds for the whole request, with redirects and retries",
                     "default": 30000,
                 },
             },
@@ -68,6 +71,7 @@ TOOL_SPEC = {
     },
 }
 
+_RETRIES = 2
 _LATE = "Raise timeout_ms (at most 300000), or ask for less at once."
 
 
@@ -83,11 +87,18 @@ async def http_request(
     body: str | None = None,
     timeout_ms: int = 30000,
 ) -> dict[str, Any]:
+    import asyncio
     from base64 import b64encode
 
     import httpx
 
-    from strands_cli.http_tools.exchange import DEFAULT_HEADERS, check_header, exchange, without_userinfo
+    from strands_cli.http_tools.exchange import (
+        DEFAULT_HEADERS,
+        REPEATABLE,
+        check_header,
+        exchange,
+        send_with_retries,
+    )
     from strands_cli.http_tools.transport import GuardedTransport, parse_allowed, request_failed
 
     settings = settings_of(context).http
@@ -110,11 +121,16 @@ async def http_request(
     for name, value in (headers or {}).items():
         check_header(name, value)
         sent[name] = value.strip()
-    request = httpx.Request(method.upper(), without_userinfo(parsed), headers=sent, content=content)
-    transport, seconds = GuardedTransport(allowed), timeout_ms / 1000
-    return await exchange(
-        request, transport, _check_url, seconds=seconds, max_bytes=settings.max_bytes, late=_LATE
-    )
+    plain_url = without_userinfo(str(parsed))
+    request = httpx.Request(method.upper(), plain_url, headers=sent, content=content)
+    seconds = timeout_ms / 1000
+    until = asyncio.get_running_loop().time() + seconds
+
+    def send() -> Awaitable[dict[str, Any]]:
+        limits: dict[str, Any] = {"seconds": seconds, "until": until, "max_bytes": settings.max_bytes}
+        return exchange(request, GuardedTransport(allowed), _check_url, late=_LATE, **limits)
+
+    return await send_with_retries(send, _RETRIES if request.method in REPEATABLE else 0, until)
 
 
 def _check_url(url: "httpx.URL") -> None:
