@@ -29,6 +29,7 @@ class Outcome:
 class Project:
     def __init__(self, root: Path) -> None:
         self.root = root
+        root.mkdir(parents=True, exist_ok=True)
         (root / "strands.toml").touch()
         self.environment = {
             **os.environ,

@@ -1,7 +1,8 @@
 """One frozen value with everything that a project or a user can set.
 
-Read from `strands.toml`, else from `[tool.strands]` of `pyproject.toml`, at the project's root (the nearest
-parent with one of the two or with `.git`, else the current directory), then from the environment.
+Read from `strands.toml`, else from `[tool.strands]` of `pyproject.toml`, at the project's root, then from
+the environment. The root is the nearest parent of a workflow's file, or of the current directory where there
+is no workflow, with one of the two or with `.git`; without such a mark it is that directory itself.
 """
 
 import os
@@ -74,21 +75,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_settings(start: Path | None = None, environment: Mapping[str, str] = os.environ) -> Settings:
-    """The settings in force in a directory (by default the current one)."""
+    """The settings in force in a directory (by default the current one).
+
+    A directory without a mark sets no workspace: that is the current directory then, chosen by the user.
+    """
     try:
-        directory = (start or Path.cwd()).resolve()
+        current = Path.cwd()
+        directory = (start or current).resolve()
     except OSError:
         raise UsageError(
             "The current directory does not exist any more.", hint="Change to another one."
         ) from None
-    project = marked_project_root(directory) or directory
+    marked = marked_project_root(directory)
+    project = marked or directory
     file, table = _read_table(project)
     values = _convert_settings(table, file)
     custom = [item.strip() for item in environment.get("STRANDS_CUSTOM_TOOL_ALLOWLIST", "").split(",")]
     return Settings(
         project=project,
         file=file,
-        workspace=tuple(_workspace_root(project, root, file) for root in values.workspace),
+        workspace=tuple(_workspace_root(marked or current, root, file) for root in values.workspace),
         allow=(*values.allow, *(item for item in custom if item)),
         threads=values.threads,
         timeout=values.timeout,

@@ -28,6 +28,15 @@ ORDERS = {
     "graph": [1, 2, 2, 3, 4],
 }
 
+BESIDE = """\
+version: 0
+name: flow
+runtime: {provider: ollama}
+tools: {python: [beside]}
+agents: {worker: {prompt: You work.}}
+pattern: {type: chain, config: {steps: [{agent: worker, input: go}]}}
+"""
+
 
 def planned(project: Project, text: str, *more: str) -> dict:  # type: ignore[type-arg]
     project.write("flow.yaml", text)
@@ -139,6 +148,18 @@ def test_nothing_that_a_file_says_reaches_the_terminal_as_a_command(project: Pro
         outcome = project.strands(command, "flow.yaml")
         assert outcome.exit_code == 0, outcome
         assert "\x1b" not in outcome.out
+
+
+@pytest.mark.parametrize("command", ["plan", "explain", "run --dry-run"])
+def test_the_tools_beside_a_workflow_are_found_from_any_directory(project: Project, command: str) -> None:
+    (project.root / "strands.toml").unlink()
+    project.tool("beside", "def beside(tool, **kw): return ''")
+    project.write("flow.yaml", BESIDE)
+    away = project.root.parent / "away"
+    away.mkdir()
+    outcome = project.strands(*command.split(), "../project/flow.yaml", cwd=away)
+    assert outcome.exit_code == 0, outcome
+    assert outcome.err == ""
 
 
 def test_a_graph_counts_what_is_certain_and_what_is_possible(inside: Project) -> None:

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from strands_cli import tool
 from strands_cli.errors import (
     ArtifactError,
     BudgetExceeded,
@@ -37,6 +39,7 @@ from tests.fakes import Pause, ScriptedModel, call
 from tests.projects import Project
 
 ONE = {"steps": steps("go")}
+ALLOWED = {"consent": {"file_write": "allow"}}
 OUTPUTS = {"artifacts": [{"path": "out.txt", "from": "{{ last_response }}"}]}
 
 
@@ -242,6 +245,45 @@ def test_a_file_of_tools_is_relative_to_the_workflow(
     elsewhere = Flow(inside.root / "sub")
     elsewhere.run("chain", ONE, tools=tools("./greet.py"))
     assert model.requests[-1].results[0]["content"] == [{"text": "hi Ada"}]
+
+
+def test_a_workflow_finds_the_tools_beside_its_file_from_any_directory(
+    flow: Flow, model: ScriptedModel, inside: Project, tmp_path: Path
+) -> None:
+    away = Project(tmp_path / "away" / "flows")
+    (away.root / "strands.toml").unlink()  # nothing says that it is a project
+    away.tool("beside", "def beside(tool, **kw): return 'from beside the workflow'")
+    model.enqueue(call("beside")).enqueue(call("file_write", path="made.txt", content="x")).enqueue("done")
+    other = Flow(away.root)
+    spec = other.spec("chain", ONE, tools=tools("beside", "file_write"), security=ALLOWED)
+    run_sync(spec)
+    assert model.requests[1].results[0]["content"] == [{"text": "from beside the workflow"}]
+    assert (inside.root / "made.txt").exists()  # the workspace is where the user is
+    assert get_registry().get("beside") is None
+
+
+def test_a_workflow_of_another_project_works_in_that_project(
+    flow: Flow, model: ScriptedModel, inside: Project, tmp_path: Path
+) -> None:
+    away = Project(tmp_path / "away")
+    model.enqueue(call("file_write", path="made.txt", content="x")).enqueue("done")
+    (away.root / "flows").mkdir()
+    run_sync(Flow(away.root / "flows").spec("chain", ONE, tools=tools("file_write"), security=ALLOWED))
+    assert (away.root / "made.txt").exists()
+
+
+def test_a_workflow_of_another_project_has_what_was_registered_at_run_time(
+    model: ScriptedModel, inside: Project, tmp_path: Path
+) -> None:
+    @tool
+    def shout(text: str) -> str:
+        """Shouts a text."""
+        return text.upper()
+
+    get_registry().register(shout)
+    model.enqueue(call("shout", text="hi")).enqueue("done")
+    run_sync(Flow(Project(tmp_path / "away").root).spec("chain", ONE, tools=tools("shout")))
+    assert model.requests[1].results[0]["content"] == [{"text": "HI"}]
 
 
 def test_a_tool_that_cannot_be_loaded_ends_the_run_before_it_begins(

@@ -3,9 +3,7 @@
 What only workflows need is imported where it is used: listing tools and calling one must be quick.
 """
 
-import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,22 +94,7 @@ def file_text(file: str, *, where: str = "", hint: str) -> str:
 
 
 def load_workflow(file: Path, pairs: Iterable[str] = ()) -> "Spec":
-    """The workflow with the inputs of the command line, in its own project."""
+    """The workflow with the inputs of the command line."""
     from strands_cli.loader import load_spec
 
-    use_project_of_workflow(file)
     return load_spec(file, read_variables(pairs))
-
-
-def use_project_of_workflow(file: Path) -> None:
-    """A workflow's tools are those of its own project, even if it is named from outside of it."""
-    from strands_cli.settings import marked_project_root
-
-    project: Path | None = None
-    with suppress(OSError, RuntimeError, ValueError):  # why the file cannot be reached is the loader's to say
-        marked = marked_project_root(file.resolve().parent)
-        project = marked if marked and not Path.cwd().is_relative_to(marked) else None
-    if project or "strands_cli.tools.registry" in sys.modules:  # else nothing was looked for before
-        from strands_cli.tools.registry import ToolRegistry
-
-        ToolRegistry.use_project(project)

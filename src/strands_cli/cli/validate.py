@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from strands_cli.cli.options import json_option, read_variables, use_project_of_workflow, var_option
+from strands_cli.cli.options import json_option, read_variables, var_option
 from strands_cli.cli.output import count_text, issue_document, print_issues, print_json, print_note
 from strands_cli.errors import Issue, SpecError, UnsupportedError, UsageError
 
@@ -153,7 +153,6 @@ def _check_workflow(file: Path, variables: dict[str, Any]) -> Checked:
     from strands_cli.capability.agent_checks import missing_for_models
     from strands_cli.loader import examine_workflow
 
-    use_project_of_workflow(file)
     spec, issues = examine_workflow(file, variables)
     if spec is None:
         return Checked(file, tuple(issues), ())

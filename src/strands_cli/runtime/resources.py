@@ -71,9 +71,12 @@ class RunResources:
 
 
 def _workflow_workspace(spec: Spec, settings: Settings, base: Path) -> Workspace:
-    """The directories of the workflow's own `security.workspace`, from its file on, else the settings'."""
-    if spec.security.workspace is None:
-        return Workspace(settings.workspace, base)
-    roots = tuple((spec.file.parent / root).resolve() for root in spec.security.workspace)
+    """The directories of the workflow's own `security.workspace`, from its file on, else the settings'.
+
+    Relative paths begin in the current directory, or in the first of them if it is outside.
+    """
+    roots = settings.workspace
+    if spec.security.workspace is not None:
+        roots = tuple((spec.file.parent / root).resolve() for root in spec.security.workspace)
     is_inside = any(base.is_relative_to(root) for root in roots)
     return Workspace(roots, base if is_inside or not roots else roots[0])

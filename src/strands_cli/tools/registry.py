@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,7 +87,11 @@ class ToolRegistry:
     """The one handle on the current snapshot: `ToolRegistry()` is always the same object."""
 
     _instance: "ToolRegistry | None" = None
+    _elsewhere: "ToolRegistry | None" = None
+    """That of the workflow that was looked at last, if it lies in another project."""
     _snapshot: _RegistrySnapshot
+    _added: "tuple[ToolInfo | Tool, ...]" = ()
+    """What was registered at run time."""
 
     def __new__(cls) -> "ToolRegistry":
         if cls._instance is None:
@@ -96,15 +101,27 @@ class ToolRegistry:
         return cls._instance
 
     @classmethod
-    def use_project(cls, directory: Path | None) -> None:
-        """Takes tools from the project of a directory, or from that of the current one again."""
-        if cls._instance is None and directory is None:
-            return  # which it does when it is first asked for
-        settings = load_settings(directory)
-        registry = cls._instance or super().__new__(cls)
-        if cls._instance is None or registry.settings.project != settings.project:
-            registry.refresh(settings)
-        cls._instance = registry
+    def of_workflow(cls, file: Path) -> "ToolRegistry":
+        """The tools of a workflow's own project: its nearest marked parent, else the directory of its file.
+
+        The one handle if that is the current project too; else a registry beside it, which also has what was
+        registered at run time.
+        """
+        settings, own = load_settings(file.parent), cls._instance
+        if own is None and load_settings().project == settings.project:
+            own = cls()
+        if own is not None and own.settings.project == settings.project:
+            return own
+        added = own._added if own else ()
+        if (other := cls._elsewhere) and (other.settings, other._added) == (settings, added):
+            return other
+        other = super().__new__(cls)
+        other.refresh(settings)
+        for item in added:
+            with suppress(ToolError):  # the project has a tool of that name, which comes first
+                other.register(item)
+        other._added, cls._elsewhere = added, other
+        return other
 
     def refresh(self, settings: Settings | None = None) -> None:
         """Discovers everything anew, by default for the current directory."""
@@ -117,6 +134,7 @@ class ToolRegistry:
         found = join_discovered(source.discover() for source in sources.values())
         infos, refused = _accepted_tools(found)
         self._snapshot = _RegistrySnapshot(settings, sources, infos, (*found.issues, *refused), {})
+        self._added, type(self)._elsewhere = (), None
 
     async def aclose(self) -> None:
         """Ends what loaded tools have started and keep."""
@@ -180,6 +198,7 @@ class ToolRegistry:
             if not isinstance(item, ToolInfo):
                 loaded[_tool_key(info)] = item
         self._snapshot = _RegistrySnapshot(now.settings, now.sources, infos, now.issues, loaded)
+        self._added = (*self._added, *added)
 
     def load(self, reference: "str | ToolInfo") -> "Tool":
         """The tool itself, ready to be called; ToolError says why it cannot be loaded."""

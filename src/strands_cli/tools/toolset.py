@@ -48,7 +48,7 @@ class ToolSet:
 
     def __init__(self, spec: BaseSpec, registry: ToolRegistry | None = None) -> None:
         self._spec = spec
-        self.registry = registry or ToolRegistry()
+        self.registry = registry or ToolRegistry.of_workflow(spec.file)
         self.plugins: list[DeclaredPlugin] = []
         for index, name in enumerate(spec.tools.plugins):
             reading = read_named_plugin(name, spec.file.parent, self.registry.settings)
