@@ -190,6 +190,31 @@ def test_a_crash_is_told_without_its_traceback_which_debug_shows(project: Projec
     assert project.strands("tool", "call", "boom", STRANDS_LOG="loud").exit_code == 2
 
 
+@pytest.mark.parametrize("options", ["", "version='1.0.0', isolate='process'"])
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_crash_names_the_line_of_the_tool_and_the_way_to_its_traceback(
+    project: Project, kind: str, options: str
+) -> None:
+    body = f"{kind} boom():\n    return help_out()\n\n\ndef help_out():\n    return int('kaput')"
+    file = project.tool("boom", body, options=options or "version='1.0.0'")
+    line = 1 + file.read_text().splitlines().index("    return int('kaput')")
+    quiet = project.strands("tool", "call", "boom")
+    assert f"Raised at tools/boom.py:{line}. 'strands --debug tool call …' shows the traceback." in quiet.err
+    loud = project.strands("--debug", "tool", "call", "boom").err
+    assert f'tools/boom.py", line {line}, in help_out' in loud
+    assert "'strands --debug" not in loud
+    error = project.strands("tool", "call", "boom", "--json").json["error"]
+    assert error["details"] == [{"file": "tools/boom.py", "line": line, "function": "help_out"}]
+
+
+def test_a_crash_in_a_library_names_the_line_of_the_tool_that_called_it(project: Project) -> None:
+    file = project.tool(
+        "boom", "def boom():\n    import json\n    return json.loads('{')", options="version='1.0.0'"
+    )
+    line = 1 + file.read_text().splitlines().index("    return json.loads('{')")
+    assert f"Raised at tools/boom.py:{line}." in project.strands("tool", "call", "boom").err
+
+
 def test_what_a_tool_prints_does_not_mix_with_its_result(project: Project) -> None:
     body = "def noisy():\n    print('noise')\n    os.system('echo more noise')\n    return {'a': 1}"
     file = project.tool("noisy", body)

@@ -92,6 +92,46 @@ def test_the_trace_of_a_run_is_written_on_request(flow: Project, ollama: OllamaS
     assert "hi" not in json.dumps(trace["steps"][0]["tools"])
 
 
+def test_a_crash_of_a_tool_in_a_run_names_its_line_and_debug_shows_its_traceback(
+    flow: Project, ollama: OllamaStandin
+) -> None:
+    flow.write("flow.yaml", (FLOW % QUICK).replace("echo,", "boom,"))
+    flow.tool("boom", "def boom():\n    return {}['missing']", options="version='1.0.0'")
+    for answer in [Call("boom", {}), "one", "two"] * 2:
+        ollama.enqueue(answer)
+    quiet = run(flow, ollama)
+    assert "boom failed: Execution failed: KeyError: 'missing', at tools/boom.py:" in quiet.err
+    assert "1 tool call crashed: 'strands --debug run …' shows the traceback of each." in quiet.err
+    assert "Traceback" not in quiet.err
+    loud = flow.strands("--debug", "run", "flow.yaml", "--host", ollama.url, "--force")
+    assert "Traceback" in loud.err
+    assert "tools/boom.py" in loud.err
+
+
+def test_debug_shows_requests_calls_and_retries_of_a_run_as_they_happen(
+    flow: Project, ollama: OllamaStandin
+) -> None:
+    for answer in [Call("calculator", {"expression": "6*7"}), Status(503), "It is \x1b[31m42.", "two"]:
+        ollama.enqueue(answer)
+    outcome = flow.strands("--debug", "run", "flow.yaml", "--host", ollama.url)
+    assert outcome.exit_code == 0, outcome
+    said = [
+        "steps/0 ModelStarted",
+        'steps/0 request of 1 messages, tools: echo, calculator, last: [{"text": "Write about owls."}]',
+        "steps/0 ToolStarted tool_id='calculator'",
+        "steps/0 ToolFinished tool_id='calculator'",
+        "steps/0 request of 3 messages",
+        "steps/0 ModelRetried attempt=1",
+        "first: done",
+        "steps/1 request of 1 messages",
+    ]
+    places = [outcome.err.find(words) for words in said]
+    assert -1 not in places, said[places.index(-1)] + outcome.err
+    assert places == sorted(places)
+    assert "\x1b" not in outcome.err
+    assert "ModelText" not in outcome.err
+
+
 def test_inputs_come_from_the_command_line(flow: Project, ollama: OllamaStandin) -> None:
     ollama.enqueue("one")
     ollama.enqueue("two")

@@ -91,7 +91,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--debug", is_flag=True, help="Show what happens inside, on standard error.")
+@click.option("--debug", is_flag=True, help="Show tracebacks, requests, calls and retries on standard error.")
 @click.version_option(
     __version__, prog_name="strands", message="%(prog)s %(version)s", help="Print the version."
 )

@@ -54,6 +54,12 @@ def may_colour() -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def is_debugging() -> bool:
+    """Whether the command was called with --debug."""
+    context = click.get_current_context(silent=True)
+    return bool(context and context.find_root().params.get("debug"))
+
+
 @contextmanager
 def tool_output_aside() -> Iterator[None]:
     """What tools and their children print goes to standard error: standard output is for the result alone."""
@@ -75,7 +81,15 @@ def configure_logging(setting: str) -> None:
     """`debug`, or `tools=debug,plugins=info`: levels for all of strands_cli, or for rooms of it."""
     import logging
 
-    logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    class CleanFormatter(logging.Formatter):
+        """What models and tools say is in the log too, and must not act on a terminal."""
+
+        def format(self, record: logging.LogRecord) -> str:
+            return clean_text(super().format(record))
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(CleanFormatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler])
     for part in filter(None, (item.strip() for item in setting.split(","))):
         room, _, level = part.rpartition("=")
         known = logging.getLevelNamesMapping().get(level.upper())

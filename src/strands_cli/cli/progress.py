@@ -14,7 +14,7 @@ from typing import Any, Literal, TextIO
 
 import msgspec
 
-from strands_cli.cli.output import count_text, may_colour
+from strands_cli.cli.output import count_text, is_debugging, may_colour
 from strands_cli.cli.terminal import (
     LiveBlock,
     StreamStyle,
@@ -190,7 +190,7 @@ class Board:
         self.started = now
         self.steps: dict[str, RunningStep] = {}
         """In the order in which they started."""
-        self.done = self.failed = self.calls_made = 0
+        self.done = self.failed = self.calls_made = self.crashes = 0
         self.is_running = False
         self._used = 0
         """Of the steps that have ended."""
@@ -205,7 +205,7 @@ class Board:
                 heading = one_line(f"{event.workflow} ({event.pattern})")
                 return [ProgressLine(kind="heading", rest=heading)]
             case RunFinished():
-                return [*self.abandon(now), self._run_ended(event)]
+                return [*self.abandon(now), self._run_ended(event), *self._crashes_noted()]
             case StepStarted():
                 title, agent, model = one_line(event.title), one_line(event.agent), one_line(event.model)
                 self.steps[event.step] = RunningStep(title, agent, model, now)
@@ -217,6 +217,7 @@ class Board:
                 wrote = f"wrote {one_line(event.path)}, {bytes_text(event.size)}"
                 return [ProgressLine(kind="note", rest=wrote)]
         self.calls_made += isinstance(event, ToolFinished) and is_call(event)
+        self.crashes += isinstance(event, ToolFinished) and event.code == "crashed"
         step = self.steps.get(getattr(event, "step", ""), self._outside)
         line = step.take(event, now, verbose=self._verbose)
         return [line] if line else []
@@ -251,6 +252,13 @@ class Board:
     def still_running(self, now: float) -> list[ProgressLine]:
         """A line for each running step, for a run that has been silent for a while."""
         return [step.line("running", step.activity, now - step.started) for step in self.steps.values()]
+
+    def _crashes_noted(self) -> Iterator[ProgressLine]:
+        if self.crashes and not is_debugging():
+            crashed = count_text(self.crashes, "tool call") + " crashed"
+            yield ProgressLine(
+                kind="note", rest=f"{crashed}: 'strands --debug run …' shows the traceback of each."
+            )
 
     def abandon(self, now: float) -> list[ProgressLine]:
         """A line for each step that never reported its end; no more events of theirs will come."""
@@ -328,7 +336,8 @@ class Progress:
         self._stream = stream
         self._longest_silence = longest_silence
         self._written_at = monotonic()
-        self._is_live = is_live(stream)
+        # The log of --debug goes to the same stream, in the order of what happens.
+        self._is_live = is_live(stream) and not is_debugging()
         self._style = StreamStyle(stream, coloured=self._is_live and may_colour())
         self._hidden_kinds = set[str]()
         if self._is_live:

@@ -158,12 +158,28 @@ def call_text(tool_id: str, arguments: Any, room: int) -> str:
 
 
 def failure_text(tool_id: str, content: Any, room: int) -> str:
-    """Why a call failed, as the first line of its result has it; nothing if it has no text."""
-    for block in content if isinstance(content, list | tuple) else ():
-        if isinstance(block, dict) and isinstance(block.get("text"), str):
-            line = clean_text(block["text"][: 4 * room]).strip().partition("\n")[0]
-            return cut_text(one_line(line).removeprefix(f"{one_line(tool_id)} ").rstrip("."), room)
-    return ""
+    """Why a call failed, as the first line of its result has it, and where a crash was; else nothing."""
+    blocks = (
+        [block for block in content if isinstance(block, dict)] if isinstance(content, list | tuple) else []
+    )
+    text = next((block["text"] for block in blocks if isinstance(block.get("text"), str)), "")
+    line = clean_text(text[: 4 * room]).strip().partition("\n")[0]
+    why = cut_text(one_line(line).removeprefix(f"{one_line(tool_id)} ").rstrip("."), room)
+    error = next(
+        (block["json"].get("error") for block in blocks if isinstance(block.get("json"), dict)), None
+    )
+    place = crash_place(error)
+    return f"{why}, at {place}" if why and place else why
+
+
+def crash_place(error: Any) -> str:
+    """`tools/greet.py:12`: where the code of a tool that crashed raised; nothing for other errors."""
+    if not isinstance(error, dict) or error.get("code") != "crashed":
+        return ""
+    place = next(iter(error.get("details") or ()), None)
+    if not isinstance(place, dict) or not place.get("file"):
+        return ""
+    return one_line(f"{place['file']}:{place.get('line')}")
 
 
 def value_text(value: Any, room: int, depth: int = _SHOWN_DEPTH) -> str:

@@ -21,6 +21,7 @@ from strands_cli.cli.options import complete_tools, file_text, json_option, perm
 from strands_cli.cli.output import (
     can_ask,
     count_text,
+    is_debugging,
     issue_document,
     print_columns,
     print_failure,
@@ -32,6 +33,7 @@ from strands_cli.cli.output import (
     print_warning,
     tool_output_aside,
 )
+from strands_cli.cli.terminal import crash_place
 from strands_cli.errors import Issue, ToolError, UsageError
 from strands_cli.toolkit.info import DEFAULTS, FIELDS, ToolCategory, ToolInfo, missing_requirements
 from strands_cli.tools import get_registry
@@ -299,12 +301,21 @@ def _print_result(result: "ToolResult", as_json: bool) -> int:
     if as_json:
         print_json({"toolUseId": result["toolUseId"], "status": "error", "error": error} if error else result)
     elif error:
-        print_failure(f"{error['message']} [{error['code']}]", error.get("hint", ""))
+        print_failure(f"{error['message']} [{error['code']}]", error.get("hint") or _crash_hint(error))
     else:
         for block in result["content"]:
             text = block.get("text", f"[{next(iter(block), 'block')}: shown with --json]")
             print_text(json.dumps(block["json"], indent=2, ensure_ascii=False) if "json" in block else text)
     return error_code_row(error["code"]).exit_code if error else 0
+
+
+def _crash_hint(error: dict[str, Any]) -> str:
+    """Where a tool crashed, and how to see more of it."""
+    if error["code"] != "crashed":
+        return ""
+    place = crash_place(error)
+    more = "" if is_debugging() else "'strands --debug tool call …' shows the traceback."
+    return " ".join(filter(None, [f"Raised at {place}." if place else "", more]))
 
 
 # --- check ------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import BudgetExceeded, Interrupted, Paused, RunError, StrandsError
 from strands_cli.events import (
     Event,
@@ -40,6 +41,9 @@ _CLEANUP_SECONDS = 1.0
 _NOTHING_TO_DO = "Begin."
 """The question to an agent whose step has no input and nothing before it."""
 _logger = logging.getLogger("strands_cli.runs")
+
+_LOGGED = 2000
+"""How many characters of a value are logged."""
 
 AskHuman = Callable[[str], Awaitable[str]]
 """Puts a question to a human; Interrupted if nobody will answer."""
@@ -87,6 +91,14 @@ class StepList:
         return "\n\n".join(step.response for step in self._done)
 
 
+def _event_text(event: Event) -> str:
+    """An event for the log: `steps/0 ToolStarted tool_id=echo arguments={'message': 'hi'}`."""
+    fields = msgspec.structs.asdict(event)
+    step = fields.pop("step", "")
+    shown = (f"{name}={shorten_text(repr(value), _LOGGED)}" for name, value in fields.items() if value)
+    return " ".join(filter(None, [step, type(event).__name__, *shown]))
+
+
 class Emitter:
     """Hands events to every listener, without the run's secrets. A listener that fails harms nobody else."""
 
@@ -112,6 +124,8 @@ class Emitter:
         self._send(self._redactor.value(event))
 
     def _send(self, event: Event) -> None:
+        if _logger.isEnabledFor(logging.DEBUG) and not isinstance(event, ModelText):
+            _logger.debug("%s", _event_text(event))
         for place, listener in enumerate(self._listeners):
             try:
                 listener(event)

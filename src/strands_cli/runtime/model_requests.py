@@ -5,6 +5,7 @@ It is made again where that may help, not made in a run that is over, ended afte
 """
 
 import asyncio
+import json
 import logging
 import random
 import sys
@@ -24,6 +25,7 @@ from strands.types.content import Message
 from strands.types.events import ModelStopReason, TypedEvent
 from strands.types.exceptions import ContextWindowOverflowException
 
+from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import ProviderError
 from strands_cli.events import Listener, ModelFinished, ModelRetried, ModelStarted, ModelText
 from strands_cli.providers.choice import ModelChoice
@@ -202,6 +204,8 @@ class Reporting:
         started = time.monotonic()
         usage, stop_reason, is_complete = Usage(), "", False
         self._emit(ModelStarted(self._step, self._model))
+        if _logger.isEnabledFor(logging.DEBUG):
+            _logger.debug("%s %s", self._step, _request_text(context))
         try:
             async for event in repaired_events(next_fn(context)):
                 if isinstance(event, ModelStopReason):
@@ -221,6 +225,15 @@ class Reporting:
             self._emit(ModelFinished(self._step, self._model, seconds, usage, stop_reason, error))
 
 
+def _request_text(context: InvokeModelContext) -> str:
+    """What is asked, for the log: how much of it there is, and the last message."""
+    tools = ", ".join(str(spec["name"]) for spec in context.tool_specs) or "none"
+    last = json.dumps(context.messages[-1]["content"], ensure_ascii=False, default=str)
+    return f"request of {len(context.messages)} messages, tools: {tools}, last: {shorten_text(last, _LOGGED)}"
+
+
+_LOGGED = 2000
+"""How many characters of a message are logged."""
 _ATOMS = frozenset({str, int, float, bool, type(None), bytes})
 
 

@@ -2,12 +2,13 @@
 
 The child (`isolation_child`) is a fresh interpreter, not a fork of the host: it imports the tool by its place
 and gets the arguments as data. What it says comes back in frames: four bytes of length, then a msgpack map
-with one of the keys `progress`, `json`, `failed` (JSON text: msgpack has no integers of any size), `value`
-(what has bytes in it) and `crashed`.
+with one of the keys `progress`, `json`, `failed` (JSON text: msgpack has no integers of any size; after a
+crash with its `traceback`) and `value` (what has bytes in it).
 """
 
 import inspect
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -111,9 +112,7 @@ class IsolatedBody:
                 if "progress" in frame:
                     context.progress(json.loads(frame["progress"]))
                 elif "failed" in frame:
-                    raise tool_failed_from_error(json.loads(frame["failed"]))
-                elif "crashed" in frame:
-                    raise ToolFailed(frame["crashed"], code="crashed")
+                    raise _failure_of(frame, tool.id)
                 else:
                     return json.loads(frame["json"]) if "json" in frame else frame.get("value")
         status = self._process.wait()
@@ -126,6 +125,12 @@ class IsolatedBody:
     def kill(self) -> None:
         if self._process is not None:
             end_marked_tree(self._process.pid, f"{MARK}={self._mark}")
+
+
+def _failure_of(frame: dict[str, Any], tool_id: str) -> ToolFailed:
+    if "traceback" in frame:
+        logging.getLogger("strands_cli.tools").info("tool %s crashed\n%s", tool_id, frame["traceback"])
+    return tool_failed_from_error(json.loads(frame["failed"]))
 
 
 def _encodable_state(state: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from traceback import format_exception
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +21,7 @@ from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.isolation import MARK, FunctionPlace, IsolatedCall, frame_of
 from strands_cli.toolkit.results import error_of, failure_result
 from strands_cli.toolkit.values import (
+    crash_failure,
     is_tool_result,
     normalise_result,
     plain_json,
@@ -77,11 +79,16 @@ def _run_isolated_call(request: IsolatedCall, outer: CallContext) -> dict[str, A
         except TypeError:  # it has bytes in it
             return {"value": value}
     except ToolFailed as failed:
-        return {"failed": json.dumps(error_of(failure_result("", failed)))}
+        return _failure_frame(failed, failed.__cause__ if failed.code == "crashed" else None)
     except ToolError as error:
         return {"failed": json.dumps({"message": error.message, "code": error.code, "hint": error.hint})}
     except BaseException as error:  # noqa: BLE001 - whatever an async body raises is its outcome
-        return {"crashed": f"Execution failed: {type(error).__name__}: {str(error)[:2000]}"}
+        return _failure_frame(crash_failure(error), error)
+
+
+def _failure_frame(failed: ToolFailed, crash: BaseException | None) -> dict[str, Any]:
+    frame = {"failed": json.dumps(error_of(failure_result("", failed)))}
+    return frame | ({"traceback": "".join(format_exception(crash))} if crash is not None else {})
 
 
 def _find_tool(place: FunctionPlace) -> Tool:

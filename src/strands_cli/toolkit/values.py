@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -50,9 +51,40 @@ def value_of_outcome(outcome: Any, tool: Tool) -> Any:
 
     # The traceback is for the tool's author, in the log, and never for the model.
     logging.getLogger("strands_cli.tools").info("tool %s crashed", tool.id, exc_info=error)
-    raise ToolFailed(
-        f"Execution failed: {type(error).__name__}: {_exception_text(error)}", code="crashed"
-    ) from error
+    raise crash_failure(error) from error
+
+
+def crash_failure(error: BaseException) -> ToolFailed:
+    """What a caller gets of an exception: its type, its text, and where the tool's own code raised it."""
+    text = f"Execution failed: {type(error).__name__}: {_exception_text(error)}"
+    return ToolFailed(text, code="crashed", details=_crash_place(error))
+
+
+def _crash_place(error: BaseException) -> list[dict[str, Any]]:
+    """Where the tool's own code failed: the last line of the traceback in its file or beside it."""
+    import sys
+    from traceback import walk_tb
+
+    own, place = None, list[dict[str, Any]]()
+    for frame, line in walk_tb(error.__traceback__):
+        file = Path(frame.f_code.co_filename)
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        is_caller = file.parent == _HERE or package == "strands" or package in sys.stdlib_module_names
+        if own is None and not is_caller:  # the body's frame is the first below those that called it
+            own = file.parent
+        if own is not None and file.is_relative_to(own):
+            place = [{"file": _shown_path(file), "line": line, "function": frame.f_code.co_name}]
+    return place
+
+
+_HERE = Path(__file__).parent
+
+
+def _shown_path(file: Path) -> str:
+    """Below the current directory without it, as the user would type it."""
+    with suppress(OSError, ValueError):
+        return str(file.relative_to(Path.cwd()))
+    return str(file)
 
 
 def _exception_text(error: BaseException) -> str:
