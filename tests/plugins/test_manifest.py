@@ -160,6 +160,21 @@ WRONG: list[tuple[Any, str, str]] = [
         "/cli_tools/0/parameters/properties/a/type",
         "not a JSON Schema",
     ),
+    (
+        with_tool(parameters={"dir": {"type": "string"}}),
+        "/cli_tools/0/parameters/dir",
+        '\'dir\' is a property where a keyword belongs; write "properties": {"dir": …} around it',
+    ),
+    (
+        with_tool(parameters={"properties": {"a": {"type": "object", "b": {"description": "B"}}}}),
+        "/cli_tools/0/parameters/properties/a/b",
+        "is a property where a keyword belongs",
+    ),
+    (
+        with_tool(output_schema={"anyOf": [{"type": "null"}, {"total": {"type": "integer"}}]}),
+        "/cli_tools/0/output_schema/anyOf/1/total",
+        "is a property where a keyword belongs",
+    ),
     (with_tool(output_schema={"minimum": "x"}), "/cli_tools/0/output_schema/minimum", "not a JSON Schema"),
     (with_tool(retries=1), "/cli_tools/0", "idempotentHint or readOnlyHint"),
     (

@@ -418,3 +418,24 @@ def test_a_removed_current_directory_does_not_end_an_isolated_call(tmp_path: Pat
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout in ("success\n", "error\n"), done.stderr
+
+
+def test_a_property_beside_the_keywords_of_a_schema_is_refused() -> None:
+    """JSON Schema ignores it there, so the tool would accept anything."""
+    spec = {"name": "probe", "description": "d", "inputSchema": {"json": {"dir": {"type": "string"}}}}
+    with pytest.raises(ToolError, match="'dir' is a property where a keyword belongs"):
+
+        @tool(spec=spec)
+        def probe(**arguments: Any) -> str:
+            return str(arguments)
+
+
+def test_annotations_of_a_schema_that_hold_objects_are_accepted() -> None:
+    noted = {"type": "object", "x-note": {"type": "string"}, "default": {"type": "a"}}
+    schema = {"type": "object", "properties": {"a": noted}, "examples": [{"type": "b"}]}
+
+    @tool(spec={"name": "probe", "description": "d", "inputSchema": {"json": schema}})
+    def probe(a: dict[str, Any]) -> str:
+        return str(a)
+
+    assert ask(probe, {})["content"] == [{"text": "{'type': 'a'}"}]

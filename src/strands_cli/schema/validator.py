@@ -47,6 +47,13 @@ class Validator:
     def __init__(self, schema: dict[str, Any]) -> None:
         self.schema = schema
         self._compiled = _compile_schema(schema)
+        if place := _misplaced_property(schema):
+            name = place[-1]
+            raise SchemaInvalid(
+                f"{name!r} is a property where a keyword belongs; write "
+                f'"properties": {{"{name}": …}} around it',
+                place,
+            )
 
     def accepts(self, value: object) -> bool:
         """Whether `value` is JSON and fits. This is the whole cost of a good call."""
@@ -73,6 +80,38 @@ def _compile_schema(schema: dict[str, Any]) -> jsonschema_rs.Validator:
         raise SchemaInvalid(error.message, tuple(error.instance_path)) from None
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise SchemaInvalid(str(error)) from None
+
+
+_OF_SCHEMAS = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+_SCHEMA_LISTS = {"allOf", "anyOf", "oneOf", "prefixItems"}
+_ONE_SCHEMA = {"items", "contains", "propertyNames", "not", "if", "then", "else", "contentSchema"}
+_ONE_SCHEMA |= {"additionalProperties", "additionalItems", "unevaluatedItems", "unevaluatedProperties"}
+_OTHER_OBJECTS = {"default", "const", "example", "examples", "dependencies", "dependentRequired"}
+_OTHER_OBJECTS |= {"discriminator", "externalDocs", "$vocabulary"}
+_MARKS = {"type", "description", "enum", "const", "default", "$ref", "properties", "items", *_SCHEMA_LISTS}
+"""One of these in an object makes it look like a schema."""
+
+
+def _misplaced_property(schema: object, place: JsonPath = ()) -> JsonPath | None:
+    """Where a property stands that its author put beside the keywords, and not under `properties`.
+
+    JSON Schema ignores keywords that it does not know, so such a schema would accept anything.
+    """
+    if not isinstance(schema, dict):
+        return None
+    parts: list[tuple[object, JsonPath]] = []
+    for key, value in schema.items():
+        if key in _SCHEMA_LISTS and isinstance(value, list):
+            parts += [(part, (*place, key, index)) for index, part in enumerate(value)]
+        elif not isinstance(value, dict) or key in _OTHER_OBJECTS or key.startswith("x-"):
+            continue
+        elif key in _OF_SCHEMAS:
+            parts += [(part, (*place, key, name)) for name, part in value.items()]
+        elif key in _ONE_SCHEMA:
+            parts.append((value, (*place, key)))
+        elif not _MARKS.isdisjoint(value):
+            return (*place, key)
+    return next((found for part, where in parts if (found := _misplaced_property(part, where))), None)
 
 
 def _refuse_to_fetch(uri: str) -> NoReturn:
