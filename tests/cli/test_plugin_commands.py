@@ -181,9 +181,38 @@ def test_validate_finds_every_problem_with_its_place(home: Project) -> None:
         assert all(issue["file"] == str(place / "plugin.json") and issue["line"] for issue in issues)
     told = home.strands("plugin", "validate", str(place))
     assert "plugin.json:9:7  /cli_tools/0/timeout  error" in told.out
-    refused(home.strands("plugin", "validate", "nowhere"), 2, "nowhere is not there")
+    refused(home.strands("plugin", "validate", "nowhere"), 2, "Plugin 'nowhere' not found")
+    refused(home.strands("plugin", "validate", "no/where"), 2, "no/where does not exist")
     (place / "plugin.json").unlink()
     assert "There is no plugin.json here" in home.strands("plugin", "validate", str(place)).out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("validate",), ("test",), ("disable",), ("enable",), ("update", "--yes"), ("remove", "--yes")],
+)
+def test_every_command_takes_the_name_of_a_plugin_and_its_path(
+    home: Project, arguments: tuple[str, ...]
+) -> None:
+    verb, *options = arguments
+    for reference in (
+        "hello",
+        "plugins/hello",
+        "./plugins/hello/plugin.json",
+        str(home.root / "plugins/hello"),
+    ):
+        write_plugin(home.root / "plugins" / "hello")
+        done = home.strands("plugin", verb, reference, *options)
+        assert done.exit_code == 0, done
+        assert "hello" in done.out + done.err
+    refused(home.strands("plugin", verb, "helo", *options), 2, "Plugin 'helo' not found")
+
+
+def test_a_name_is_looked_up_before_a_directory_beside_it(home: Project) -> None:
+    write_plugin(home.root / "plugins" / "hello")
+    write_plugin(home.root / "hello", timeout=-1)
+    assert home.strands("plugin", "validate", "hello").exit_code == 0
+    assert home.strands("plugin", "validate", "./hello").exit_code == 3
 
 
 def test_validate_warns_of_what_could_not_be_shared(home: Project) -> None:
@@ -412,7 +441,7 @@ def test_a_plugin_that_is_not_in_order_is_refused_with_its_problems(home: Projec
     source = origin(home, timeout=-1)
     outcome = home.strands("plugin", "add", str(source), "--yes")
     refused(outcome, 3, f"{source}/plugin.json:9:7  /cli_tools/0/timeout")
-    refused(home.strands("plugin", "add", "nowhere", "--yes"), 2, "is not there")
+    refused(home.strands("plugin", "add", "nowhere", "--yes"), 2, "does not exist")
     assert nothing_was_left(home)
 
 
@@ -580,7 +609,7 @@ def test_the_environment_of_another_repository_does_not_lead_astray(
     ("url", "reason"),
     [
         ("http://example.com/x.git", "do not come by http"),
-        ("ext::sh -c x://", "is not there"),
+        ("ext::sh -c x://", "does not exist"),
         ("https://user:word@example.com/x.git", "contains a credential"),
         ("https://token@example.com/x.git@v1", "contains a credential"),
         ("https://example.com/x.git@", "no ref after"),

@@ -209,14 +209,18 @@ def find_plugins(settings: Settings) -> list[FoundPlugin]:
     return found
 
 
-def find_plugin(name: str, settings: Settings) -> FoundPlugin:
-    """The first plugin of a name; UsageError suggests the closest if no plugin has it."""
+def find_plugin(reference: str, settings: Settings) -> FoundPlugin:
+    """The plugin of a name, else the one at a path; UsageError suggests the closest if neither is found."""
     found = find_plugins(settings)
-    for plugin in found:
-        if name in (plugin.name, plugin.place.name):
-            return plugin
-    hint = did_you_mean(name, [plugin.name for plugin in found])
-    raise UsageError(f"There is no plugin {name!r}.", hint=hint or "'strands plugin list' shows all of them.")
+    path = Path(reference)
+    place = plugin_place(path.parent if path.name == MANIFEST_NAME else path)
+    by_name = (plugin for plugin in found if reference in (plugin.name, plugin.place.name))
+    by_path = (plugin for plugin in found if plugin.place == place)
+    if meant := next(by_name, None) or next(by_path, None):
+        return meant
+    hint = did_you_mean(reference, [plugin.name for plugin in found])
+    hint = hint or "'strands plugin list' shows all of them."
+    raise UsageError(f"Plugin {reference!r} not found.", hint=hint)
 
 
 def plugin_declaration_of(info: ToolInfo) -> tuple[Manifest, CliTool] | None:

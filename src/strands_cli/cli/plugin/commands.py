@@ -1,10 +1,12 @@
 """`strands plugin list`, `validate`, `enable` and `disable`; what a plugin asks for, in words and as JSON."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
+from click.decorators import FC
 from click.shell_completion import CompletionItem
 
 from strands_cli.cli.options import json_option
@@ -19,12 +21,13 @@ from strands_cli.cli.output import (
 )
 from strands_cli.cli.plugin.fetch import plugin_directory, unportable_files
 from strands_cli.cli.terminal import one_line
-from strands_cli.errors import StrandsError
+from strands_cli.errors import StrandsError, UsageError
 from strands_cli.plugins.directories import State, plugin_roots, read_plugin_state, write_plugin_state
 from strands_cli.plugins.manifest import CliTool, Manifest, setting_variable
 from strands_cli.plugins.plugin import (
     FoundPlugin,
     Plugin,
+    PluginReading,
     find_plugin,
     find_plugins,
     read_plugin,
@@ -35,7 +38,7 @@ from strands_cli.toolkit.info import missing_requirements
 
 
 def complete_plugins(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The names of plugins, for the shell."""
+    """The names of plugins, for the shell; where no name fits, paths."""
     try:
         found = find_plugins(load_settings())
     except (StrandsError, OSError):  # completion in a shell cannot show errors
@@ -44,7 +47,25 @@ def complete_plugins(ctx: click.Context, param: click.Parameter, incomplete: str
         CompletionItem(one.name, help=one.reading.plugin.manifest.description if one.reading.plugin else "")
         for one in found
         if one.name.startswith(incomplete)
-    ]
+    ] or [CompletionItem(incomplete, type="file")]
+
+
+def plugin_argument(*, required: bool = True) -> Callable[[FC], FC]:
+    """The plugin that a command is about: every command takes the same references."""
+    metavar = "NAME|PATH" if required else "[NAME|PATH]"
+    return click.argument("name", metavar=metavar, shell_complete=complete_plugins, required=required)
+
+
+def read_named_plugin(reference: str) -> PluginReading:
+    """The plugin of a name, else that of a path, wherever it lies; `./name` is always a path."""
+    path = Path(reference)
+    if reference == path.name:
+        try:
+            return find_plugin(reference, load_settings()).reading
+        except UsageError:
+            if not path.exists():
+                raise
+    return read_plugin(plugin_directory(path))
 
 
 # --- What a plugin asks for ---------------------------------------------------------------------------------
@@ -189,15 +210,15 @@ def _tool_document(plugin: Plugin, tool: CliTool) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("path", type=click.Path(path_type=Path))
+@plugin_argument()
 @json_option
-def validate(path: Path, as_json: bool) -> int:
+def validate(name: str, as_json: bool) -> int:
     """Find every mistake in a plugin, with file, line and pointer.
 
-    PATH is the plugin's directory, or its plugin.json. Nothing of the plugin is run.
+    A path is that of the plugin's directory, or of its plugin.json. Nothing of the plugin is run.
     """
-    place = plugin_directory(path)
-    reading = read_plugin(place)
+    reading = read_named_plugin(name)
+    place = reading.place
     issues = [*reading.issues, *unportable_files(place, severity="warning")]
     plugin = reading.plugin
     tools = [plugin.manifest.tool_id(tool) for tool in plugin.manifest.cli_tools] if plugin else []
@@ -211,7 +232,7 @@ def validate(path: Path, as_json: bool) -> int:
 
 
 @click.command()
-@click.argument("name", shell_complete=complete_plugins)
+@plugin_argument()
 def enable(name: str) -> None:
     """Switch a plugin on again."""
     found = find_plugin(name, load_settings())
@@ -223,7 +244,7 @@ def enable(name: str) -> None:
 
 
 @click.command()
-@click.argument("name", shell_complete=complete_plugins)
+@plugin_argument()
 def disable(name: str) -> None:
     """Switch a plugin off: its tools are gone for every command and workflow, its files stay."""
     found = find_plugin(name, load_settings())

@@ -17,13 +17,13 @@ import msgspec
 from strands_cli.cli.event_loop import run_async
 from strands_cli.cli.options import json_option, permit_all
 from strands_cli.cli.output import count_text, print_columns, print_json, print_note, tool_output_aside
-from strands_cli.cli.plugin.fetch import plugin_directory
+from strands_cli.cli.plugin.commands import plugin_argument, read_named_plugin
 from strands_cli.cli.terminal import cut_text, duration_text, one_line
 from strands_cli.documents.problems import local_reference_target
 from strands_cli.errors import SpecError, ToolError, ToolFailed
 from strands_cli.plugins.executable_output import OWN_CODES, parse_printed_json
 from strands_cli.plugins.manifest import CliTool
-from strands_cli.plugins.plugin import Plugin, read_plugin
+from strands_cli.plugins.plugin import Plugin
 from strands_cli.plugins.plugin_tool import plugin_tool
 from strands_cli.settings import Settings, load_settings
 from strands_cli.toolkit.call import call_tool, prepare_arguments
@@ -55,19 +55,19 @@ class Check(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.argument("path", type=click.Path(path_type=Path))
+@plugin_argument()
 @json_option
-def test(path: Path, as_json: bool) -> int:
+def test(name: str, as_json: bool) -> int:
     """Call every tool of a plugin in good and bad ways, and say how it did.
 
     Good input comes from the 'examples' of a tool's parameters, their defaults, or their types. The workspace
     is a copy of the plugin's fixtures/ directory, or empty. The tools really run, with all the access that
     they declare.
     """
-    reading = read_plugin(plugin_directory(path))
+    reading = read_named_plugin(name)
     plugin = reading.plugin
     if plugin is None:
-        raise SpecError(f"The plugin at {path} is not in order.", issues=reading.issues)
+        raise SpecError(f"The plugin {name} has mistakes.", issues=reading.issues)
     tools: list[dict[str, Any]] = []
     for declared in plugin.manifest.cli_tools:
         tool_id = plugin.manifest.tool_id(declared)

@@ -156,7 +156,7 @@ def plugin_directory(path: Path) -> Path:
     if path.name == MANIFEST_NAME and path.is_file():
         return path.parent
     if not path.is_dir():
-        what = "is not a directory" if path.exists() else "is not there"
+        what = "is not a directory" if path.exists() else "does not exist"
         raise UsageError(f"{path} {what}.", hint=f"Give a directory with a {MANIFEST_NAME}.")
     return path
 

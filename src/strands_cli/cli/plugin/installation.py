@@ -19,7 +19,7 @@ import click
 import msgspec
 
 from strands_cli.cli.output import can_ask, count_text, exit_code_of, print_error, print_note, print_warning
-from strands_cli.cli.plugin.commands import access_lines, complete_plugins, forget_disabled
+from strands_cli.cli.plugin.commands import access_lines, forget_disabled, plugin_argument
 from strands_cli.cli.plugin.fetch import Candidate, copy_plugin, fetched_plugin, parse_source, source_in_lock
 from strands_cli.cli.terminal import clean_text, discard_typed_input, one_line
 from strands_cli.errors import SpecError, StrandsError, ToolError, UsageError
@@ -84,7 +84,7 @@ def _refuse_known_plugin(name: str, place: Path, owner: str, settings: Settings)
 
 
 @click.command()
-@click.argument("name", shell_complete=complete_plugins, required=False)
+@plugin_argument(required=False)
 @click.option("--restore", is_flag=True, help="Give up changes that were made here: take the source's files.")
 @_yes_option
 def update(name: str | None, restore: bool, yes: bool) -> int:
@@ -186,7 +186,7 @@ def _replace_plugin(found: FoundPlugin, approval: Approval, candidate: Candidate
 
 
 @click.command()
-@click.argument("name", shell_complete=complete_plugins)
+@plugin_argument()
 @_yes_option
 def remove(name: str, yes: bool) -> None:
     """Remove a plugin: its directory, and what the lock says about it. Of a link, the link alone."""
