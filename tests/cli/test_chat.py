@@ -433,10 +433,16 @@ def test_consent_is_given_once_refused_or_for_the_whole_conversation(
     project: Project, ollama: OllamaStandin
 ) -> None:
     project.tool("note", NOTE, options="requires_consent=True")
-    for _ in range(4):
+    for _ in range(5):
         ollama.enqueue(call("note")).enqueue("Done.")
     with window(project, *to(ollama, "--tools", "note")) as shown:
-        for said_to_it, outcome in (("\r", "✗ denied"), ("y\r", "✓"), ("a\r", "✓"), ("", "✓")):
+        for said_to_it, outcome in (
+            ("\r", "✗ denied"),
+            ("\x04", "✗ denied"),
+            ("y\r", "✓"),
+            ("a\r", "✓"),
+            ("", "✓"),
+        ):
             shown.type("Note it.\r")
             if said_to_it:
                 shown.expect("Run it? [y/N/a]")

@@ -407,7 +407,8 @@ def on_terminal(project: Project, arguments: list[str], answer: bytes, waits_for
 
 
 @pytest.mark.parametrize(
-    ("answer", "exit_code", "written"), [(b"y\n", 0, True), (b"n\n", 10, False), (b"\x03", 130, False)]
+    ("answer", "exit_code", "written"),
+    [(b"y\n", 0, True), (b"n\n", 10, False), (b"\x04", 10, False), (b"\x03", 130, False)],
 )
 def test_consent_is_asked_on_a_terminal(
     project: Project, answer: bytes, exit_code: int, written: bool

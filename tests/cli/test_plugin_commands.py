@@ -428,7 +428,7 @@ def test_a_plugin_that_is_there_already_is_not_added_again(home: Project) -> Non
     refused(home.strands("plugin", "add", str(origin(home, name="other")), "--yes"), 2, "is not a plugin")
 
 
-@pytest.mark.parametrize(("answer", "exit_code"), [(b"y\n", 0), (b"n\n", 10), (b"\x03", 130)])
+@pytest.mark.parametrize(("answer", "exit_code"), [(b"y\n", 0), (b"n\n", 10), (b"\x04", 10), (b"\x03", 130)])
 def test_approval_is_asked_for_on_terminal(home: Project, answer: bytes, exit_code: int) -> None:
     arguments = ["plugin", "add", str(origin(home, network=True))]
     shown, status = on_terminal(home, arguments, answer, waits_for=b"with this access?")

@@ -516,6 +516,16 @@ def test_what_was_typed_before_the_question_is_no_consent(project: Project) -> N
     assert "refused" in json.dumps(results)
 
 
+def test_ctrl_d_at_a_question_refuses_the_call_and_the_run_goes_on(project: Project) -> None:
+    project.write("flow.yaml", FLOW + "security: {consent: {echo: ask}}\n")
+    with OllamaStandin() as ollama:
+        ollama.enqueue(call("echo", message="x")).enqueue("ok").enqueue("ok")
+        exit_code, said = on_terminal(project, "run", "flow.yaml", "--host", ollama.url, answer=b"\x04")
+        results = [item for item in ollama.requests[1].body["messages"] if item["role"] == "tool"]
+    assert exit_code == 0, said
+    assert "refused" in json.dumps(results)
+
+
 # --- Names in templates -----------------------------------------------------------------------------------
 
 

@@ -30,16 +30,23 @@ def _show_call(tool_id: str, arguments: Any) -> None:
     discard_typed_input()
 
 
+def confirm(question: str) -> bool:
+    """Waits for a yes or a no; Ctrl-D means no, and Ctrl-C ends the command."""
+    try:
+        return click.confirm(question, default=False, err=True)
+    except click.Abort as abort:
+        if not isinstance(abort.__context__, EOFError):
+            raise KeyboardInterrupt from None
+        click.echo(err=True)  # the cursor is still on the line of the question
+        return False
+
+
 async def ask_for_permit(tool: Tool, arguments: dict[str, Any]) -> None:
     """Asks about one call, as `strands tool call` makes it."""
     if not tool.requires_consent:
         return
     _show_call(tool.id, arguments)
-    try:
-        agreed = click.confirm("Run it?", default=False, err=True)
-    except click.Abort:  # Ctrl-C ends the command, not only this call
-        raise KeyboardInterrupt from None
-    if not agreed:
+    if not confirm("Run it?"):
         raise ToolFailed(f"You refused the call of {tool.id}.", code="denied")
 
 
@@ -68,10 +75,13 @@ class Questions:
         async with self._question_lock:
             with self._aside():
                 discard_typed_input()
-                return await self._line(question)
+                line = await self._line(question)
+        if line is None:
+            raise Interrupted("Standard input has ended, so nobody can answer.")
+        return line
 
     async def consent(self, calls: "Sequence[PendingCall]") -> Collection[str]:
-        """The ids of the calls that may be made: all of them together, or one by one."""
+        """The ids of the calls that may be made: all of them together, or one by one. Ctrl-D means no."""
         async with self._question_lock:
             with self._aside():
                 return [call.call_id for call in calls if await self._agrees(call)]
@@ -81,13 +91,17 @@ class Questions:
             return True
         _show_call(call.tool.id, call.arguments)
         choice = "[y/N/a] (a: always, in this conversation)" if self._offers_always else "[y/N]"
-        answer = (await self._line(f"Run it? {choice}")).strip().lower()
+        line = await self._line(f"Run it? {choice}")
+        if line is None:
+            click.echo(err=True)  # the cursor is still on the line of the question
+        answer = (line or "").strip().lower()
         if self._offers_always and answer in _ALWAYS:
             self._always.add(call.tool.id)
             return True
         return answer in YES
 
-    async def _line(self, question: str) -> str:
+    async def _line(self, question: str) -> str | None:
+        """The line that was typed; None after Ctrl-D, Interrupted if the work is stopped meanwhile."""
         click.echo(f"{clean_text(question)} ", nl=False, err=True)
         loop, cancel, number = asyncio.get_running_loop(), self._cancel(), sys.stdin.fileno()
         answered: asyncio.Future[bytes] = loop.create_future()
@@ -102,8 +116,6 @@ class Questions:
                 typed = await answered
         finally:
             loop.remove_reader(number)
-        if not typed:
-            raise Interrupted(
-                "Interrupted." if cancel.is_set() else "Standard input has ended, so nobody can answer."
-            )
-        return typed.decode("utf-8", "replace").rstrip("\r\n")
+        if not typed and cancel.is_set():
+            raise Interrupted("Interrupted.")
+        return typed.decode("utf-8", "replace").rstrip("\r\n") if typed else None

@@ -21,6 +21,7 @@ import msgspec
 from strands_cli.cli.output import can_ask, count_text, exit_code_of, print_error, print_note, print_warning
 from strands_cli.cli.plugin.commands import access_lines, forget_disabled, plugin_argument
 from strands_cli.cli.plugin.fetch import Candidate, copy_plugin, fetched_plugin, parse_source, source_in_lock
+from strands_cli.cli.questions import confirm
 from strands_cli.cli.terminal import clean_text, discard_typed_input, one_line
 from strands_cli.errors import SpecError, StrandsError, ToolError, UsageError
 from strands_cli.plugins.directories import (
@@ -221,7 +222,7 @@ def _ask_approval(question: str, *, yes: bool) -> None:
         hint = "Look at what is shown above; --yes approves it."
         raise ToolError(reason, code="consent_required", hint=hint)
     discard_typed_input()
-    if not click.confirm(question, default=False, err=True):
+    if not confirm(question):
         raise ToolError("You refused it; nothing was changed.", code="denied")
 
 
