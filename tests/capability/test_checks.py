@@ -86,10 +86,24 @@ FAILING: list[tuple[str, str, str, str, str]] = [
         "error",
     ),
     (
-        PLAIN + "tools: {python: [echo, strands_tools.echo]}\n",
+        PLAIN + "tools: {python: [echo, native:echo]}\n",
         "/tools/python/1/callable",
-        "strands_tools.echo is the same tool as echo",
+        "native:echo is the same tool as echo",
         "Keep one",
+        "warning",
+    ),
+    (
+        HEAD + "tools: {python: [strands_tools.file_read]}\nagents: {a: {prompt: x, tools: [strands_tools.file_read]}}\n" + STEP,
+        "/tools/python/0/callable",
+        "strands_tools.file_read is a legacy name of the tool file_read.",
+        "Write native:file_read.",
+        "warning",
+    ),
+    (
+        HEAD + "tools: {python: [echo]}\nagents: {a: {prompt: x, tools: [strands_tools.echo.echo]}}\n" + STEP,
+        "/agents/a/tools/0",
+        "strands_tools.echo.echo is a legacy name of the tool echo.",
+        "Write native:echo.",
         "warning",
     ),
     (
@@ -415,7 +429,7 @@ def test_a_check_finds(
 PASSING = [
     PLAIN,
     HEAD + "tools: {python: [echo]}\nagents: {a: {prompt: x, tools: ['native:echo']}}\n" + STEP,
-    HEAD + "tools: {python: [strands_tools.echo]}\nagents: {a: {prompt: x, tools: [echo], output_schema: {type: object}}}\n" + STEP,
+    HEAD + "tools: {python: ['native:echo']}\nagents: {a: {prompt: x, tools: [echo], output_schema: {type: object}}}\n" + STEP,
     HEAD + "agents: {a: {prompt: '{{ topic }} {{ tone | upper }} {{ inputs.tone }}', tools: []}}\n" + STEP,
     chain('- {agent: a, id: x}\n- {agent: a, input: "{{ last_response }}{{ steps[0].response }}{{ steps.x }}{{ steps[-1] }}"}'),
     chain('- {agent: a, input: "{{ steps[5].response | default(topic) }}{% if task is defined %}{{ task.x }}{% endif %}"}'),

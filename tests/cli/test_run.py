@@ -70,6 +70,26 @@ def test_a_run_prints_its_answer_and_writes_its_artifacts(flow: Project, ollama:
     assert "wrote last.txt" in outcome.err
 
 
+def test_a_run_warns_once_of_each_legacy_name_and_each_deprecated_tool(
+    flow: Project, ollama: OllamaStandin
+) -> None:
+    flow.tool("old", "def old():\n    return 'ran'", options="deprecated=True, replaced_by='echo'")
+    text = (FLOW % QUICK).replace("[echo, calculator]", "[strands_tools.echo, old]")
+    flow.write("flow.yaml", text.replace("You work.}", "You work., tools: [strands_tools.echo, old]}"))
+    ollama.enqueue("one")
+    ollama.enqueue("two")
+    outcome = run(flow, ollama, "--json")
+    assert outcome.exit_code == 0, outcome
+    assert outcome.json["last_response"] == "two"
+    for reason in ("strands_tools.echo is a legacy name of the tool echo.", "Tool old is deprecated as of v"):
+        assert outcome.err.count(reason) == 1, outcome
+        assert flow.strands("validate", "flow.yaml").out.count(reason) == 1
+        assert flow.strands("run", "flow.yaml", "--dry-run", "--force").err.count(reason) == 1
+    assert "flow.yaml:6:" in outcome.err
+    assert "Write native:echo." in outcome.err
+    assert "Use echo." in outcome.err
+
+
 def test_a_run_for_programs_is_one_document(flow: Project, ollama: OllamaStandin) -> None:
     ollama.enqueue(Call("calculator", {"expression": "6*7"}))
     ollama.enqueue("42")

@@ -11,6 +11,7 @@ from strands_cli.tools.toolset import DeclaredTool, ToolSet
 
 MANY_TOOLS = 64
 """More than these confuse a model, and providers refuse some more."""
+_LEGACY_PREFIXES = ("strands_tools.", "strands_tools:")
 
 
 def check_python_tools(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
@@ -18,6 +19,7 @@ def check_python_tools(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
         if tool.info is None:
             yield _unknown_tool(spec, tools, tool)
             continue
+        yield from _legacy_name_issues(spec, tool.pointer, tool.reference, tool.info)
         if tool.info.deprecated:
             instead = tool.info.replaced_by
             yield spec.issue(
@@ -27,6 +29,12 @@ def check_python_tools(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
                 "warning",
             )
         yield from _tool_availability_issues(spec, tools, tool.pointer, tool.reference, tool.info)
+
+
+def _legacy_name_issues(spec: Spec, at: str, reference: str, info: ToolInfo) -> Iterator[Issue]:
+    if info.source == "native" and reference.startswith(_LEGACY_PREFIXES):
+        reason = f"{reference} is a legacy name of the tool {info.id}."
+        yield spec.issue(at, reason, f"Write native:{info.id}.", "warning")
 
 
 def _tool_availability_issues(
@@ -111,11 +119,15 @@ def check_executors(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
 
 
 def check_agent_tools(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
+    declared = {tool.reference for tool in tools.declared}
     for name, agent in spec.agents.items():
         for index, reference in enumerate(agent.tools or ()):
-            if reference in tools.executor_ids or tools.find(reference) is not None:
-                continue
             at = json_pointer(("agents", name, "tools", index))
+            found = tools.find(reference)
+            if found is not None and found.info is not None and reference not in declared:
+                yield from _legacy_name_issues(spec, at, reference, found.info)
+            if reference in tools.executor_ids or found is not None:
+                continue
             if tools.resolve(reference):
                 reason = f"The tool {reference!r} is not declared in this workflow."
                 yield spec.issue(at, reason, "Add it to tools.python.")

@@ -18,6 +18,7 @@ from strands_cli.cli.options import (
 )
 from strands_cli.cli.output import (
     can_ask,
+    print_issues,
     print_json,
     print_text,
     redact_logs,
@@ -79,6 +80,7 @@ def run(
 
     prepared = prepare(spec, options=RunOptions(directory=out, force=force, trace=trace))
     require_models(spec, spec.agents)
+    print_issues(prepared.resources.redactor.value(prepared.warnings), err=True)
     if dry_run:
         from strands_cli.cli.plan import show_plan
 

@@ -16,6 +16,7 @@ from strands_cli.errors import (
     ArtifactError,
     BudgetExceeded,
     Interrupted,
+    Issue,
     SpecError,
     StrandsError,
     UnsupportedError,
@@ -43,6 +44,8 @@ class Prepared(msgspec.Struct, frozen=True):
     spec: Spec
     resources: RunResources
     options: RunOptions
+    warnings: tuple[Issue, ...] = ()
+    """What a reader of the workflow should correct, though it runs as it is."""
 
 
 def prepare(
@@ -54,7 +57,7 @@ def prepare(
 ) -> Prepared:
     """Checks a workflow and gathers what its run needs; StrandsError if it cannot run."""
     tools = ToolSet(spec)
-    secrets = _checked_secrets(spec, tools)
+    warnings, secrets = _checked_secrets(spec, tools)
     if options.trace:
         added = Artifact(path=f"./{spec.name}-trace.json", content="{{ TRACE }}")
         outputs = msgspec.structs.replace(spec.outputs, artifacts=(*spec.outputs.artifacts, added))
@@ -63,12 +66,14 @@ def prepare(
     if with_artifacts:
         check_artifact_files(spec, options.directory, force=options.force, scope={**inputs, "inputs": inputs})
     resources = RunResources(spec, inputs=inputs, directory=options.directory, secrets=secrets, tools=tools)
-    return Prepared(spec, resources, options)
+    return Prepared(spec, resources, options, warnings)
 
 
-def _checked_secrets(spec: Spec, tools: ToolSet) -> dict[str, str]:
-    """UnsupportedError if the workflow cannot run here, SpecError if only its secrets are missing."""
-    found = list(check_capability(spec, tools=tools).errors)
+def _checked_secrets(spec: Spec, tools: ToolSet) -> tuple[tuple[Issue, ...], dict[str, str]]:
+    """The warnings about a workflow, and its secrets. UnsupportedError if it cannot run here, SpecError if
+    only its secrets are missing."""
+    report = check_capability(spec, tools=tools)
+    found = list(report.errors)
     secrets: dict[str, str] = {}
     try:
         secrets = read_secrets(spec)
@@ -81,7 +86,7 @@ def _checked_secrets(spec: Spec, tools: ToolSet) -> dict[str, str]:
         raise UnsupportedError(
             f"{errors[0].place}: {errors[0].reason}", hint=errors[0].remediation, issues=errors
         )
-    return secrets
+    return report.warnings, secrets
 
 
 async def run(
