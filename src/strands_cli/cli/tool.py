@@ -4,10 +4,11 @@ What only `call` or `show` needs is imported there: a listing must be quick.
 """
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from keyword import iskeyword
 from math import isnan
 from pathlib import Path
@@ -39,6 +40,7 @@ from strands_cli.toolkit.info import DEFAULTS, FIELDS, ToolCategory, ToolInfo, m
 from strands_cli.tools import get_registry
 
 if TYPE_CHECKING:
+    from strands_cli.events import Listener
     from strands_cli.plugins.manifest import CliTool, Manifest
     from strands_cli.toolkit.results import ToolResult
 
@@ -244,20 +246,34 @@ def call(reference: str, arguments: tuple[str, ...], timeout: float | None, yes:
         from strands_cli.cli.questions import ask_for_permit
 
         permit = ask_for_permit
-    context = CallContext(
-        permit=permit,
-        timeout=timeout,
-        max_output=0,
-        settings=settings,
-        workspace=Workspace(settings.workspace, current_directory()),
-        resolve=registry.load,
-    )
     sent = _tool_input(arguments, loaded.input_schema)
-    with tool_output_aside():
+    with tool_output_aside(), _span_export() as emit:
+        context = CallContext(
+            permit=permit,
+            timeout=timeout,
+            max_output=0,
+            settings=settings,
+            workspace=Workspace(settings.workspace, current_directory()),
+            emit=emit,
+            resolve=registry.load,
+        )
         result = run_async(
             call_tool(loaded, {"toolUseId": "call-1", "name": loaded.id, "input": sent}, context)
         )
     return _print_result(result, as_json)
+
+
+@contextmanager
+def _span_export() -> "Iterator[Listener | None]":
+    """A listener that sends the call's spans where the environment says; None where it names nothing."""
+    if not any(name.startswith("OTEL_") for name in os.environ):
+        yield None  # most calls: importing OpenTelemetry takes longer than they do
+        return
+    from strands_cli.telemetry import open_telemetry
+    from strands_cli.types.sections import Telemetry
+
+    with open_telemetry(Telemetry(), warn=print_warning) as exporting:
+        yield exporting.listener
 
 
 def _tool_input(arguments: tuple[str, ...], schema: dict[str, Any]) -> object:
