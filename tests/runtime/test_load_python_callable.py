@@ -109,3 +109,27 @@ def test_what_only_the_sdk_knows_is_left_to_it() -> None:
     other = Agent(model=ScriptedModel(), callback_handler=None, name="helper")
     as_tool = other.as_tool()
     assert agent_tools([other, as_tool]) == [other, as_tool]
+
+
+def shout(text: str) -> str:
+    """Say it louder."""
+    return text.upper()
+
+
+async def whisper(text: str) -> str:
+    """Say it more softly."""
+    return text.lower()
+
+
+def test_plain_functions_are_tools_of_an_agent_too() -> None:
+    model = ScriptedModel().enqueue(call("shout", text="Hi"), call("whisper", text=5)).enqueue("bye")
+    Agent(model=model, tools=agent_tools([shout, [whisper]]), callback_handler=None)("go")
+    texts = [text_of(result) for result in model.requests[-1].results]
+    assert texts[0] == "HI"
+    assert texts[1].startswith("The input does not fit: /text")
+
+
+@pytest.mark.parametrize("value", [5, None, object(), ValueError("x")])
+def test_what_cannot_be_a_tool_of_an_agent_is_refused_by_name(value: object) -> None:
+    with pytest.raises(ToolError, match="is not a tool"):
+        agent_tools([value])

@@ -367,6 +367,13 @@ def test_each_has_limits_on_items_and_on_how_many_run_at_once() -> None:
 # --- All of them ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("limits", [{"max_parallel": 0}, {"max_parallel": -1}, {"max_items": 0}])
+def test_each_refuses_limits_under_which_nothing_could_run(limits: dict[str, int]) -> None:
+    (name,) = limits
+    with pytest.raises(ToolError, match=f"{name} must be 1 or more"):
+        each(make("watch", lambda **_: "", {"number": NUMBER}), **limits)  # type: ignore[arg-type]
+
+
 def test_compositions_nest() -> None:
     both = fan_out(left=upper, right=pipe(length, double))
     made = pipe(both, lambda found: {"left": found["left"], "right": str(found["right"])}, join)

@@ -2,15 +2,18 @@
 
 import os
 from collections.abc import Iterable, Iterator, MutableMapping
-from types import ModuleType
+from functools import partial
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
+from strands.agent import AgentBase
+from strands.tools import ToolProvider
 from strands.types.tools import AgentTool
 
 from strands_cli.errors import ToolError, did_you_mean
 from strands_cli.toolkit.bridge import ToolBridge, bridge_of
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.decorator import tools_in
+from strands_cli.toolkit.decorator import as_tool, tools_in
 from strands_cli.toolkit.functions import tool_from_sdk
 from strands_cli.tools import get_registry
 from strands_cli.tools.registry import LISTING_HINT, ToolRegistry
@@ -49,7 +52,7 @@ def _reference_error(registry: ToolRegistry, reference: str) -> ToolError:
 
 
 def agent_tools(tools: Iterable[Any]) -> list[Any]:
-    """The tools for an Agent, from references, tools, modules of tools and the SDK's own tools.
+    """The tools for an Agent, from references, functions, tools, modules of tools and the SDK's own tools.
 
     All of them come under our contract. What only the SDK knows, such as agents and tool providers, stays as
     it is. This is also where the SDK's spans are redacted, since tools are there before their agent.
@@ -67,8 +70,18 @@ def _for_agent(value: Any) -> Iterator[Any]:
         yield from (bridge_of(tool) for tool in tools_in(value))
     elif isinstance(value, AgentTool) and not isinstance(value, ToolBridge) and value.tool_type != _SUBAGENT:
         yield bridge_of(tool_from_sdk(value))
-    else:
+    elif isinstance(value, list | tuple | set):
+        yield from (made for inner in value for made in _for_agent(inner))
+    elif isinstance(value, FunctionType | MethodType | partial):
+        yield bridge_of(as_tool(value))
+    elif isinstance(value, AgentTool | AgentBase | ToolProvider | Iterable):
         yield value
+    else:
+        raise ToolError(
+            f"{value!r} is not a tool",
+            code="unknown_tool",
+            hint="Give a reference, a function, a tool, a module with tools, an agent or a tool provider.",
+        )
 
 
 _VARIABLE = "OTEL_SEMCONV_STABILITY_OPT_IN"

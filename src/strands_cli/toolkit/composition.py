@@ -178,6 +178,9 @@ def each(
     instead. The time limit is enough for `max_items`, `max_parallel` at once; a caller may ask for fewer.
     """
     inner = _checked_tools([tool])
+    for name, limit in (("max_items", max_items), ("max_parallel", max_parallel)):
+        if limit < 1:
+            raise _composition_refusal(f"{name} must be 1 or more, and is {limit}")
 
     async def body(arguments: dict[str, Any], context: ToolContext) -> list[Any]:
         items = enumerate(arguments["items"])
