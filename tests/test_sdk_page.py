@@ -166,7 +166,7 @@ def test_the_dictionary_return_type(stage: Stage) -> None:
     stage.names["some_other_function"] = lambda _: 1 / 0
     stage.agent_for("fetch_data", source_id="s1")(tools=[names["fetch_data"]])("go")
     assert stage.results[-1]["status"] == "error"
-    assert stage.results[-1]["content"] == [{"text": "Error:division by zero"}]
+    assert stage.results[-1]["content"][0] == {"text": "Error:division by zero"}
 
 
 def test_async_invocation(stage: Stage) -> None:

@@ -54,6 +54,16 @@ def leave_group(mark: str, then: str) -> str:
     return "answered"
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not even this")
+
+
+@tool(spec=spec("die_async"), isolate="process", timeout=20)
+async def die_async() -> None:
+    raise Unspeakable
+
+
 @tool(spec=spec("die", how={"type": "string"}), isolate="process", timeout=20)
 def die(how: str) -> None:
     if how == "kill":
@@ -64,6 +74,8 @@ def die(how: str) -> None:
         os._exit(3)
     if how == "system_exit":
         sys.exit(4)
+    if how == "unspeakable":
+        raise Unspeakable
     if how == "failed":
         raise ToolFailed("not here", code="not_found", hint="look elsewhere")
     raise ValueError("boom")

@@ -15,7 +15,7 @@ import pytest
 
 from strands_cli import CallContext, ToolContext, ToolFailed, call_tool, tool
 from strands_cli.errors import ToolError
-from strands_cli.events import Event, ToolProgress
+from strands_cli.events import Event, ToolProgress, ToolStarted
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.workspace import Workspace
@@ -101,6 +101,7 @@ def test_an_isolated_body_ends_with_its_host() -> None:
         ("failed", "not_found", "not here"),
         ("raise", "crashed", "ValueError: boom"),
         ("strange details", "not_found", "no such place"),
+        ("unspeakable", "crashed", "Unspeakable"),
     ],
 )
 def test_however_an_isolated_body_ends_the_answer_is_coded(how: str, code: str, words: str) -> None:
@@ -109,11 +110,17 @@ def test_however_an_isolated_body_ends_the_answer_is_coded(how: str, code: str, 
     assert words in result["content"][0]["text"]
 
 
+def test_an_isolated_async_body_whose_exception_has_no_text_is_answered() -> None:
+    result = ask(isolated_tools.die_async)
+    assert code_of(result) == "crashed"
+    assert result["content"][0]["text"].startswith("Execution failed: Unspeakable")
+
+
 def test_an_isolated_body_yields_progress_and_sees_its_context(tmp_path: Path) -> None:
     events: list[Event] = []
     result = ask(isolated_tools.count, context=CallContext(emit=events.append))
     assert result["content"] == [{"json": [3]}]
-    assert [event.data for event in events if isinstance(event, ToolProgress)] == ["one", {"two": 2}]
+    assert [event.data for event in events if isinstance(event, ToolProgress)] == ["one", {"two": 2}, [3]]
     context = CallContext(
         workspace=Workspace((tmp_path,), tmp_path),
         key="k1",
@@ -199,12 +206,34 @@ def test_a_generators_last_yield_or_its_return_value_is_the_result() -> None:
     assert ask(returned, context=context)["content"] == [{"json": {"answer": 42}}]
     assert ask(streamed, context=context)["content"] == [{"text": "all"}]
     assert ask(empty)["content"] == [{"text": "None"}]
-    assert [event.data for event in events if isinstance(event, ToolProgress)] == [
-        "half",
-        "half",
-        "nearly",
-        "half",
-    ]
+    reports = [event.data for event in events if isinstance(event, ToolProgress)]
+    assert reports == ["half", "all", "half", "nearly", "half", "all"]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_what_a_generator_yields_is_reported_before_it_goes_on(is_async: bool) -> None:
+    heard = threading.Event()
+
+    @tool(spec=spec())
+    def sync_body() -> Iterator[Any]:
+        yield "begun"
+        yield {"status": "success", "content": [{"text": str(heard.wait(10))}]}
+
+    @tool(spec=spec())
+    async def async_body() -> AsyncIterator[Any]:
+        yield "begun"
+        yield {"status": "success", "content": [{"text": str(heard.is_set())}]}
+
+    events: list[Event] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, ToolProgress):
+            events.append(event)
+            heard.set()
+
+    result = ask(async_body if is_async else sync_body, context=CallContext(emit=listen))
+    assert result["content"] == [{"text": "True"}]
+    assert len(events) == 1, "a result is not a report"
 
 
 def test_a_generator_that_never_ends_is_answered_at_its_deadline_and_then_stops() -> None:
@@ -251,6 +280,29 @@ def test_methods_are_tools_that_share_the_state_of_their_object() -> None:
     assert [ask(item.read)["content"][0]["text"] for item in (one, ten)] == ["2", "20"]
     assert one.add(times=1) == 3
     assert code_of(ask(Counter.add, {"times": 1})) == "unavailable"
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_every_call_that_a_body_makes_has_its_own_id_below_that_of_its_caller(is_async: bool) -> None:
+    @tool(spec=spec(), blocking=False)
+    def inner() -> str:
+        return "done"
+
+    @tool(spec=spec())
+    async def outer_async(context: ToolContext) -> None:
+        await asyncio.gather(*(context.call("inner") for _ in range(20)))
+
+    @tool(spec=spec())
+    def outer(context: ToolContext) -> None:
+        for _ in range(20):
+            context.call("inner")
+
+    events: list[Event] = []
+    context = CallContext(emit=events.append, resolve=lambda _: inner)
+    ask(outer_async if is_async else outer, context=context)
+    started = [event.call_id for event in events if isinstance(event, ToolStarted)]
+    assert len(set(started)) == 21
+    assert all(call_id.startswith("t1/") for call_id in started[1:])
 
 
 def test_a_body_calls_other_tools_the_same_way() -> None:

@@ -197,7 +197,7 @@ def test_progress_is_streamed_and_what_a_called_tool_reports_is_not() -> None:
         events = [event.get("tool_stream_event") async for event in agent.stream_async("go")]
         return [event["data"] for event in events if event]
 
-    assert asyncio.run(watch()) == ["half"]
+    assert asyncio.run(watch()) == ["half", "inner done"]
     assert text_of(model.requests[-1].results[0]) == "inner done"
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strands_cli import CallContext, ToolContext, ToolFailed, call_tool, tool
-from strands_cli.events import Event, ToolFinished, ToolStarted
+from strands_cli.events import Event, ToolFinished, ToolProgress, ToolStarted
 from strands_cli.settings import load_settings
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.execution import MAX_ABANDONED, DaemonPool, Job
@@ -555,6 +555,97 @@ def test_a_direct_call_of_an_async_tool_works_inside_a_running_loop() -> None:
         return probe({"toolUseId": "d", "input": {}})
 
     assert asyncio.run(inside())["content"] == [{"text": "done"}]
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not even this")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("boom"), SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), Unspeakable()],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_direct_call_of_an_async_tool_answers_whatever_its_body_raises(error: BaseException) -> None:
+    @tool(spec=spec())
+    async def probe() -> str:
+        await asyncio.sleep(0)
+        raise error
+
+    result = probe({"toolUseId": "d", "input": {}})
+    assert code_of(result) == "crashed"
+    assert result["content"][0]["text"].startswith(f"Execution failed: {type(error).__name__}")
+
+
+def test_a_direct_call_of_an_async_tool_that_says_no_has_its_code() -> None:
+    @tool(spec=spec())
+    async def probe() -> str:
+        raise ToolFailed("not here", code="not_found")
+
+    assert code_of(probe({"toolUseId": "d", "input": {}})) == "not_found"
+
+
+@pytest.mark.parametrize("kind", ["inline", "thread", "async"])
+def test_a_listener_that_fails_is_not_the_tools_crash(kind: str) -> None:
+    @tool(spec=spec(), blocking=kind != "inline")
+    def sync_body(context: ToolContext) -> str:
+        context.progress("half")
+        return "done"
+
+    @tool(spec=spec())
+    async def async_body(context: ToolContext) -> str:
+        context.progress("half")
+        return "done"
+
+    heard: list[Event] = []
+
+    def listen(event: Event) -> None:
+        heard.append(event)
+        raise ValueError("the listener's own trouble")
+
+    result = ask(async_body if kind == "async" else sync_body, context=CallContext(emit=listen))
+    assert result["content"] == [{"text": "done"}]
+    assert [type(event) for event in heard] == [ToolStarted, ToolProgress, ToolFinished]
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), KeyboardInterrupt(), ValueError("boom")], ids=lambda error: type(error).__name__
+)
+@pytest.mark.parametrize("blocking", [True, False])
+def test_a_value_whose_own_methods_raise_is_the_tools_fault(error: BaseException, blocking: bool) -> None:
+    class Answer:
+        def model_dump(self, mode: str) -> Any:
+            raise error
+
+    @tool(spec=spec(), blocking=blocking)
+    def probe() -> object:
+        return Answer()
+
+    assert code_of(ask(probe)) == "output_invalid"
+    assert code_of(probe({"toolUseId": "d", "input": {}})) == "output_invalid"
+
+
+def test_a_failure_that_a_tool_returns_reaches_the_model_with_a_code() -> None:
+    def answer(content: list[Any], **options: Any) -> dict[str, Any]:
+        @tool(spec=spec(), blocking=False, **options)
+        def probe() -> object:
+            return {"status": "error", "content": content}
+
+        return ask(probe)
+
+    result = answer([{"text": "No such city"}])
+    assert result["content"][0] == {"text": "No such city"}
+    assert result["content"][1:] == [
+        {"json": {"error": {"code": "failed", "message": "No such city", "retryable": False, "details": []}}}
+    ]
+    own = {"json": {"error": {"code": "not_found", "message": "No such city"}}}
+    assert answer([{"text": "No such city"}, own])["content"] == [{"text": "No such city"}, own]
+    assert code_of(answer([])) == "failed"
+    assert answer([])["content"][0]["text"] == "The tool failed and gave no reason"
+    long = answer([{"text": "x" * 100_000}], max_output=1000)
+    assert code_of(long) == "failed"
+    assert len(str(long["content"])) < 8000
 
 
 def test_a_decorated_function_called_with_ordinary_arguments_is_the_function() -> None:

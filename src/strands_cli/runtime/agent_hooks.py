@@ -49,7 +49,7 @@ from strands_cli.toolkit.arguments import parse_object
 from strands_cli.toolkit.bridge import CONTEXT_KEY, CallerState, ToolBridge, interrupt_function, is_engine_key
 from strands_cli.toolkit.call import prepare_arguments
 from strands_cli.toolkit.cancellation import Cancellation
-from strands_cli.toolkit.context import NO_CONTEXT, CallContext
+from strands_cli.toolkit.context import NO_CONTEXT, CallContext, emit_event
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import failure_result
 from strands_cli.toolkit.schedule import Turn
@@ -366,10 +366,9 @@ class AgentHooks:
         known = self.agent.tool_names
         hint = did_you_mean(name, known) or f"The tools are {', '.join(known[:_MAX_NAMES])}."
         result = _refused_call(call_id, ToolFailed(f"Unknown tool: {name}", code="unknown_tool", hint=hint))
-        if self.context.emit is not None:
-            self.context.emit(ToolStarted(name, "", call_id, context.tool_use["input"]))
-            size = encoded_size(cast(Any, result))
-            self.context.emit(ToolFinished(name, "", call_id, 0.0, size, "unknown_tool", result["content"]))
+        emit_event(self.context, ToolStarted(name, "", call_id, context.tool_use["input"]))
+        size, content = encoded_size(cast(Any, result)), result["content"]
+        emit_event(self.context, ToolFinished(name, "", call_id, 0.0, size, "unknown_tool", content))
         return ToolResultEvent(result)
 
 

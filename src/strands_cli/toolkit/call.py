@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from strands_cli.errors import ToolFailed
-from strands_cli.events import Event, ToolFinished, ToolStarted
+from strands_cli.events import ToolFinished, ToolStarted
 from strands_cli.toolkit.arguments import CONTAINERS, copied_json, fit_arguments, parse_object
 from strands_cli.toolkit.context import (
     NO_CONTEXT,
@@ -20,12 +20,20 @@ from strands_cli.toolkit.context import (
     Permit,
     ToolContext,
     call_context_of,
+    emit_event,
     inner_cancel_of,
     tool_of,
 )
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import missing_requirements
-from strands_cli.toolkit.results import ToolResult, ToolUse, error_code_row, error_of, failure_result
+from strands_cli.toolkit.results import (
+    ToolResult,
+    ToolUse,
+    error_code_row,
+    error_of,
+    failure_result,
+    with_error_code,
+)
 from strands_cli.toolkit.values import (
     capped_result,
     encoded_size,
@@ -47,7 +55,7 @@ async def call_tool(tool: Tool, call: ToolUse, context: CallContext = NO_CONTEXT
         return await _answer_call(tool, call, context)
     call_id = call.get("toolUseId", "")
     started = perf_counter()
-    _emit_event(context, ToolStarted(tool.id, tool.version, call_id, call.get("input")))
+    emit_event(context, ToolStarted(tool.id, tool.version, call_id, call.get("input")))
     code: str | None = "cancelled"  # if the caller's own task is cancelled
     size, content = 0, None
     try:
@@ -60,18 +68,7 @@ async def call_tool(tool: Tool, call: ToolUse, context: CallContext = NO_CONTEXT
         raise
     finally:
         seconds = perf_counter() - started
-        _emit_event(context, ToolFinished(tool.id, tool.version, call_id, seconds, size, code, content))
-
-
-def _emit_event(context: CallContext, event: Event) -> None:
-    """A listener that fails is its owner's trouble, not the call's."""
-    try:
-        if context.emit is not None:
-            context.emit(event)
-    except Exception:  # listeners are other people's code
-        import logging
-
-        logging.getLogger("strands_cli.tools").exception("a listener failed at %s", type(event).__name__)
+        emit_event(context, ToolFinished(tool.id, tool.version, call_id, seconds, size, code, content))
 
 
 async def _answer_call(tool: Tool, call: ToolUse, context: CallContext) -> ToolResult:
@@ -110,7 +107,9 @@ def finish_result(tool: Tool, call_id: str, value: object, max_output: int | Non
         if not tool.accepted_output.accepts(answer):
             problems = tool.accepted_output.problems(answer)
             raise unusable_output("; ".join(problem.sentence for problem in problems), problems)
-    return capped_result(tool.id, result, tool.max_output if max_output is None else max_output)
+    return with_error_code(
+        capped_result(tool.id, result, tool.max_output if max_output is None else max_output)
+    )
 
 
 async def _check_permission(tool: Tool, arguments: dict[str, Any], context: CallContext) -> None:
@@ -163,7 +162,8 @@ async def _run_with_retries(
 def _call_other_tool(context: ToolContext, other: Tool, arguments: dict[str, Any], count: int) -> Any:
     """A body's call of another tool, one level deeper: its value, or a coroutine of it for an async body."""
     caller = tool_of(context)
-    call: ToolUse = {"toolUseId": f"{caller.id}/{other.id}", "name": other.id, "input": arguments}
+    call_id = f"{context.tool_use.get('toolUseId', '')}/{count}"
+    call: ToolUse = {"toolUseId": call_id, "name": other.id, "input": arguments}
     inner = nested_context(context, str(count))
 
     async def value() -> Any:

@@ -1,12 +1,13 @@
 """What the outside gives to a call, and the narrow view of it that a tool's body gets."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from strands_cli.errors import ToolFailed
-from strands_cli.events import Listener, ToolProgress
+from strands_cli.events import Event, Listener, ToolProgress
 from strands_cli.settings import Settings, load_settings
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.results import ToolUse
@@ -89,7 +90,7 @@ class ToolContext:
         self._tool = tool
         self._outer = outer
         self._call = call
-        self._calls = 0
+        self._calls = count(1)  # not a number: bodies may call tools from several threads
         self._abandoned = False
         self._inner_cancel: Cancellation | None = None
 
@@ -122,15 +123,13 @@ class ToolContext:
 
     def progress(self, data: Any) -> None:
         """Reports to listeners how far the body has come."""
-        if self._outer.emit is not None:
-            self._outer.emit(ToolProgress(self._tool.id, self.tool_use.get("toolUseId", ""), data))
+        emit_event(self._outer, ToolProgress(self._tool.id, self.tool_use.get("toolUseId", ""), data))
 
     def call(self, reference: str, **arguments: Any) -> Any:
         """Another tool's value, called like any other; awaitable in an async body. ToolFailed if it fails."""
         if self._call is None or self._outer.resolve is None:
             raise ToolFailed(f"{self._tool.id} calls other tools, and there are none to call here")
-        self._calls += 1
-        return self._call(self, self._outer.resolve(reference), arguments, self._calls)
+        return self._call(self, self._outer.resolve(reference), arguments, next(self._calls))
 
     def interrupt(self, name: str, reason: Any = None) -> Any:
         """A human's answer; awaitable in an async body. The call ends here until there is one."""
@@ -147,6 +146,17 @@ async def _awaitable_answer(value: Any) -> Any:
 
 
 # --- for the platform, not for bodies ---------------------------------------------------------------------
+
+
+def emit_event(context: CallContext, event: Event) -> None:
+    """A listener that fails is its owner's trouble, not the call's."""
+    try:
+        if context.emit is not None:
+            context.emit(event)
+    except Exception:  # listeners are other people's code
+        import logging
+
+        logging.getLogger("strands_cli.tools").exception("a listener failed at %s", type(event).__name__)
 
 
 def tool_of(context: ToolContext) -> "Tool":

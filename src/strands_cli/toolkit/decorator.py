@@ -28,7 +28,7 @@ from strands_cli.toolkit.functions import (
 )
 from strands_cli.toolkit.info import OPTIONS, Requires, ToolCategory, ToolInfo, declared_fields
 from strands_cli.toolkit.results import ToolResult, ToolUse, failure_result
-from strands_cli.toolkit.values import run_body_inline, value_of_outcome
+from strands_cli.toolkit.values import await_body, run_body_inline, value_of_outcome
 
 
 class FunctionTool(Tool, kw_only=True, eq=False):
@@ -80,7 +80,7 @@ def call_directly(tool: Tool, call: ToolUse, state: Mapping[str, Any]) -> ToolRe
         if tool.is_async:
             from strands_cli.toolkit.execution import run_coroutine_in_thread
 
-            value = run_coroutine_in_thread(value)
+            value = value_of_outcome(run_coroutine_in_thread(await_body(value)), tool)
         return finish_result(tool, call_id, value)
     except ToolFailed as failed:
         return failure_result(call_id, failed)

@@ -16,7 +16,7 @@ from strands_cli.errors import ToolFailed
 from strands_cli.settings import DEFAULT_THREADS
 from strands_cli.toolkit.cancellation import call_in_loop
 from strands_cli.toolkit.context import ToolContext, abandon_body, call_context_of, call_time_limit, tool_of
-from strands_cli.toolkit.values import Raised, run_body_inline, value_of_outcome
+from strands_cli.toolkit.values import Raised, await_body, run_body_inline, value_of_outcome
 
 MAX_ABANDONED = 100
 
@@ -67,11 +67,8 @@ async def run_body(arguments: dict[str, Any], context: ToolContext) -> Any:
 def _start_in_task(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
     async def run() -> None:
         """Settles from inside the task: a callback on its end would cost a round of the loop more."""
-        try:
-            outcome = await tool_of(context).invoke(arguments, context)
-        except BaseException as error:  # noqa: BLE001 - as in run_body_inline; a cancellation here is the deadline's
-            outcome = Raised(error)
-        settle(outcome)
+        outcome = run_body_inline(tool_of(context), arguments, context)
+        settle(outcome if isinstance(outcome, Raised) else await await_body(outcome))
 
     return asyncio.get_running_loop().create_task(run()).cancel
 

@@ -15,7 +15,6 @@ from strands_cli.toolkit.values import is_tool_result
 Function = Callable[..., Any]
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
 
-_NOTHING = object()
 _ITEMS_AT_ONCE = 16
 _CONTEXT = re.compile(r"\bToolContext\b")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -167,26 +166,21 @@ def parameters_of(function: Function) -> list[inspect.Parameter]:
     return parameters[1:] if is_method(function) else parameters
 
 
-# --- bodies that yield: what comes before the last is progress, the last is the result --------------------
+# --- bodies that yield: each yield is reported, the last is the result ------------------------------------
 
 
 def drain_generator(generator: Generator[Any, Any, Any], context: ToolContext) -> Any:
     """A sync generator's return value, else its last yield. It ends when the call is cancelled."""
-    last = _NOTHING
+    last = None
     while True:
         try:
             item = next(generator)
         except StopIteration as end:
-            if end.value is None:
-                return None if last is _NOTHING else last
-            if last is not _NOTHING:
-                context.progress(last)
-            return end.value
+            return last if end.value is None else end.value
         if context.cancelled:
             generator.close()
             raise ToolFailed("The call was cancelled: nobody waits for its answer", code="cancelled")
-        if last is not _NOTHING:
-            context.progress(last)
+        _report_item(item, context)
         last = item
 
 
@@ -194,16 +188,21 @@ async def drain_async_generator(generator: AsyncGenerator[Any, Any], context: To
     """An async generator's last yield."""
     from asyncio import sleep
 
-    last, count = _NOTHING, 0
+    last, count = None, 0
     async for item in generator:
-        if last is not _NOTHING:
-            context.progress(last)
+        _report_item(item, context)
         last = item
         count += 1
         if count % _ITEMS_AT_ONCE == 0:
             # A body that never waits for anything would keep the loop, and its deadline, to itself.
             await sleep(0)
-    return None if last is _NOTHING else last
+    return last
+
+
+def _report_item(item: Any, context: ToolContext) -> None:
+    """Reports what a body yields, at once; a result is only its answer."""
+    if not (isinstance(item, dict) and is_tool_result(item)):
+        context.progress(item)
 
 
 # --- tools of other kinds; nothing here imports the SDK ---------------------------------------------------
@@ -247,8 +246,7 @@ async def _sdk_stream_result(events: AsyncIterator[Any], context: ToolContext) -
             last = event["tool_stream_event"].get("data")
         else:
             last = event
-        if not (isinstance(last, dict) and is_tool_result(last)):
-            context.progress(last)
+        _report_item(last, context)
     return last
 
 

@@ -21,6 +21,7 @@ from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.isolation import MARK, FunctionPlace, IsolatedCall, frame_of
 from strands_cli.toolkit.results import error_of, failure_result
 from strands_cli.toolkit.values import (
+    await_body,
     crash_failure,
     is_tool_result,
     normalise_result,
@@ -69,7 +70,7 @@ def _run_isolated_call(request: IsolatedCall, outer: CallContext) -> dict[str, A
         if tool.is_async:
             import asyncio
 
-            value = asyncio.run(value)
+            value = value_of_outcome(asyncio.run(await_body(value)), tool)
         if isinstance(value, dict) and is_tool_result(value):
             value = normalise_result(str(value.get("toolUseId", "")), value)
         elif not isinstance(value, bytes):
@@ -82,7 +83,7 @@ def _run_isolated_call(request: IsolatedCall, outer: CallContext) -> dict[str, A
         return _failure_frame(failed, failed.__cause__ if failed.code == "crashed" else None)
     except ToolError as error:
         return {"failed": json.dumps({"message": error.message, "code": error.code, "hint": error.hint})}
-    except BaseException as error:  # noqa: BLE001 - whatever an async body raises is its outcome
+    except BaseException as error:  # noqa: BLE001 - importing its module and encoding its value run its code too
         return _failure_frame(crash_failure(error), error)
 
 

@@ -118,6 +118,16 @@ def sendable_text(text: str) -> str:
     return text
 
 
+def with_error_code(result: ToolResult) -> ToolResult:
+    """The result; a failure that a tool returned without a code gets the one error shape."""
+    error = error_of(result)
+    if error is None or any(block.get("json") == {"error": error} for block in result["content"]):
+        return result
+    message = _shortened_message(error["message"] or "The tool failed and gave no reason")
+    content = result["content"] or [{"text": message}]
+    return {**result, "content": [*content, {"json": {"error": {**error, "message": message}}}]}
+
+
 def error_of(result: ToolResult) -> dict[str, Any] | None:
     """The error inside a result, or None for a success. A tool's own error result counts as `failed`."""
     if result["status"] != "error":

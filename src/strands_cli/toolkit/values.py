@@ -5,7 +5,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,14 @@ def run_body_inline(tool: Tool, arguments: dict[str, Any], context: ToolContext)
     try:
         return tool.invoke(arguments, context)
     except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its outcome, not ours
+        return Raised(error)
+
+
+async def await_body(awaitable: Awaitable[Any]) -> Any:
+    """The outcome of an async body, in this task."""
+    try:
+        return await awaitable
+    except BaseException as error:  # noqa: BLE001 - as in run_body_inline
         return Raised(error)
 
 
@@ -116,8 +124,9 @@ def normalise_result(call_id: str, value: object) -> ToolResult:
         return success_result(call_id, [_content_block(value)])
     except ToolFailed:
         raise
-    except Exception as error:  # noqa: BLE001 - a value's own methods run here, and are the tool's code too
-        raise unusable_output(f"its {type(value).__name__} has no text or JSON form: {error!r}") from None
+    except BaseException as error:  # noqa: BLE001 - a value's own methods run here, and are the tool's code too
+        reason = f"{type(error).__name__}: {_exception_text(error)}"
+        raise unusable_output(f"its {type(value).__name__} has no text or JSON form: {reason}") from None
 
 
 def _content_block(value: object) -> dict[str, Any]:
