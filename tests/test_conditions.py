@@ -70,6 +70,13 @@ def test_it_holds(text: str) -> None:
     assert not condition_holds(negated_condition(parse_condition(text)), SCOPE)
 
 
+@pytest.mark.parametrize("order", ["<", "<=", ">", ">="])
+def test_the_opposite_of_an_order_is_true_of_what_is_not_there(order: str) -> None:
+    condition = parse_condition(f"nodes.never.output {order} 3")
+    assert not condition_holds(condition, SCOPE)
+    assert condition_holds(negated_condition(condition), SCOPE)
+
+
 @pytest.mark.parametrize(
     ("text", "column", "reason", "hint"),
     [
@@ -141,6 +148,7 @@ def test_the_paths_of_a_condition() -> None:
         "x == 'a' and x == 'b'",
         "x > 5 and y and x < 3",
         "x >= 3 and x < 3",
+        "x >= y and x < y",
         "x == 3 and x > 4",
         "x and not x",
         "(x == 1 and x == 2) or false",
@@ -165,6 +173,7 @@ def test_a_condition_that_is_always_true_is_seen(text: str) -> None:
         "x == 1 and y == 2",
         "x",
         "x != 3",
+        "x < 3 or x >= 3",  # null is neither
     ],
 )
 def test_a_condition_that_may_be_true_or_not_is_neither(text: str) -> None:

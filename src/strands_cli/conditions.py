@@ -39,6 +39,7 @@ _TOKEN = re.compile(
 _RESERVED = frozenset({"and", "or", "not", "in", "is", "if", "else"})
 _SLIPS = {"===": "==", "&&": "and", "||": "or", "=": "==", "!": "not"}
 _OPPOSITES = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+"""Never both true of the same two values. Both `<` and `>=` are false of null, which has no order."""
 
 
 class ConditionError(SpecError):
@@ -329,7 +330,7 @@ def negated_condition(expression: Expression) -> Expression:
     """The condition that is true when this one is false."""
     if isinstance(expression, Not):
         return expression.inner
-    if isinstance(expression, Comparison) and expression.operator in _OPPOSITES:
+    if isinstance(expression, Comparison) and expression.operator in ("==", "!="):
         return Comparison(expression.left, _OPPOSITES[expression.operator], expression.right)
     return Not(expression)
 
@@ -370,7 +371,9 @@ def _constant_truth(expression: Expression) -> bool:
 
 
 def _claims_clash(one: Comparison, other: Comparison) -> bool:
-    """Whether two claims about the same name, each against a constant, cannot both be true."""
+    """Whether two claims cannot both be true: opposite ones, and those about one name and two constants."""
+    if (one.left, one.right, _OPPOSITES.get(one.operator)) == (other.left, other.right, other.operator):
+        return True
     if one.left != other.left or not isinstance(one.left, Name):
         return False
     if not isinstance(one.right, Literal) or not isinstance(other.right, Literal):
