@@ -82,7 +82,7 @@ FAILING: list[tuple[str, str, str, str, str]] = [
         PLAIN + "tools: {python: [{callable: os.system}]}\n",
         "/tools/python/0/callable",
         "Python callable 'os.system' not in allowlist",
-        "Use an existing native tool or add one under strands_cli.tools",
+        "add 'os.system' to 'allow' in strands.toml, or to the environment variable STRANDS_CUSTOM_TOOL_ALLOWLIST.",
         "error",
     ),
     (

@@ -234,6 +234,42 @@ def test_a_value_that_no_input_takes_is_refused(
     assert issue.reason == reason
 
 
+def test_an_unknown_name_is_refused_where_the_file_gives_its_inputs_values(tmp_path: Path) -> None:
+    text = TEXT + "inputs: {values: {topic: tea}}\n"
+    (issue,) = refused(tmp_path, text, topik="x")
+    assert (issue.reason, issue.remediation) == ("There is no input 'topik'.", "Did you mean 'topic'?")
+    with pytest.raises(SpecError, match="There is no input 'topik'"):
+        resolve_inputs(load(tmp_path, text), {"topik": "x"})
+    assert resolve_inputs(load(tmp_path, text, topic="bats")) == {"topic": "bats"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hint"),
+    [
+        ("runtime: {provider: ollama}", "runtime: ollama", "Write runtime: {provider: ollama}"),
+        ("agents: {a: {prompt: Hello}}", "agents: {a: Hello there}", "Write a: {prompt: Hello there}"),
+        ("", "inputs: {required: [text, count]}", "Write required: {text: string, count: string}"),
+        ("", "tools: {python: echo}", "Write python: [echo]"),
+        ("", "tags: 7", "'strands schema' prints the format."),
+    ],
+)
+def test_a_value_of_another_form_is_written_out_as_it_was_meant(
+    tmp_path: Path, old: str, new: str, hint: str
+) -> None:
+    text = (
+        "version: 0\nname: x\nruntime: {provider: ollama}\nagents: {a: {prompt: Hello}}\n"
+        "pattern: {type: chain, config: {steps: [{agent: a}]}}\n"
+    )
+    (issue,) = refused(tmp_path, text.replace(old, new) if old else f"{text}{new}\n")
+    assert issue.remediation == hint
+
+
+def test_an_emoji_that_json_escapes_in_two_halves_is_read(tmp_path: Path) -> None:
+    text = json.dumps({**GOOD, "description": "A smile: 😀"})
+    assert "\\ud83d\\ude00" in text
+    assert load(tmp_path, text, "flow.json").description == "A smile: 😀"
+
+
 def test_short_forms_are_one_form(tmp_path: Path) -> None:
     config = {
         "nodes": {"x": {"agent": "a"}, "y": {"agent": "a"}},

@@ -58,8 +58,10 @@ def test_what_is_not_allowed_is_refused_with_what_is(inside: Project) -> None:
 
 def test_nothing_is_imported_for_a_name_that_is_not_allowed(inside: Project) -> None:
     inside.write("trap.py", "raise SystemExit('imported')")
-    with pytest.raises(ToolError, match=r"Python callable 'trap\.f' not in allowlist"):
+    with pytest.raises(ToolError, match=r"Python callable 'trap\.f' not in allowlist") as caught:
         load_python_callable("trap.f")
+    assert "'allow' in strands.toml" in caught.value.hint
+    assert "STRANDS_CUSTOM_TOOL_ALLOWLIST" in caught.value.hint
 
 
 def test_an_allowed_callable_is_loaded_and_one_that_is_not_there_is_explained(

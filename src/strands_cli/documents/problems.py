@@ -4,6 +4,7 @@ Also the ways through a JSON Schema, behind its local references and into what i
 left of a document in spite of its problems.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
@@ -203,8 +204,38 @@ _PHRASES: dict[str, Callable[[dict[str, Any]], str]] = {
 def _problem_hint(keyword: str, facts: dict[str, Any], value: object) -> str:
     if keyword == "enum" and isinstance(value, str):
         return did_you_mean(value, [option for option in facts["options"] if isinstance(option, str)])
-    if keyword == "type" and isinstance(value, str) and {"array", "object"} & set(facts["types"]):
+    is_json = isinstance(value, str) and value.lstrip().startswith(("{", "["))
+    if keyword == "type" and is_json and {"array", "object"} & set(facts["types"]):
         return "Pass the value itself, not a string that contains it."
+    return ""
+
+
+_PLAIN_WORDS = re.compile(r"[\w./@][\w./@ -]*")
+
+
+def written_form(value: Any, parts: list[dict[str, Any]], root: dict[str, Any]) -> str:
+    """A value that stands where a mapping or a list belongs, in the form that was probably meant.
+
+    `local` becomes `{provider: local}`, `[text]` becomes `{text: string}`, `a` becomes `[a]`; empty where
+    nothing is probable.
+    """
+    words = value if isinstance(value, list) else [value]
+    if not words or not all(isinstance(word, str) and _PLAIN_WORDS.fullmatch(word) for word in words):
+        return ""
+    for part in parts:
+        required, members = part.get("required", ()), part.get("additionalProperties")
+        if part.get("type") == "array" and isinstance(value, str):
+            return f"[{value}]"
+        if part.get("type", "object") != "object":
+            continue
+        if isinstance(value, str) and len(required) == 1:
+            return f"{{{required[0]}: {value}}}"
+        known = schema_branches(members, root)
+        example = next(
+            (text for one in known for text in one.get("examples", ()) if isinstance(text, str)), ""
+        )
+        if isinstance(value, list) and example:
+            return f"{{{', '.join(f'{word}: {example}' for word in words)}}}"
     return ""
 
 

@@ -14,7 +14,15 @@ from typing import Any, Literal, NamedTuple, NoReturn
 import msgspec
 
 from strands_cli.documents.files import NotRegular, TooLarge, read_regular_file
-from strands_cli.documents.problems import JsonPath, Problem, Refusal, json_pointer
+from strands_cli.documents.problems import (
+    JsonPath,
+    Problem,
+    Refusal,
+    follow_path,
+    json_pointer,
+    schemas_at,
+    written_form,
+)
 from strands_cli.errors import Issue
 
 MAX_BYTES = 2_000_000
@@ -69,16 +77,27 @@ class Document(msgspec.Struct):
             pointer=json_pointer(path), reason=reason, remediation=remedy, file=file, line=line, column=column
         )
 
-    def schema_issue(self, problem: Problem, whole: str, remedy: str) -> Issue:
-        """What a schema refuses; `whole` names the document, `remedy` is for a problem without a hint."""
-        name = problem.path[-1] if problem.path else whole
+    def schema_issue(
+        self, problem: Problem, whole: str, remedy: str, schema: dict[str, Any] | None = None
+    ) -> Issue:
+        """What a schema refuses; `whole` names the document, `remedy` is for a problem without a hint.
+
+        With the `schema`, what was probably meant is written out.
+        """
+        name, hint = problem.path[-1] if problem.path else whole, problem.hint
         if problem.keyword == "required":
             reason = f"The key {name!r} is missing."
         elif "name" in problem.facts:
             reason = f"There is no key {name!r} here."
         else:
             reason = f"{name!r} must be {problem.expected}, and is {problem.got}."
-        return self.issue(problem.path, reason, problem.hint or remedy)
+        if problem.keyword == "type" and not hint and schema is not None:
+            reached, value = follow_path(self.value, problem.path)
+            is_there = reached == problem.path
+            form = written_form(value, schemas_at(schema, *problem.path), schema) if is_there else ""
+            key = f"{name}: " if isinstance(name, str) else ""
+            hint = f"Write {key}{form}" if form else ""
+        return self.issue(problem.path, reason, hint or remedy)
 
 
 def read_document_file(

@@ -74,11 +74,12 @@ def check_variables(spec: Spec) -> list[Issue]:
 
 
 def _given_input_issues(spec: Spec, given: Mapping[str, Any]) -> Iterator[Issue]:
-    declared = spec.inputs.declared
+    declared, values = spec.inputs.declared, spec.inputs.values
+    known = declared or values
     for name, value in given.items():
-        place = f"/inputs/values/{name}" if name in spec.inputs.values else "/inputs"
-        if declared and name not in declared:
-            hint = did_you_mean(name, declared) or f"The inputs are {', '.join(declared)}."
+        place = f"/inputs/values/{name}" if name in values else "/inputs"
+        if known and name not in known:
+            hint = did_you_mean(name, known) or f"The inputs are {', '.join(known)}."
             yield spec.issue(place, f"There is no input {name!r}.", hint)
             continue
         for reason in _input_mismatch(declared.get(name, Input()), value):

@@ -16,7 +16,7 @@ from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.decorator import as_tool, tools_in
 from strands_cli.toolkit.functions import tool_from_sdk
 from strands_cli.tools import get_registry
-from strands_cli.tools.registry import LISTING_HINT, ToolRegistry
+from strands_cli.tools.registry import LISTING_HINT, ToolRegistry, allow_hint
 
 _SUBAGENT = "agent"
 """The SDK's `tool_type` of an agent that is used as a tool: it takes as long as it takes."""
@@ -43,7 +43,8 @@ def _reference_error(registry: ToolRegistry, reference: str) -> ToolError:
         message = f"Failed to load tool '{reference}': {reason}"
         return ToolError(message, code="unavailable", hint=hint, issue=issue)
     names = sorted({info.id for info in registry.list_all()})
-    hints = (did_you_mean(reference, allowed), f"Allowed: {', '.join(names)}.", LISTING_HINT)
+    custom = allow_hint(reference) if "." in reference else ""
+    hints = (did_you_mean(reference, allowed), custom, f"Allowed: {', '.join(names)}.", LISTING_HINT)
     return ToolError(
         f"Python callable '{reference}' not in allowlist",
         code="unknown_tool",

@@ -30,6 +30,14 @@ __all__ = ["ToolCategory", "ToolInfo", "ToolRegistry", "ToolSpec"]
 LISTING_HINT = "'strands list-tools' shows all of them."
 
 
+def allow_hint(reference: str) -> str:
+    """What to do about a function that could be a tool, and is not allowed to be one."""
+    return (
+        f"To use this function as a tool, add {reference!r} to 'allow' in strands.toml, or to the "
+        "environment variable STRANDS_CUSTOM_TOOL_ALLOWLIST."
+    )
+
+
 SOURCES: tuple[type[Source], ...] = (Native, Packages, Plugins, Project, NamedFiles, Callables)
 """In order of precedence: of tools with one id and version the first is kept."""
 
@@ -226,6 +234,8 @@ class ToolRegistry:
         if marks and (trouble := self._plugin_trouble(plugin)):
             return trouble
         meant = did_you_mean(re.split("[:.]", name)[-1], {info.id for info in self._snapshot.infos})
+        if "." in name and ":" not in name and not name.startswith(("strands_cli.", "strands_tools.")):
+            return f"{meant} {allow_hint(name)}".strip()
         searched = f"The project, whose tools/ and plugins/ count, is {self.settings.project}."
         return f"{meant} {LISTING_HINT} {searched}".strip()
 
