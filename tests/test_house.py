@@ -35,6 +35,7 @@ BROAD_EXCEPTS: dict[str, str] = {
     "toolkit/decorator.py:_decorated_tool": "whatever reading a function raises is told with its place",
     "toolkit/isolation_child.py:_run_isolated_call": "importing a tool and encoding its value run its code too",
     "toolkit/isolation.py:IsolatedBody.outcome": "a worker thread waits, and must come back with something",
+    "toolkit/execution.py:call_in_pool.call": "it is raised again where it was waited for",
     "toolkit/execution.py:run_coroutine_in_thread.run": "it is raised again where it was waited for",
     "toolkit/values.py:_exception_text": "an exception whose own text fails is still a crash to report",
     "toolkit/values.py:run_body_inline": "whatever a body raises is its outcome",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from strands_cli import CallContext, ToolContext, ToolFailed, call_tool, fallback, fan_out, tool
+from strands_cli import CallContext, ToolContext, ToolFailed, as_tool, call_tool, fallback, fan_out, tool
 from strands_cli.errors import ToolError
 from strands_cli.settings import load_settings
 from strands_cli.toolkit.results import error_of
@@ -280,6 +280,94 @@ def test_plain_wrappers_partials_and_callable_objects_are_tools() -> None:
     assert ask(counts, {"n": 2})["content"] == [{"text": "2"}]
     assert ask(tool(name="adder")(Adder()), {"n": 1})["content"] == [{"text": "2"}]
     assert ask(tool(name="add_one")(functools.partial(add, 1)), {"n": 1})["content"] == [{"text": "2"}]
+
+
+def make_async(function: Any) -> Any:
+    @functools.wraps(function)
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def wait_for(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return asyncio.run(function(*args, **kwargs))
+
+    return wrapper
+
+
+def collect(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return list(function(*args, **kwargs))
+
+    return wrapper
+
+
+def collect_async(function: Any) -> Any:
+    @functools.wraps(function)
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return [item async for item in function(*args, **kwargs)]
+
+    return wrapper
+
+
+def announce(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        yield "about to begin"
+        yield function(*args, **kwargs)
+
+    return wrapper
+
+
+def plain(n: int) -> int:
+    return n + 1
+
+
+async def waiting(n: int) -> int:
+    await asyncio.sleep(0)
+    return n + 1
+
+
+def yielding(n: int) -> Any:
+    yield n
+    yield n + 1
+
+
+async def yielding_async(n: int) -> Any:
+    yield n
+    yield n + 1
+
+
+@pytest.mark.parametrize(
+    ("wrap", "function", "content"),
+    [
+        (make_async, plain, {"text": "2"}),
+        (make_async, waiting, {"text": "2"}),
+        (make_async, yielding, {"text": "2"}),
+        (wait_for, waiting, {"text": "2"}),
+        (collect, yielding, {"json": [1, 2]}),
+        (collect_async, yielding_async, {"json": [1, 2]}),
+        (announce, plain, {"text": "2"}),
+    ],
+)
+def test_a_wrapper_that_changes_the_kind_of_a_function_is_taken_for_what_it_is(
+    wrap: Any, function: Any, content: dict[str, Any]
+) -> None:
+    class Classic:
+        execute = staticmethod(wrap(lambda use, **_: function(use["input"]["n"])))
+
+        def validate_inputs(self, _inputs: dict[str, Any]) -> tuple[bool, str]:
+            return True, ""
+
+    classic_spec = spec({"n": {"type": "integer"}})
+    made = tool(name="probe")(wrap(function))
+    assert ask(made, {"n": 1})["content"] == [content]
+    assert made({"toolUseId": "t1", "input": {"n": 1}})["content"] == [content]
+    assert ask(as_tool(Classic(), classic_spec), {"n": 1})["content"] == [content]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ address has many spellings. Since nobody resolves a second time, a name that cha
 (DNS rebinding) gains nothing. TLS still checks the certificate against the name in the URL.
 """
 
-import asyncio
 import os
 import re
 import socket
@@ -23,7 +22,7 @@ import msgspec
 
 from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import ToolFailed
-from strands_cli.toolkit.execution import submit_to_pool
+from strands_cli.toolkit.execution import call_in_pool
 
 # --- what can go wrong, in the words that the caller reads ------------------------------------------------
 #
@@ -244,7 +243,6 @@ _PATIENCE_SECONDS = 5.0
 
 async def look_up_addresses(host: str, port: int) -> list[str]:
     """The system's answer. In a daemon thread: a resolver that hangs holds up neither deadline nor exit."""
-    answer: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
 
     def ask() -> list[str]:
         try:  # bytes, since for a string Python would apply its own, older rules for international names
@@ -253,15 +251,7 @@ async def look_up_addresses(host: str, port: int) -> list[str]:
             return []
         return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
-    def settle(addresses: list[str]) -> None:
-        if not answer.done():
-            answer.set_result(addresses)
-
-    leave = submit_to_pool(ask, settle, threads=_LOOKUP_THREADS)
-    try:
-        addresses = await answer
-    finally:
-        leave()
+    addresses: list[str] = await call_in_pool(ask, threads=_LOOKUP_THREADS)
     if not addresses:
         raise request_failed(
             f"the host {host} could not be found",

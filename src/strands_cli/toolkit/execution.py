@@ -108,6 +108,33 @@ def submit_to_pool(body: Callable[[], Any], settle: Settle, *, threads: int, ext
     return partial(pool.abandon, job)
 
 
+async def call_in_pool(
+    function: Callable[[], Any], *, threads: int = DEFAULT_THREADS, extra: bool = False
+) -> Any:
+    """What a function returns or raises, from a daemon thread: no deadline and no exit waits for it."""
+    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    variables = copy_context()
+
+    def call() -> Any:
+        try:
+            return variables.run(function)
+        except BaseException as error:  # noqa: BLE001 - it is raised again where it was waited for
+            return Raised(error)
+
+    def settle(outcome: Any) -> None:
+        if not answer.done():
+            answer.set_result(outcome)
+
+    leave = submit_to_pool(call, settle, threads=threads, extra=extra)
+    try:
+        outcome = await answer
+    finally:
+        leave()
+    if isinstance(outcome, Raised):
+        raise outcome.error
+    return outcome
+
+
 def run_coroutine_in_thread(coroutine: Any) -> Any:
     """A coroutine's value, in a thread and a loop of its own, so that it works while a loop is running.
 

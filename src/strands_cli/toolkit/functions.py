@@ -7,7 +7,12 @@ from functools import partial
 from typing import Any
 
 from strands_cli.errors import ToolError, ToolFailed
-from strands_cli.toolkit.context import InterruptRequested, ToolContext, engine_state_of
+from strands_cli.toolkit.context import (
+    InterruptRequested,
+    ToolContext,
+    call_context_of,
+    engine_state_of,
+)
 from strands_cli.toolkit.contract import Invoke, Tool
 from strands_cli.toolkit.info import bare_schema, tool_spec_problem
 from strands_cli.toolkit.values import is_tool_result
@@ -95,32 +100,74 @@ def keyword_invoke(
 
 
 def _draining_invoke(function: Function, invoke: Invoke) -> Invoke:
-    function = innermost_function(function)
-    if inspect.isgeneratorfunction(function):
+    """What is called decides, not what it wraps: a wrapper may make a list of a generator, or wait itself.
+
+    Where a plain function is around another kind, only its value tells what it did.
+    """
+    called, written = _called_function(function), innermost_function(function)
+    if inspect.isgeneratorfunction(called):
         return lambda arguments, context: drain_generator(invoke(arguments, context), context)
-    if inspect.isasyncgenfunction(function):
+    if inspect.isasyncgenfunction(called):
         return lambda arguments, context: drain_async_generator(invoke(arguments, context), context)
-    return invoke
+    if called is written:
+        return invoke
+    if inspect.iscoroutinefunction(called):
+        return lambda arguments, context: _settled_value(invoke(arguments, context), context)
+    if runs_async(function):
+        return partial(_invoke_wrapper, invoke)
+
+    def drained(arguments: dict[str, Any], context: ToolContext) -> Any:
+        value = invoke(arguments, context)
+        return drain_generator(value, context) if inspect.isgenerator(value) else value
+
+    return drained
+
+
+async def _invoke_wrapper(invoke: Invoke, arguments: dict[str, Any], context: ToolContext) -> Any:
+    """A plain function around an async one may block: it gets a thread, and its answer is awaited here."""
+    from strands_cli.toolkit.execution import call_in_pool
+
+    is_nested = call_context_of(context).depth > 0
+    value = await call_in_pool(partial(invoke, arguments, context), extra=is_nested)
+    return await _settled_value(value, context)
+
+
+async def _settled_value(value: Any, context: ToolContext) -> Any:
+    while inspect.isawaitable(value):
+        value = await value
+    if inspect.isasyncgen(value):
+        return await drain_async_generator(value, context)
+    return drain_generator(value, context) if inspect.isgenerator(value) else value
 
 
 def runs_async(function: Function) -> bool:
-    """Whether calling it gives something to wait for; a plain wrapper gives what it wraps."""
-    inner = innermost_function(function)
-    return inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner)
+    """Whether its invoke gives something to wait for, because it or what it wraps is async."""
+    kinds = (_called_function(function), innermost_function(function))
+    return any(inspect.iscoroutinefunction(kind) or inspect.isasyncgenfunction(kind) for kind in kinds)
+
+
+def _called_function(function: Any) -> Any:
+    """The function that a call runs first."""
+    function = _unbound_callable(function)
+    return function if inspect.isroutine(function) else type(function).__call__
 
 
 def innermost_function(function: Any) -> Any:
     """The function as written, under partials, bindings and wrappers."""
+    inner = _unbound_callable(function)
+    while hasattr(inner, "__wrapped__"):
+        inner = _unbound_callable(inner.__wrapped__)
+    return inner if inspect.isroutine(inner) else type(inner).__call__
+
+
+def _unbound_callable(function: Any) -> Any:
     while True:
         if isinstance(function, partial):
             function = function.func
         elif isinstance(function, staticmethod | classmethod) or inspect.ismethod(function):
             function = function.__func__
-        elif hasattr(function, "__wrapped__"):
-            function = function.__wrapped__
         else:
-            break
-    return function if inspect.isroutine(function) else type(function).__call__
+            return function
 
 
 def context_parameter_name(function: Function, context: bool | str = False) -> str | None:
@@ -265,5 +312,8 @@ def tool_from_class(value: Any, spec: dict[str, Any], **options: Any) -> Tool:
             raise ToolFailed(f"The input does not fit: {reason}", code="input_invalid")
         return instance.execute(_complete_tool_use(arguments, context), **context.invocation_state)
 
-    is_async = inspect.iscoroutinefunction(instance.execute)
-    return Tool(**(tool_spec_parts(spec) | options), invoke=invoke, is_async=is_async)
+    return Tool(
+        **(tool_spec_parts(spec) | options),
+        invoke=_draining_invoke(instance.execute, invoke),
+        is_async=runs_async(instance.execute),
+    )
