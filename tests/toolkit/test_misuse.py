@@ -50,6 +50,19 @@ UNTELLABLE = {
     "an empty block": {"status": "success", "content": [{}]},
     "an unknown block": {"status": "success", "content": [{"foo": {1}}]},
     "an image that is none": {"status": "success", "content": [{"image": None}]},
+    "an image without anything": {"status": "success", "content": [{"image": {}}]},
+    "an image without a source": {"status": "success", "content": [{"image": {"format": "png"}}]},
+    "an image of text": {
+        "status": "success",
+        "content": [{"image": {"format": "png", "source": {"bytes": "abc"}}}],
+    },
+    "a document without bytes": {
+        "status": "success",
+        "content": [{"document": {"format": "pdf", "name": "a", "source": {"bytes": b""}}}],
+    },
+    "NaN in a tuple": (1.0, float("nan")),
+    "infinity in a tuple deep inside": {"rows": [("a", (float("inf"),))]},
+    "NaN in a set": {float("nan")},
 }
 
 
@@ -97,6 +110,42 @@ def test_an_error_does_not_fill_the_models_context() -> None:
         raise ToolFailed("z" * 10**6)
 
     assert len(json.dumps(ask(shout))) < 20_000
+
+    @tool(spec=spec())
+    def itemize() -> None:
+        raise ToolFailed("x", details=[{"a": "z" * 100_000}] * 50)
+
+    error = error_of(ask(itemize))  # type: ignore[arg-type]
+    assert error is not None
+    assert len(json.dumps(error)) < 20_000
+    assert error["details"]
+    assert len(error["details"]) + error["details_omitted"] == 50
+
+
+def test_a_block_with_several_kinds_of_content_becomes_several() -> None:
+    @tool(spec=spec())
+    def probe() -> Any:
+        return {"status": "success", "content": [{"text": "one", "json": {"n": 1}, "type": "text"}]}
+
+    assert ask(probe)["content"] == [{"text": "one"}, {"json": {"n": 1}}]
+
+
+@pytest.mark.parametrize("kind", ["text", "json"])
+def test_the_limit_is_for_all_blocks_of_an_answer_together(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    blocks = [{kind: "x" * 100} for _ in range(1999)]
+
+    @tool(spec=spec(), max_output=5000)
+    def probe() -> Any:
+        return {"status": "success", "content": [{"text": "first"}, *blocks]}
+
+    content = ask(probe)["content"]
+    assert len(json.dumps(content)) < 6000
+    (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    assert file.read_text().count("x" * 100) == 1999
+    assert str(file) in json.dumps(content)
 
 
 def test_a_listener_or_a_permission_that_fails_is_not_the_calls_trouble() -> None:
@@ -165,6 +214,22 @@ def test_a_long_answer_that_cannot_be_kept_says_so(monkeypatch: pytest.MonkeyPat
         return "x" * 1000
 
     assert "could not be written" in ask(probe)["content"][0]["text"]
+
+
+@pytest.mark.parametrize("depth", [250, 900, 5000, None])
+@pytest.mark.parametrize("part", [{}, {"$ref": "#"}])
+def test_a_dictionary_that_is_too_deep_or_contains_itself_is_refused(
+    depth: int | None, part: dict[str, Any]
+) -> None:
+    probe, seen = recorder({"a": part})
+    sent: dict[str, Any] = {}
+    if depth is None:
+        sent["a"] = sent
+    for _ in range(depth or 0):
+        sent = {"a": sent}
+    assert code_of(ask(probe, sent)) in ("input_malformed", "input_invalid")
+    assert code_of(probe({"toolUseId": "t1", "input": sent})) in ("input_malformed", "input_invalid")
+    assert seen == []
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from strands_cli.toolkit.results import sendable_text
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,299})")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 _DEEPEST = 200
+_TOO_DEEP = "it is nested too deeply"
 _MAX_PROBLEMS = 20
 _UNCHANGED = object()
 CONTAINERS = (dict, list)
@@ -41,7 +42,11 @@ def parse_object(sent: object) -> dict[str, Any]:
         reason = _parse_problem(error)
     if not reason:
         return value  # type: ignore[return-value]
-    raise ToolFailed(
+    raise _malformed_input(reason)
+
+
+def _malformed_input(reason: str) -> ToolFailed:
+    return ToolFailed(
         f"The input is not a JSON object: {reason}",
         code="input_malformed",
         hint='Send one JSON object, such as {"name": "value"}.',
@@ -66,22 +71,28 @@ def _unsendable_reason(value: Any) -> str:
         if not inner:
             return ""
         level = inner
-    return "it is nested too deeply"
+    return _TOO_DEEP
 
 
-def copied_json(value: Any) -> Any:
-    """A copy that a body may change: what the caller sent is the caller's, and may stand in a history."""
+def copied_json(value: Any, levels: int = _DEEPEST) -> Any:
+    """A copy that a body may change: what the caller sent is the caller's, and may stand in a history.
+
+    ToolFailed (`input_malformed`) for what is nested too deeply, or contains itself.
+    """
+    if not levels:
+        raise _malformed_input(_TOO_DEEP)
+    inside = levels - 1
     if isinstance(value, dict):
         return {
-            key: copied_json(inner) if isinstance(inner, CONTAINERS) else inner
+            key: copied_json(inner, inside) if isinstance(inner, CONTAINERS) else inner
             for key, inner in value.items()
         }
-    return [copied_json(inner) if isinstance(inner, CONTAINERS) else inner for inner in value]
+    return [copied_json(inner, inside) if isinstance(inner, CONTAINERS) else inner for inner in value]
 
 
 def _parse_problem(error: Exception) -> str:
     if not isinstance(error, json.JSONDecodeError):
-        return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        return _TOO_DEEP if isinstance(error, RecursionError) else str(error)
     if not error.doc:
         return "it is empty"
     near = shorten_text(error.doc[error.pos : error.pos + 20])

@@ -1,5 +1,6 @@
 """Tool results: their blocks, the one error shape, and the table of error codes."""
 
+from collections.abc import Iterator
 from typing import Any, Literal, NotRequired, TypedDict
 
 import msgspec
@@ -79,17 +80,23 @@ def success_result(call_id: str, content: list[dict[str, Any]]) -> ToolResult:
 
 _LONGEST_MESSAGE = 4000
 _MAX_DETAILS = 50
+_MAX_DETAIL_BYTES = 16_000
+"""For all details of an error together."""
 
 
 def failure_result(call_id: str, failed: ToolFailed) -> ToolResult:
     """The one error shape: text for a reader, then JSON for a program."""
     message = _shortened_message(failed.message or str(failed))
+    details = list(failed.details)
+    told = list(_plain_details(details))
     error = {
         "code": failed.code,
         "message": message,
         "retryable": error_code_row(failed.code).retryable,
-        "details": [_plain_detail(detail) for detail in list(failed.details)[:_MAX_DETAILS]],
+        "details": told,
     }
+    if len(told) < len(details):
+        error["details_omitted"] = len(details) - len(told)
     if failed.hint:
         error["hint"] = _shortened_message(failed.hint)
     text = f"{message}\n{error['hint']}" if failed.hint else message
@@ -101,12 +108,24 @@ def _shortened_message(text: str) -> str:
     return sendable_text(shorten_text(text, _LONGEST_MESSAGE))
 
 
-def _plain_detail(detail: object) -> Any:
-    """A detail as JSON; what has no JSON form becomes text."""
-    try:
-        return msgspec.json.decode(msgspec.json.encode(detail, enc_hook=str))
-    except (TypeError, ValueError, RecursionError, OverflowError):
-        return {"detail": _shortened_message(repr(detail))}
+def _plain_details(details: list[object]) -> Iterator[Any]:
+    """The first details as JSON, as many as there is room for; what has no JSON form, or is long, is text."""
+    room = _MAX_DETAIL_BYTES
+    for detail in details[:_MAX_DETAILS]:
+        try:
+            encoded = msgspec.json.encode(detail, enc_hook=str)
+        except (TypeError, ValueError, RecursionError, OverflowError):
+            encoded = _detail_text(repr(detail))
+        if len(encoded) > _LONGEST_MESSAGE:
+            encoded = _detail_text(encoded.decode())
+        room -= len(encoded)
+        if room < 0:
+            return
+        yield msgspec.json.decode(encoded)
+
+
+def _detail_text(text: str) -> bytes:
+    return msgspec.json.encode({"detail": _shortened_message(text)})
 
 
 def sendable_text(text: str) -> str:

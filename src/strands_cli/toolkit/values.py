@@ -105,6 +105,7 @@ def _exception_text(error: BaseException) -> str:
 # --- from a value to a result -----------------------------------------------------------------------------
 
 _BINARY_KINDS = ("image", "document", "video")
+_BLOCK_KINDS = frozenset({"text", "json", *_BINARY_KINDS})
 _IMAGE_SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "png"),
     (b"\xff\xd8\xff", "jpeg"),
@@ -119,7 +120,7 @@ def normalise_result(call_id: str, value: object) -> ToolResult:
         if isinstance(value, dict) and is_tool_result(value):
             # Under the id of the call: an answer to another one would break a history.
             own_id = call_id or str(value.get("toolUseId", ""))
-            content = [_checked_content_block(index, block) for index, block in enumerate(value["content"])]
+            content = [made for place in enumerate(value["content"]) for made in _checked_blocks(*place)]
             return {"toolUseId": own_id, "status": value["status"], "content": content}
         return success_result(call_id, [_content_block(value)])
     except ToolFailed:
@@ -187,19 +188,26 @@ def is_tool_result(value: dict[str, Any]) -> bool:
     return value.get("status") in ("success", "error") and isinstance(value.get("content"), list)
 
 
-def _checked_content_block(index: int, block: object) -> dict[str, Any]:
-    if not isinstance(block, dict) or not block:
-        raise unusable_output(f"content block {index} is not a dictionary with something in it")
-    if "text" in block:
-        return {"text": sendable_text(str(block["text"]))}
-    if "json" in block:
-        return {"json": plain_json(block["json"])}
-    if isinstance(block.get("image"), bytes):
-        return _image_block(block["image"])
-    kind, part = next(iter(block.items()))
-    if kind not in _BINARY_KINDS or not isinstance(part, dict):
+def _checked_blocks(index: int, block: object) -> Iterator[dict[str, Any]]:
+    """One block for each kind of content in it: providers read only one."""
+    known = block.keys() & _BLOCK_KINDS if isinstance(block, dict) else ()
+    if not known or not isinstance(block, dict):
         raise unusable_output(f"content block {index} is not text, JSON, an image, a document or a video")
-    return {kind: part}
+    for kind in (kind for kind in block if kind in known):
+        part = block[kind]
+        if kind == "text":
+            yield {"text": sendable_text(str(part))}
+        elif kind == "json":
+            yield {"json": plain_json(part)}
+        elif kind == "image" and isinstance(part, bytes):
+            yield _image_block(part)
+        else:
+            source = part.get("source") if isinstance(part, dict) else None
+            data = source.get("bytes", source.get("location")) if isinstance(source, dict) else None
+            if not data or not isinstance(data, bytes | dict) or not isinstance(part.get("format"), str):
+                reason = f"the {kind} in content block {index} must have a format, and bytes in its source"
+                raise unusable_output(reason)
+            yield {kind: part}
 
 
 def _image_block(data: bytes) -> dict[str, Any]:
@@ -224,13 +232,14 @@ def _refuse_nan(value: object, path: tuple[str | int, ...]) -> None:
     if isinstance(value, dict):
         for key, inner in value.items():
             _refuse_nan(inner, (*path, key))
-    elif isinstance(value, list):
+    elif isinstance(value, list | tuple):
         for index, inner in enumerate(value):
             _refuse_nan(inner, (*path, index))
 
 
 # --- answers that are too long for a model ----------------------------------------------------------------
 
+_MAX_PREVIEWS = 8
 _KEPT_SECONDS = 7 * 24 * 3600
 _PREVIEW_SHARE = 0.5
 """How much of the limit the preview may take, so that path and size fit beside it."""
@@ -239,7 +248,8 @@ _PREVIEW_SHARE = 0.5
 def capped_result(tool_id: str, result: ToolResult, limit: int) -> ToolResult:
     """The result itself where it is short enough, else previews that name the files with the whole.
 
-    Images and documents are not counted: models take them by other measures.
+    The limit is for all blocks together; where there are many they become one, with one file. Images and
+    documents are not counted: models take them by other measures.
     """
     content = result["content"]
     # The common case without encoding anything: one short text, of at most four bytes a character.
@@ -248,8 +258,17 @@ def capped_result(tool_id: str, result: ToolResult, limit: int) -> ToolResult:
     blocks = [block for block in content if not any(kind in block for kind in _BINARY_KINDS)]
     if encoded_size({**result, "content": blocks}) <= limit:
         return result
+    if len(blocks) > _MAX_PREVIEWS:
+        others = [block for block in content if not block.keys() & {"text", "json"}]
+        content, blocks = [_joined_block(blocks), *others], blocks[:1]
     share = limit // len(blocks)
     return {**result, "content": [_preview_block(tool_id, block, share) for block in content]}
+
+
+def _joined_block(blocks: list[dict[str, Any]]) -> dict[str, Any]:
+    if all("text" in block for block in blocks):
+        return {"text": "\n".join(block["text"] for block in blocks)}
+    return {"json": [block["json"] if "json" in block else block["text"] for block in blocks]}
 
 
 def _preview_block(tool_id: str, block: dict[str, Any], limit: int) -> dict[str, Any]:
