@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, field_validator
 
 from strands_cli import CallContext, ToolContext, ToolFailed, call_tool, tool
 from strands_cli.events import Event, ToolFinished, ToolProgress, ToolStarted
@@ -69,6 +70,47 @@ def test_text_that_is_not_a_json_object_never_reaches_the_body(text: str) -> Non
     probe, seen = recorder({"a": {"type": "integer"}})
     assert code_of(ask(probe, text)) == "input_malformed"
     assert seen == []
+
+
+def test_thirty_problems_are_told_at_once() -> None:
+    probe, _ = recorder({f"p{number}": {"type": "integer"} for number in range(30)})
+    error = error_of(ask(probe, {f"p{number}": "x" for number in range(30)}))  # type: ignore[arg-type]
+    assert error is not None
+    assert [detail["pointer"] for detail in error["details"]] == [f"/p{number}" for number in range(30)]
+    assert all(f"/p{number} " in error["message"] for number in range(30))
+
+
+def test_a_text_that_is_not_a_date_does_not_hide_the_problems_beside_it() -> None:
+    class Even(BaseModel):
+        n: int
+
+        @field_validator("n")
+        @classmethod
+        def check(cls, n: int) -> int:
+            if n % 2:
+                raise ValueError("must be even")
+            return n
+
+    @tool
+    def probe(when: datetime, until: list[datetime], count: int = 1, even: Even | None = None) -> str:
+        return "done"
+
+    good, bad = "2026-01-31T12:00:00", "2026-02-31T12:00:00"
+
+    def pointers(**sent: object) -> list[str]:
+        error = error_of(ask(probe, sent))  # type: ignore[arg-type]
+        assert error is not None
+        assert error["code"] == "input_invalid"
+        return [detail["pointer"] for detail in error["details"]]
+
+    assert pointers(when=bad, until=[bad, good, bad], count="x") == [
+        "/count",
+        "/when",
+        "/until/0",
+        "/until/2",
+    ]
+    assert pointers(when=bad, until=[good, bad], even={"n": 1}) == ["/when", "/until/1", "/even/n"]
+    assert pointers(when=bad, until="x") == ["/until", "/when"]
 
 
 @pytest.mark.parametrize("value", [[1], 5, 2.5, True, (1, 2)])

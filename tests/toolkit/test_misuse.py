@@ -98,12 +98,16 @@ def test_a_mistake_in_an_error_does_not_hide_the_error(error: BaseException) -> 
 
 def test_an_error_does_not_fill_the_models_context() -> None:
     probe, _ = recorder({"xs": {"type": "array", "items": {"type": "integer"}}})
-    started = time.monotonic()
+    started = time.process_time()
     result = ask(probe, {"xs": ["a"] * 50_000})
     assert len(json.dumps(result)) < 20_000
-    assert "and 49980 more" in result["content"][0]["text"]
+    error = error_of(result)  # type: ignore[arg-type]
+    assert error is not None
+    assert len(error["details"]) + error["details_omitted"] == 50_000
+    told = error["message"].count("must be an integer")
+    assert error["message"].endswith(f"and {50_000 - told} more")
     assert ask(probe, {"xs": ["1"] * 50_000})["status"] == "success"
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
 
     @tool(spec=spec())
     def shout() -> None:

@@ -22,6 +22,7 @@ OPENING_KEYWORDS = ("additionalProperties", "unevaluatedProperties", "patternPro
 """Where a schema speaks of properties that it does not name."""
 
 _SHOWN_CHARACTERS = 60
+_LONGEST_LINE = 3000
 
 
 class Refusal(Exception):
@@ -53,12 +54,27 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
             sentence = f"{place} is missing"
         elif "name" in self.facts:
             sentence = f"{place} is not known"
+        elif self.keyword == "value":
+            sentence = f"{place}: {self.expected} (it is {self.got})"
         else:
             sentence = f"{place} must be {self.expected}, and is {self.got}"
         return f"{sentence} ({self.hint.rstrip('.')})" if self.hint else sentence
 
     def as_detail(self) -> dict[str, Any]:
         return {"pointer": self.pointer, "expected": self.expected, "got": self.got, "hint": self.hint}
+
+
+def joined_sentences(problems: Sequence[Problem]) -> str:
+    """What is wrong, in one line; where that would be very long, how many more problems there are."""
+    told: list[str] = []
+    room = _LONGEST_LINE
+    for problem in problems:
+        sentence = problem.sentence
+        room -= len(sentence)
+        if room < 0 and told:
+            return f"{'; '.join(told)}; and {len(problems) - len(told)} more"
+        told.append(sentence)
+    return "; ".join(told)
 
 
 def json_pointer(path: Iterable[str | int]) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from copy import deepcopy
 from decimal import Decimal
 from math import isfinite
@@ -13,6 +14,7 @@ from strands_cli.documents.problems import (
     Problem,
     describe_value,
     follow_path,
+    joined_sentences,
     local_reference_target,
     shorten_text,
 )
@@ -25,8 +27,9 @@ _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,299})")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 _DEEPEST = 200
 _TOO_DEEP = "it is nested too deeply"
-_MAX_PROBLEMS = 20
 _UNCHANGED = object()
+Convert = Callable[[dict[str, Any]], dict[str, Any]]
+"""From validated arguments to the objects that a body declared; InputInvalid where that fails."""
 CONTAINERS = (dict, list)
 """As a tuple: a union would be made anew for each argument of each call."""
 
@@ -100,8 +103,31 @@ def _parse_problem(error: Exception) -> str:
     return f"{place}, near {near!r}" if near else place
 
 
-def fit_arguments(sent: dict[str, Any], accepted: Validator) -> dict[str, Any]:
-    """The input as the schema accepts it, after lossless coercions; ToolFailed with every problem."""
+class InputInvalid(ToolFailed):
+    """The input does not fit: every problem, as far as a reader can take them."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        details = [problem.as_detail() for problem in problems]
+        message = f"The input does not fit: {joined_sentences(problems)}"
+        super().__init__(message, code="input_invalid", details=details)
+        self.problems = problems
+
+
+def conversion_problems(convert: Convert, arguments: dict[str, Any]) -> list[Problem]:
+    try:
+        convert(arguments)
+    except InputInvalid as refused:
+        return refused.problems
+    return []
+
+
+def fit_arguments(
+    sent: dict[str, Any], accepted: Validator, convert: Convert | None = None
+) -> dict[str, Any]:
+    """The input as the schema accepts it, after lossless coercions; ToolFailed with every problem.
+
+    `convert` finds out what is wrong with the arguments that the schema alone would let through.
+    """
     if accepted.accepts(sent):
         return sent
     problems = accepted.problems(sent)
@@ -117,13 +143,10 @@ def fit_arguments(sent: dict[str, Any], accepted: Validator) -> dict[str, Any]:
         problems = accepted.problems(sent)
     if not problems:
         return sent
-    sentences = "; ".join(problem.sentence for problem in problems[:_MAX_PROBLEMS])
-    more = f"; and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
-    raise ToolFailed(
-        f"The input does not fit: {sentences}{more}",
-        code="input_invalid",
-        details=[problem.as_detail() for problem in problems[:_MAX_PROBLEMS]],
-    )
+    if convert:
+        refused = {problem.path[0] for problem in problems if problem.path}
+        problems += conversion_problems(convert, {name: sent[name] for name in sent if name not in refused})
+    raise InputInvalid(problems)
 
 
 def _coerce_string(problem: Problem, value: object) -> object:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from strands_cli.documents.problems import joined_sentences
 from strands_cli.errors import ToolFailed
 from strands_cli.events import ToolFinished, ToolStarted
 from strands_cli.toolkit.arguments import CONTAINERS, copied_json, fit_arguments, parse_object
@@ -91,7 +92,7 @@ async def _answer_call(tool: Tool, call: ToolUse, context: CallContext) -> ToolR
 
 def prepare_arguments(tool: Tool, call: ToolUse) -> dict[str, Any]:
     """The body's arguments; ToolFailed (`input_malformed`, `input_invalid`) if the input is wrong."""
-    arguments = fit_arguments(parse_object(call.get("input", {})), tool.accepted_input)
+    arguments = fit_arguments(parse_object(call.get("input", {})), tool.accepted_input, tool.check)
     own = tool.shape.complete(arguments) if tool.shape else arguments.copy()
     for name, value in own.items():
         if isinstance(value, CONTAINERS):
@@ -106,7 +107,7 @@ def finish_result(tool: Tool, call_id: str, value: object, max_output: int | Non
         answer = plain_answer(value, result)
         if not tool.accepted_output.accepts(answer):
             problems = tool.accepted_output.problems(answer)
-            raise unusable_output("; ".join(problem.sentence for problem in problems), problems)
+            raise unusable_output(joined_sentences(problems), problems)
     return with_error_code(
         capped_result(tool.id, result, tool.max_output if max_output is None else max_output)
     )

@@ -10,7 +10,7 @@ import msgspec
 from strands_cli.documents.problems import OPENING_KEYWORDS, describe_value, member_schemas, schema_branches
 from strands_cli.errors import Issue, ToolError, did_you_mean
 from strands_cli.schema.validator import SchemaInvalid, Validator
-from strands_cli.toolkit.arguments import Shape, shape_of
+from strands_cli.toolkit.arguments import Convert, Shape, shape_of
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.info import DEFAULTS, FIELDS, ToolCategory, ToolFields, bare_schema
 
@@ -51,6 +51,8 @@ class Tool(ToolFields, kw_only=True, dict=True, eq=False):
     effects: Effects | None = None
     place: Any = None
     """Where a child process finds the body (`isolation.Place`); set where the tool is isolated."""
+    check: Convert | None = None
+    """Finds what is wrong with texts that are refused only when they are converted, such as dates."""
 
     accepted_input: Validator = msgspec.field(default=None)  # type: ignore[assignment]  # made below
     accepted_output: Validator | None = None

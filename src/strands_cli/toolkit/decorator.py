@@ -171,6 +171,7 @@ def _inferred_tool(function: Function, options: dict[str, Any]) -> FunctionTool:
         "description": options.pop("description", read.description or name),
         "input_schema": own_schema or read.input_schema,
         "output_schema": read.output_schema,
+        "check": None if own_schema else read.check,
     }
     names = (read.context_parameter, read.convert, read.agent_parameter)
     return _make_function_tool(function, parts | options, lambda bound: keyword_invoke(bound, *names))

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from strands_cli.errors import ToolError, ToolFailed
+from strands_cli.toolkit.arguments import Convert
 from strands_cli.toolkit.context import (
     InterruptRequested,
     ToolContext,
@@ -18,7 +19,6 @@ from strands_cli.toolkit.info import bare_schema, tool_spec_problem
 from strands_cli.toolkit.values import is_tool_result
 
 Function = Callable[..., Any]
-Convert = Callable[[dict[str, Any]], dict[str, Any]]
 
 _ITEMS_AT_ONCE = 16
 _CONTEXT = re.compile(r"\bToolContext\b")

@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from strands_cli.documents.problems import Problem, Refusal, describe_value, follow_path
 from strands_cli.errors import ToolFailed
+from strands_cli.toolkit.arguments import InputInvalid
 from strands_cli.toolkit.type_schemas import (
     DATE_TIME,
     DECIMAL_TEXT,
@@ -21,7 +22,6 @@ from strands_cli.toolkit.type_schemas import (
     TIME,
     Arguments,
     Schema,
-    type_mismatch,
 )
 
 _ORDINARY_TYPES = "Use JSON types, enums, dataclasses, TypedDicts or pydantic models."
@@ -65,7 +65,7 @@ class PydanticTypes:
                 for item in errors
                 if not item["type"].endswith("_type") and item["type"] not in _ABOUT_SHAPE
             ]
-            raise type_mismatch([_pydantic_problem(item, sent) for item in relevant or errors]) from None
+            raise InputInvalid([_pydantic_problem(item, sent) for item in relevant or errors]) from None
         return arguments | converted
 
     def default_as_json(self, name: str, default: Any) -> Any:
@@ -101,7 +101,7 @@ def _pydantic_problem(error: ErrorDetails, sent: Arguments) -> Problem:
     words = error["msg"]
     for prefix in _MESSAGE_PREFIXES:
         words = words.removeprefix(prefix)
-    return Problem(path=path, keyword="type", expected=words, got=describe_value(value))
+    return Problem(path=path, keyword="value", expected=words, got=describe_value(value))
 
 
 def _pydantic_schema(adapter: TypeAdapter[Any], *, prefix: str = "", output: bool = False) -> Schema:

@@ -108,7 +108,7 @@ def _shortened_message(text: str) -> str:
     return sendable_text(shorten_text(text, _LONGEST_MESSAGE))
 
 
-def _plain_details(details: list[object]) -> Iterator[Any]:
+def _plain_details(details: list[Any]) -> Iterator[Any]:
     """The first details as JSON, as many as there is room for; what has no JSON form, or is long, is text."""
     room = _MAX_DETAIL_BYTES
     for detail in details[:_MAX_DETAILS]:

@@ -30,8 +30,9 @@ import msgspec
 
 from strands_cli.documents.problems import Refusal
 from strands_cli.errors import Issue, ToolError
+from strands_cli.toolkit.arguments import Convert, InputInvalid, conversion_problems
 from strands_cli.toolkit.docstring import read_docstring
-from strands_cli.toolkit.functions import Convert, Function, innermost_function, parameters_of
+from strands_cli.toolkit.functions import Function, innermost_function, parameters_of
 from strands_cli.toolkit.type_schemas import (
     MAPPINGS,
     NOT_JSON,
@@ -66,6 +67,8 @@ class Signature(msgspec.Struct, frozen=True):
     """None if the annotation of the result says nothing that could be checked."""
     convert: Convert | None
     """From validated arguments to the objects that the body declared; None if they are the same."""
+    check: Convert | None
+    """As much of `convert` as runs no code of the tool's author."""
     context_parameter: str | None
     agent_parameter: str | None = None
     """A parameter `agent` in the SDK's manner, for as much of the agent as a tool may see."""
@@ -81,6 +84,7 @@ def read_signature(function: Function, *, context: bool | str = False) -> Signat
         inputs.schema,
         _output_schema(declared),
         inputs.convert,
+        inputs.check,
         declared.context_parameter,
         declared.agent_parameter,
     )
@@ -231,6 +235,8 @@ class _InputParameters:
         self._properties: dict[str, Schema] = {}
         self._pydantic: PydanticTypes | None = None
         self._by_pydantic: dict[str, Any] = {}
+        self.check: Convert | None = None
+        """Converts texts such as dates, and nothing whose class could run code of the author's."""
         convert = self._read_types()
         for name, schema in self._properties.items():
             if documented.get(name):
@@ -263,6 +269,7 @@ class _InputParameters:
                 if converts:
                     (by_msgspec if msgspec_can_convert(annotation) else self._by_pydantic)[name] = annotation
         first = msgspec_converter(by_msgspec) if by_msgspec else None
+        self.check = self._plain_converter(by_msgspec, first)
         if not self._by_pydantic:
             return first
         self._pydantic = self._pydantic_types(self._by_pydantic)
@@ -273,8 +280,11 @@ class _InputParameters:
             for name, annotation in unread.items():
                 self._properties[name] = annotated_schema(properties[name], annotation)
             self._reader.definitions |= definitions
-        second = self._pydantic.convert
-        return (lambda arguments: second(first(arguments))) if first else second
+        return _both_converters(first, self._pydantic.convert) if first else self._pydantic.convert
+
+    def _plain_converter(self, types: dict[str, Any], whole: Convert | None) -> Convert | None:
+        plain = {name: types[name] for name in types if _is_plain_schema(self._properties[name])}
+        return whole if plain == types else msgspec_converter(plain) if plain else None
 
     def _pydantic_types(self, types: dict[str, Any]) -> "PydanticTypes":
         from strands_cli.toolkit.pydantic_types import PydanticTypes
@@ -308,6 +318,21 @@ class _InputParameters:
                     deepcopy(default)
                     defaults[name] = partial(deepcopy, default)
         return defaults
+
+
+def _both_converters(first: Convert, second: Convert) -> Convert:
+    def convert(arguments: Arguments) -> Arguments:
+        try:
+            converted = first(arguments)
+        except InputInvalid as refused:
+            raise InputInvalid(refused.problems + conversion_problems(second, arguments)) from None
+        return second(converted)
+
+    return convert
+
+
+def _is_plain_schema(schema: Schema) -> bool:
+    return "$ref" not in str(schema) and "properties" not in str(schema)
 
 
 def _can_be_changed(default: Any) -> bool:

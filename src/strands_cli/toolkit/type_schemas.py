@@ -32,6 +32,7 @@ import msgspec
 
 from strands_cli.documents.problems import Problem, Refusal, describe_value, follow_path
 from strands_cli.errors import ToolFailed
+from strands_cli.toolkit.arguments import InputInvalid
 from strands_cli.toolkit.docstring import Docstring, read_docstring
 from strands_cli.toolkit.values import plain_json
 
@@ -437,8 +438,10 @@ def msgspec_converter(types: dict[str, Any]) -> Callable[[Arguments], Arguments]
             converted = msgspec.convert(
                 arguments, shape, strict=False, str_keys=True, dec_hook=_msgspec_decode_hook
             )
-        except msgspec.ValidationError as error:
-            raise type_mismatch([_msgspec_problem(str(error), arguments)]) from None
+        except msgspec.ValidationError:
+            given = [name for name in names if name in arguments]
+            problems = [one for name in given for one in _msgspec_problems(shape, name, arguments[name])]
+            raise InputInvalid(problems) from None
         return arguments | {name: getattr(converted, name) for name in names if name in arguments}
 
     return convert
@@ -463,14 +466,24 @@ def _msgspec_decode_hook(kind: type, value: Any) -> Any:
     raise NotImplementedError
 
 
-def type_mismatch(problems: list[Problem]) -> ToolFailed:
-    """Why values that their schema let through are not of their types, in the words of the types."""
-    sentences = (f"{problem.pointer}: {problem.expected} (it is {problem.got})" for problem in problems)
-    return ToolFailed(
-        f"The input does not fit: {'; '.join(sentences)}",
-        code="input_invalid",
-        details=[problem.as_detail() for problem in problems],
-    )
+def _msgspec_problems(shape: Any, name: str, value: Any) -> Iterator[Problem]:
+    """What is wrong with an argument, and with each item if it is a list: msgspec tells the first only."""
+    offset = 0
+    while True:
+        sent = {name: value}
+        try:
+            msgspec.convert(sent, shape, strict=False, str_keys=True, dec_hook=_msgspec_decode_hook)
+            return
+        except msgspec.ValidationError as error:
+            problem = _msgspec_problem(str(error), sent)
+        steps = problem.path[1:]
+        if not isinstance(value, list) or not steps:
+            if not offset:  # otherwise it is about a list that is too short without its first items
+                yield problem
+            return
+        index = int(steps[0])
+        yield msgspec.structs.replace(problem, path=(name, offset + index, *steps[1:]))
+        value, offset = value[index + 1 :], offset + index + 1
 
 
 def _msgspec_problem(message: str, arguments: Arguments) -> Problem:
@@ -479,4 +492,4 @@ def _msgspec_problem(message: str, arguments: Arguments) -> Problem:
     # For the values of a dictionary msgspec does not tell the key: its path is followed up to there.
     steps = (step[1] or int(step[2]) for step in _STEP.finditer(place.partition("[...]")[0]))
     path, value = follow_path(arguments, steps)
-    return Problem(path=path, keyword="type", expected=reason, got=describe_value(value))
+    return Problem(path=path, keyword="value", expected=reason, got=describe_value(value))
