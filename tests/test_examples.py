@@ -3,21 +3,22 @@
 import re
 from collections import Counter
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
 import yaml
 
 from strands_cli.capability import check_capability
-from strands_cli.exec.run import run_sync
-from strands_cli.exec.steps import RunOptions
 from strands_cli.loader import load_spec
 from strands_cli.patterns.pattern import HumanStep
 from strands_cli.providers.choice import PROVIDERS
 from strands_cli.schema.validator import published_schema
-from tests.fakes import ScriptedModel
+from tests.fakes import Call, fitting
 from tests.plugins.makers import need
 from tests.projects import Outcome, Project
+from tests.standins import OllamaStandin
+from tests.standins.base import Part, Request
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DIRECTORY = REPOSITORY / "examples"
@@ -33,21 +34,50 @@ WARNINGS = dict.fromkeys(["chain-with-tools", "chain-mixed-tools"], "is a legacy
 # The programs without which `validate` warns that a tool is unavailable.
 PROGRAMS = {"chain-with-plugins": ("bash", "jq", "node", "prettier")}
 
-# The inputs that each example cannot do without.
-INPUTS = {
-    "chain-release-notes": ["version=1.4.0"],
-    "chain-with-native-tools": ["order=three hammers"],
-    "evaluator-product-copy": ["product=a lamp"],
-    "evaluator-regular-expression": ["wanted=dates"],
-    "graph-article-review": ["topic=owls"],
-    "graph-incident-triage": ["alert=checkout answers with 500"],
-    "orchestrator-topic-report": ["topic=owls"],
-    "parallel-code-review": ["file=README.md"],
-    "parallel-translations": ["text=Good morning", "formal=false"],
-    "routing-homework-helper": ["question=What is 2 + 2?", "age=9"],
-    "routing-support-desk": ["message=My invoice is wrong", "language=German"],
-    "workflow-market-brief": ["market=bicycles"],
+# A call that the agents of an example would make first, and a part of what it finds in the example's data.
+CALLS = {
+    "chain-mixed-tools": (Call("file_read", {"path": "page.md"}), "Example Domain"),
+    "chain-release-notes": (Call("file_list", {"path": "changes"}), "12.feature.md"),
+    "chain-with-native-tools": (Call("file_read", {"path": "prices.csv"}), "hammer,piece,18.90"),
+    "chain-with-plugins": (Call("my-plugin__validate", {"file": "src/index.js"}), "Contains TODO comments"),
+    "evaluator-regular-expression": (
+        Call("file_search", {"pattern": "\\d{4}-\\d\\d-\\d\\d"}),
+        "2026-03-31",
+    ),
+    "graph-incident-triage": (Call("file_search", {"pattern": "ERROR"}), "connection pool exhausted"),
+    "orchestrator-file-summaries": (Call("file_list", {"pattern": "*.md"}), "manual.md"),
+    "parallel-code-review": (Call("file_read", {"path": "shop/discount.py"}), "def total("),
+    "routing-support-desk": (Call("file_search", {"pattern": "does not start"}), "manual.md"),
+    "workflow-repository-audit": (Call("file_search", {"pattern": "TODO", "path": "shop"}), "discount.py"),
 }
+
+
+# What is answered, where data is asked, so that a run comes to that call.
+ANSWERS = {"graph-incident-triage": {"severity": "high"}, "routing-support-desk": {"route": "technical"}}
+
+
+class Obliging(OllamaStandin):
+    """Answers whatever it is asked: once with a call, where the agent has that tool; with data that fits,
+    where data is asked; and else with a text."""
+
+    def __init__(self, first: Call | None, answers: dict[str, str]) -> None:
+        super().__init__()
+        self.first, self.answers = first, answers
+        self.found: list[str] = []
+
+    def turn_for(self, request: Request) -> list[Part]:
+        tools = {tool["function"]["name"]: tool["function"] for tool in request.body.get("tools") or ()}
+        self.found += [
+            message["content"] for message in request.body["messages"] if message["role"] == "tool"
+        ]
+        if self.first is not None and self.first.name in tools:
+            call, self.first = self.first, None
+            return [call]
+        if "answer" in tools:
+            schema = tools["answer"]["parameters"]
+            chosen = {name: self.answers[name] for name in schema["properties"].keys() & self.answers}
+            return [Call("answer", {**fitting(schema), **chosen})]
+        return ["An answer."]
 
 
 @pytest.fixture
@@ -119,19 +149,9 @@ def test_an_example_is_supported(example: Path, monkeypatch: pytest.MonkeyPatch)
     assert [issue.reason for issue in report.issues if example.stem not in WARNINGS] == []
 
 
-def variables(example: Path) -> list[str]:
-    return [word for pair in INPUTS.get(example.stem, ()) for word in ("--var", pair)]
-
-
-@each_example
-def test_the_required_inputs_of_an_example_are_listed_here(example: Path) -> None:
-    required = {name for name, one in load_spec(example).inputs.required.items()}
-    assert required <= {pair.partition("=")[0] for pair in INPUTS.get(example.stem, ())}
-
-
 @each_example
 def test_an_example_is_planned(example: Path, plain: Project) -> None:
-    outcome = strands(plain, "plan", str(example), *variables(example))
+    outcome = strands(plain, "plan", str(example))
     assert outcome.exit_code == 0, outcome
     for agent in used_agents(example):
         assert agent in outcome.out, f"{agent} is not in the plan\n{outcome}"
@@ -139,14 +159,14 @@ def test_an_example_is_planned(example: Path, plain: Project) -> None:
 
 @each_example
 def test_an_example_is_planned_for_programs(example: Path, plain: Project) -> None:
-    outcome = strands(plain, "plan", str(example), *variables(example), "--json")
+    outcome = strands(plain, "plan", str(example), "--json")
     assert outcome.exit_code == 0, outcome
     assert isinstance(outcome.json, dict)
 
 
 @each_example
 def test_an_example_is_explained(example: Path, plain: Project) -> None:
-    outcome = strands(plain, "explain", str(example), *variables(example))
+    outcome = strands(plain, "explain", str(example))
     assert outcome.exit_code == 0, outcome
     assert example.stem in outcome.out
     for agent in used_agents(example):
@@ -164,21 +184,34 @@ def test_an_example_is_drawn(example: Path, form: str, plain: Project) -> None:
         assert agent in outcome.out, f"{agent} is not drawn\n{outcome}"
 
 
+def run_copy(example: Path, plain: Project, directory: Path) -> None:
+    """Runs a fresh copy of an example from a directory, as it is, with nothing but a model."""
+    need(*PROGRAMS.get(example.stem, ()))
+    copytree(DIRECTORY, plain.root / "examples")
+    first, found = CALLS.get(example.stem, (None, ""))
+    with Obliging(first, ANSWERS.get(example.stem, {})) as model:
+        file = str((plain.root / "examples" / example.name).relative_to(directory))
+        outcome = plain.strands("run", file, "--provider", "ollama", "--host", model.url, cwd=directory)
+    assert outcome.exit_code == 0, outcome
+    assert outcome.out.strip()
+    artifacts = re.findall(r"\bwrote (\S+),", outcome.err)
+    assert len(artifacts) == len(load_spec(example).outputs.artifacts), outcome
+    assert all((directory / path).read_text("utf-8").strip() for path in artifacts)
+    assert found in "".join(model.found), model.found
+    assert model.first is None
+
+
 @each_example
-def test_an_example_runs_to_its_end(
-    example: Path, obliging_model: ScriptedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(REPOSITORY)
-    for name in ("AWS_REGION", "OLLAMA_URL", "RELEASE_MODEL"):
-        monkeypatch.delenv(name, raising=False)
-    for secret in load_spec(example).env.secrets:
-        monkeypatch.setenv(secret.key or secret.name, "a-secret-of-the-test")
-    given = dict(pair.split("=", 1) for pair in INPUTS.get(example.stem, ()))
-    result = run_sync(load_spec(example, given), options=RunOptions(directory=tmp_path))
-    assert result.last_response
-    assert result.steps
-    assert len(result.artifacts) == len(load_spec(example).outputs.artifacts)
-    assert all(path.read_text("utf-8").strip() for path in result.artifacts)
+def test_an_example_runs_as_it_is_with_nothing_but_a_model(example: Path, plain: Project) -> None:
+    run_copy(example, plain, plain.root)
+
+
+def test_an_example_finds_its_data_from_its_own_directory_too(plain: Project) -> None:
+    run_copy(DIRECTORY / "chain-with-native-tools.yaml", plain, plain.root / "examples")
+
+
+def test_every_example_with_data_is_tried_with_it() -> None:
+    assert {file.stem for file in EXAMPLES if load_spec(file).security.workspace is not None} == CALLS.keys()
 
 
 def used_agents(example: Path) -> set[str]:

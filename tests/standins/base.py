@@ -104,6 +104,10 @@ class Standin:
             self._turns.popleft() if self._turns else [Status(500, "asked more often than the script says")]
         )
 
+    def turn_for(self, request: Request) -> list[Part]:
+        """What is answered to a request; by default the next turn, whatever is asked."""
+        return self.next_turn()
+
     # --- what a protocol says -----------------------------------------------------------------------------
 
     def opening(self) -> Iterator[bytes]:
@@ -152,7 +156,7 @@ class _Answering(BaseHTTPRequestHandler):
             self._refuse(Status(404, f"there is nothing at {self.path}"))
             return
         try:
-            self._answer(standin.next_turn())
+            self._answer(standin.turn_for(request))
         except ConnectionError:
             self.close_connection = True  # the client has had enough
 

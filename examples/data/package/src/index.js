@@ -1,0 +1,4 @@
+// TODO: greet in other languages
+function greet(name) { return "Hello, " + name + "!" }
+
+module.exports = { greet }
