@@ -14,7 +14,7 @@ from difflib import unified_diff
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 import generate_schema_reference
@@ -33,66 +33,64 @@ NOTE = "<!-- Written by scripts/generate_reference.py. Change the code, then run
 
 COMMANDS = """# Commands
 
-Results go to standard output, everything else to standard error. With `--json`, standard output is one JSON
-document and nothing else. Every command has `--help`. Exit codes are in
-[error-codes.md](error-codes.md#exit-codes).
+Results go to standard output, everything else to standard error. With `--json`, standard output is exactly
+one JSON document. Every command has `--help`. Exit codes are in [error-codes.md](error-codes.md#exit-codes).
 """
 ERROR_CODES = """# Error codes
 
-A failed call answers with one of these codes. *Retryable* means that the same call may succeed when it is
-made again. *Exit* is what `strands tool call` exits with. How an error looks, and how a tool raises one, is
-in [concepts/errors.md](../concepts/errors.md).
+A failed call returns one of these codes. *Retryable* means that the same call may succeed later. *Exit* is
+the exit code of `strands tool call`. [concepts/errors.md](../concepts/errors.md) describes the format of
+errors and how a tool raises one.
 """
 EXITS = {
-    0: "It worked.",
-    errors.UsageError.exit_code: "The command line, or a tool's input, is wrong",
-    errors.SpecError.exit_code: "A file that people write is wrong: `strands tool check` found an error, "
-    "`strands doctor` a problem, or the settings cannot be read.",
-    errors.ToolError.exit_code: "The tool failed, or the run: a provider that cannot be reached, an answer "
-    "that cannot be used",
-    errors.ArtifactError.exit_code: "Nowhere to write: a file that is there already, a full disk, a closed "
-    "stream.",
-    errors.UnsupportedError.exit_code: "Something is missing on this machine",
-    errors.Paused.exit_code: "Somebody has to be asked first",
-    errors.BudgetExceeded.exit_code: "A run has used up its budget; what is finished is kept.",
-    errors.EXIT_BUG: "A bug in strands-cli: the traceback is on standard error.",
-    errors.EXIT_INTERRUPTED: "Interrupted with Ctrl-C, or cancelled",
+    0: "Success.",
+    errors.UsageError.exit_code: "The command line or the input of a tool is invalid",
+    errors.SpecError.exit_code: "A file is invalid: a workflow, a tool, a plugin or the settings; or "
+    "`strands doctor` found a problem.",
+    errors.ToolError.exit_code: "A tool or a run failed, for example because a provider "
+    "cannot be reached or an answer is invalid",
+    errors.ArtifactError.exit_code: "A file cannot be written: it exists, the disk is full, or the output is "
+    "closed.",
+    errors.UnsupportedError.exit_code: "Something is missing or not supported on this machine",
+    errors.Paused.exit_code: "Consent or an answer from a human is needed, and nobody can be asked",
+    errors.BudgetExceeded.exit_code: "A run has used up its budget; finished steps are kept.",
+    errors.EXIT_BUG: "A bug in strands-cli; the traceback is on standard error.",
+    errors.EXIT_INTERRUPTED: "Cancelled, for example with Ctrl-C",
 }
 NATIVE_TOOLS = """# Native tools
 
-They come with strands-cli and have no privilege that a tool of yours lacks.
+These tools come with strands-cli. They have no privileges over your own tools.
 """
 SETTINGS = """# Settings
 
-Read from `strands.toml` at the project's root, or from `[tool.strands]` in its `pyproject.toml`. The
-[guide](../guides/settings.md) says how the root is found and shows examples.
+Settings are read from `strands.toml` in the project root, or from `[tool.strands]` in its `pyproject.toml`.
+The [guide](../guides/settings.md) explains how the root is found and shows examples.
 """
 VARIABLES = {
     "ANTHROPIC_API_KEY": "The key for the provider `anthropic`.",
     "GEMINI_API_KEY": "The key for the provider `gemini`.",
-    "GOOGLE_API_KEY": "The same, under its other name.",
+    "GOOGLE_API_KEY": "The same, under another name.",
     "OPENAI_API_KEY": "The key for the provider `openai`.",
-    "STRANDS_LOCAL_THREADS": "How many threads the embedded model computes with, over `local.threads`.",
-    "STRANDS_MODEL_SOURCES": "`packages` skips the publisher's address when a model is pulled.",
-    "NO_COLOR": "Set to anything, no colours are shown.",
-    "TERM": "With `dumb`, progress comes in plain lines.",
-    "CI": "Set to anything but `0` or `false`, progress comes in plain lines too.",
-    "XDG_CONFIG_HOME": "Where `strands-cli/` has the user's plugins; `~/.config` otherwise.",
-    "OTEL_EXPORTER_OTLP_ENDPOINT": "A collector for the spans of runs whose workflow names none.",
-    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "The same, as the whole address for traces.",
-    "OTEL_SERVICE_NAME": "What those spans are filed under.",
-    "BYPASS_TOOL_CONSENT": "`1`, `true`, `yes` or `on` gives consent to every tool that asks for it.",
-    "STRANDS_CUSTOM_TOOL_ALLOWLIST": "Dotted callables, divided by commas; added to `allow`.",
-    "STRANDS_LOG": "A level for the log on standard error (`debug`, `info`, `warning`, `error`), or levels "
-    "for parts of it: `tools=debug,toolkit=info`.",
-    "XDG_CACHE_HOME": "Where `strands-cli/` keeps what can be made again, and answers that are too long for "
-    "a model; `~/.cache` otherwise.",
+    "STRANDS_LOCAL_THREADS": "The number of threads for the embedded model; overrides `local.threads`.",
+    "STRANDS_MODEL_SOURCES": "`packages` skips the publisher's address when you pull a model.",
+    "NO_COLOR": "Set it to anything to switch off colours.",
+    "TERM": "`dumb` shows progress in plain lines.",
+    "CI": "Any value except `0` or `false` shows progress in plain lines.",
+    "XDG_CONFIG_HOME": "The directory of `strands-cli/` with your plugins; by default `~/.config`.",
+    "OTEL_EXPORTER_OTLP_ENDPOINT": "The collector for spans, if the workflow does not name one.",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "The same, as the full address for traces.",
+    "OTEL_SERVICE_NAME": "The service name of those spans.",
+    "BYPASS_TOOL_CONSENT": "`1`, `true`, `yes` or `on` consents to every tool that asks.",
+    "STRANDS_CUSTOM_TOOL_ALLOWLIST": "Dotted names of functions, separated by commas; added to `allow`.",
+    "STRANDS_LOG": "The log level on standard error (`debug`, `info`, `warning`, `error`), or levels for "
+    "parts: `tools=debug,toolkit=info`.",
+    "XDG_CACHE_HOME": "The directory of `strands-cli/` with caches and answers that are too long for a "
+    "model; by default `~/.cache`.",
 }
 API = """# Python interface
 
-`strands_cli` loads a name when it is first used, so importing it is cheap. Most of what stands below under a
-module can be imported from `strands_cli` too. The modules of `strands_cli.runtime` import the agent SDK, the
-others do not.
+`strands_cli` loads a name when you first use it, so importing it is cheap. You can also import most names
+below from `strands_cli`. Only the modules of `strands_cli.runtime` import the agent SDK.
 
 ## strands_cli
 """
@@ -276,8 +274,8 @@ def error_codes() -> Iterator[str]:
         (f"`{row.name}`", row.meaning, row.acts, "yes" if row.retryable else "no", str(row.exit_code))
         for row in CODES.values()
     )
-    yield from table(("code", "meaning", "who must act", "retryable", "exit"), rows)
-    yield from ("A code that a tool makes up itself counts as `failed`.", "", "## Exit codes", "")
+    yield from table(("code", "meaning", "who can fix it", "retryable", "exit"), rows)
+    yield from ("Any other code that a tool uses is treated as `failed`.", "", "## Exit codes", "")
     known = EXITS.keys() | {errors.StrandsError.exit_code}
     untold = ({row.exit_code for row in CODES.values()} | _exits(errors.StrandsError)) - known
     assert not untold, f"Say in EXITS of {__file__} what these exit codes mean: {sorted(untold)}"
@@ -361,15 +359,24 @@ def settings_page() -> Iterator[str]:
     yield SETTINGS
     documented = {name: attribute_docs(definition("strands_cli.settings", name)) for name in _SETTINGS}
     yield from _keys(settings._FileSettings, documented["Settings"] | documented["_FileSettings"])
-    yield from ("## [http]", "")
-    yield from _keys(settings.HttpSettings, documented["HttpSettings"])
+    for name, struct in settings._TABLES.items():
+        node = definition("strands_cli.settings", struct.__name__)
+        yield from (f"## [{name}]", "")
+        yield from _keys(struct, attribute_docs(node))
     yield from ("## Environment variables", "")
     _check_variables()
     yield from table(("variable", "meaning"), ((f"`{name}`", text) for name, text in VARIABLES.items()))
 
 
-_SETTINGS = ("Settings", "_FileSettings", "HttpSettings")
-_TYPES = {tuple[str, ...]: "list of strings", int: "integer", float | None: "number", bool: "boolean"}
+_SETTINGS = ("Settings", "_FileSettings")
+_TYPES = {
+    tuple[str, ...]: "list of strings",
+    int: "integer",
+    int | None: "integer",
+    float | None: "number",
+    bool: "boolean",
+    Literal["", "seccomp"]: '`""`, `"seccomp"`',
+}
 
 
 def _keys(struct: type[msgspec.Struct], documented: dict[str, str]) -> Iterator[str]:

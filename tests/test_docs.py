@@ -25,9 +25,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from strands_cli.settings import load_settings
+from strands_cli.settings import Settings, load_settings
 from strands_cli.toolkit.results import CODES
 from tests.fakes import Call, call
 from tests.projects import Project
@@ -240,6 +241,14 @@ def test_every_error_code_is_documented() -> None:
     for page in (DOCS / "concepts" / "errors.md", DOCS / "reference" / "error-codes.md"):
         text = page.read_text("utf-8")
         assert [code for code in CODES if f"`{code}`" not in text] == [], name_of(page)
+
+
+def test_every_table_of_the_settings_is_documented() -> None:
+    text = (DOCS / "reference" / "settings.md").read_text("utf-8")
+    fields = msgspec.structs.fields(Settings)
+    tables = [field.name for field in fields if issubclass(type(field.default), msgspec.Struct)]
+    assert tables, "the settings have tables"
+    assert [name for name in tables if f"## [{name}]" not in text] == []
 
 
 def test_the_coverage_of_one_tool_is_measured_by_the_line_that_the_guide_gives(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ Severity = Literal["error", "warning"]
 
 
 class Issue(msgspec.Struct, frozen=True, kw_only=True):
-    """Something wrong in a file, with its place and what to do about it."""
+    """A problem in a file, with its place and a fix."""
 
     reason: str
     remediation: str = ""
@@ -54,9 +54,9 @@ class StrandsError(Exception):
     exit_code = 1
     code = "error"
     kept: Any = None
-    """If it ended a run: the RunResult of what had been finished by then."""
+    """If it ended a run: the RunResult with the finished steps."""
     step: str = ""
-    """If it ended a run: the key of the step in which it did."""
+    """If it ended a run: the key of the step that failed."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -79,7 +79,7 @@ class SpecError(StrandsError):
 
 
 class ToolError(StrandsError):
-    """A tool that cannot be found, loaded or called; `code` is one of `toolkit.results.CODES`."""
+    """A tool cannot be found, loaded or called. `code` is one of `toolkit.results.CODES`."""
 
     exit_code = 10
 
@@ -92,14 +92,14 @@ class ToolError(StrandsError):
 
 
 class ProviderError(StrandsError):
-    """A model that cannot be had, reached or used."""
+    """A model is missing, cannot be reached or cannot be used."""
 
     exit_code = 10
     code = "provider"
 
 
 class RunError(StrandsError):
-    """A run that cannot go on; `step` is the key of the step in which it ended."""
+    """A run failed. `step` is the key of the step that failed."""
 
     exit_code = 10
     code = "run"
@@ -110,13 +110,13 @@ class RunError(StrandsError):
 
 
 class AnswerError(RunError):
-    """An answer that does not fit what was asked for, even after repetitions."""
+    """An answer is invalid, even after retries."""
 
     code = "answer"
 
 
 class BudgetExceeded(RunError):
-    """A limit that the workflow sets for itself; what the run has so far is kept."""
+    """A budget of the workflow is used up. Finished steps are kept."""
 
     exit_code = 20
     code = "budget"
@@ -128,21 +128,21 @@ class ArtifactError(StrandsError):
 
 
 class Paused(StrandsError):
-    """Not a failure: the run needs a human, and none can be asked here."""
+    """Not a failure: the run needs an answer from a human, and nobody can be asked here."""
 
     exit_code = 19
     code = "paused"
 
 
 class Interrupted(StrandsError):
-    """Ctrl-C; what is finished is kept."""
+    """The run was cancelled with Ctrl-C. Finished steps are kept."""
 
     exit_code = EXIT_INTERRUPTED
     code = "interrupted"
 
 
 class UnsupportedError(StrandsError):
-    """Something that this machine, this version or this workflow cannot do; `issues` say what."""
+    """This machine, version or workflow cannot do something; see `issues`."""
 
     exit_code = 18
     code = "unsupported"
@@ -153,10 +153,10 @@ class UnsupportedError(StrandsError):
 
 
 class ToolFailed(Exception):
-    """Raised by a tool's body that cannot do what was asked; the model gets the message.
+    """Raise it in a tool's body to report a failure. The model gets the message.
 
-    `code` is one of `toolkit.results.CODES`, or a word of the tool's own, treated as `failed`. What is
-    of another type is taken as text: a mistake in an error must not hide the error.
+    `code` is one of `toolkit.results.CODES`, or a code that you make up, which is treated as `failed`.
+    Arguments of a wrong type are converted to text, so that a mistake in an error does not hide the error.
     """
 
     message = ""

@@ -28,7 +28,7 @@ class RunFinished(msgspec.Struct, frozen=True):
 
 
 class RunNoticed(msgspec.Struct, frozen=True):
-    """Something that the reader of the result should know, and that ends nothing."""
+    """A notice for the user. The run goes on."""
 
     text: str
     step: str = ""
@@ -37,7 +37,7 @@ class RunNoticed(msgspec.Struct, frozen=True):
 class StepStarted(msgspec.Struct, frozen=True):
     step: str
     title: str
-    """What people call it: its id, its branch, its node, else its place."""
+    """Its name for display: its id, branch or node, or its place."""
     agent: str
     model: str = ""
     """The provider and the model; empty for a human."""
@@ -53,21 +53,21 @@ class StepFinished(msgspec.Struct, frozen=True):
 
 
 class ModelStarted(msgspec.Struct, frozen=True):
-    """A request goes to the model; there is one per turn, and one more for each retry."""
+    """A request was sent to the model. There is one per turn, and one for each retry."""
 
     step: str
     model: str
 
 
 class ModelText(msgspec.Struct, frozen=True):
-    """A piece of the answer, as it comes."""
+    """A piece of a streamed answer."""
 
     step: str
     text: str
 
 
 class ModelRetried(msgspec.Struct, frozen=True):
-    """A request failed in a way that may pass; what the answer had so far is void."""
+    """A request failed and is retried. Discard the partial answer."""
 
     step: str
     attempt: int
@@ -102,13 +102,13 @@ class ToolStarted(msgspec.Struct, frozen=True):
     version: str
     call_id: str
     arguments: Any = None
-    """What the caller sent; for listeners that are asked to show inputs."""
+    """The input, for listeners that show inputs."""
     step: str = ""
     """The step whose agent makes the call; empty outside a run."""
 
 
 class ToolProgress(msgspec.Struct, frozen=True):
-    """What a body says before it is done."""
+    """Progress that a body reports."""
 
     tool_id: str
     call_id: str
@@ -123,9 +123,9 @@ class ToolFinished(msgspec.Struct, frozen=True):
     seconds: float
     output_size: int
     code: str | None = None
-    """Why it failed; `interrupted` if the body asks a human and will be called again."""
+    """The error code if it failed; `interrupted` if the body asks a human and will be called again."""
     content: Any = None
-    """The blocks of the result; for listeners that are asked to show outputs."""
+    """The content of the result, for listeners that show outputs."""
     step: str = ""
 
 

@@ -22,23 +22,23 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """`[http]`: what tools may reach over the network."""
 
     allow: tuple[str, ...] = ()
-    """Hosts, addresses or networks that may be reached although they are not public."""
+    """Hosts, addresses or networks that tools may reach even if they are not public."""
     max_bytes: int = 5_000_000
-    """The largest response body that is read."""
+    """The maximum size of a response body, in bytes."""
 
 
 class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[sandbox]`: how executables are confined."""
 
     accept: Literal["", "seccomp"] = ""
-    """A lower level that is accepted: `seccomp` where there is neither Landlock nor namespaces."""
+    """`seccomp` runs executables even without Landlock and namespaces; they can then read all your files."""
 
 
 class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[local]`: the embedded model."""
 
     threads: int | None = None
-    """How many threads it computes with; one for each processor otherwise."""
+    """The number of threads; by default one per processor, at most 8."""
 
 
 class _FileSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,13 +61,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     file: Path | None = None
     """The file that the values come from, where there is one."""
     workspace: tuple[Path, ...]
-    """The directories that file tools may touch."""
+    """The directories that file tools can access."""
     allow: tuple[str, ...] = ()
-    """Dotted callables that may be used as tools."""
+    """Functions that may be used as tools, by their dotted names."""
     threads: int = DEFAULT_THREADS
-    """How many blocking tool bodies run at the same time."""
+    """The maximum number of blocking tool bodies that run at the same time."""
     timeout: float | None = None
-    """An upper bound in seconds on every tool call."""
+    """The maximum duration of every tool call, in seconds."""
     http: HttpSettings = HttpSettings()
     sandbox: SandboxSettings = SandboxSettings()
     local: LocalSettings = LocalSettings()

@@ -50,7 +50,7 @@ class CapabilityReport(msgspec.Struct, frozen=True):
 
     @property
     def supported(self) -> bool:
-        """Whether the workflow can run: warnings do not keep it from that."""
+        """Whether the workflow can run. It can, despite warnings."""
         return not self.errors
 
     @property
@@ -107,9 +107,9 @@ TOOL_CHECKS: dict[Callable[[Spec, ToolSet], Iterator[Issue]], Sequence[str]] = {
 def check_capability(
     spec: Spec, known: Sequence[Issue] = (), *, tools: ToolSet | None = None
 ) -> CapabilityReport:
-    """What the checks find in a workflow: all of them, its tools' and its pattern's own.
+    """Runs all checks on a workflow, including those of its tools and its pattern.
 
-    With `known` problems the Spec was made of what is left of the file: what only follows from them is left
+    If the file has `known` problems, the Spec is incomplete. Problems that only follow from those are left
     out.
     """
     declared, places = tools or ToolSet(spec), tuple(spec.pattern.places(spec))

@@ -33,23 +33,23 @@ from strands_cli.errors import (
 COMMANDS = {
     "list-tools": (
         "strands_cli.cli.tool:list_tools",
-        "List every tool, its origin and whether it is available.",
+        "List all tools, where they come from and whether they are available.",
     ),
     "tool": ("strands_cli.cli.tool:tool", "List, show, call, check and create tools."),
-    "plugin": ("strands_cli.cli.plugin:plugin", "List, create, check, test and add plugins."),
-    "run": ("strands_cli.cli.run:run", "Run a workflow, and write its artifacts."),
-    "chat": ("strands_cli.cli.chat.command:chat", "Talk to a model that has your tools."),
-    "validate": ("strands_cli.cli.validate:validate", "Find every mistake in workflow files."),
-    "plan": ("strands_cli.cli.plan:plan", "Say what a workflow would run, and in which order."),
-    "explain": ("strands_cli.cli.explain:explain", "Tell a workflow in prose, for review."),
-    "graph": ("strands_cli.cli.plan:graph", "Draw a workflow: Mermaid, Graphviz or SVG."),
+    "plugin": ("strands_cli.cli.plugin:plugin", "List, create, validate, test, add and update plugins."),
+    "run": ("strands_cli.cli.run:run", "Run a workflow and write its artifacts."),
+    "chat": ("strands_cli.cli.chat.command:chat", "Chat with a model that can use your tools."),
+    "validate": ("strands_cli.cli.validate:validate", "Find errors in workflow files."),
+    "plan": ("strands_cli.cli.plan:plan", "Show what a workflow would run, and in which order."),
+    "explain": ("strands_cli.cli.explain:explain", "Describe a workflow in prose, for review."),
+    "graph": ("strands_cli.cli.plan:graph", "Draw a workflow with Mermaid, Graphviz or SVG."),
     "schema": ("strands_cli.cli.app:schema", "Print the JSON Schema of workflow files."),
     "models": (
         "strands_cli.cli.models:models",
-        "List, fetch and remove the models that run on this machine.",
+        "List, download and remove the models that run on this machine.",
     ),
-    "doctor": ("strands_cli.cli.doctor:doctor", "Say what this machine and this project have and lack."),
-    "completion": ("strands_cli.cli.app:completion", "Print the completion script for a shell."),
+    "doctor": ("strands_cli.cli.doctor:doctor", "Check this machine and this project for problems."),
+    "completion": ("strands_cli.cli.app:completion", "Print the completion script for your shell."),
     "version": ("strands_cli.cli.app:version", "Print the version."),
 }
 
@@ -96,14 +96,14 @@ class LazyGroup(click.Group):
     __version__, prog_name="strands", message="%(prog)s %(version)s", help="Print the version."
 )
 def strands(debug: bool) -> None:
-    """Give LLM agents tools: find them, check them, call them."""
+    """Build tools for LLM agents, call them, and run workflows that use them."""
     if debug or os.environ.get("STRANDS_LOG"):
         configure_logging("debug" if debug else os.environ["STRANDS_LOG"])
 
 
 @click.command()
 def schema() -> None:
-    """Print the JSON Schema of workflow files, for editors."""
+    """Print the JSON Schema of workflow files. Editors use it to complete and check keys."""
     from strands_cli.schema.validator import schema_text
 
     click.echo(schema_text("workflow").rstrip("\n"))
@@ -112,7 +112,7 @@ def schema() -> None:
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the completion script for a shell; tool ids are completed too.
+    """Print the completion script for your shell. It also completes tool ids.
 
     \b
     bash:  add  source <(strands completion bash)  to ~/.bashrc

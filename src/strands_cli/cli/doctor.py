@@ -33,7 +33,7 @@ class Finding(msgspec.Struct, frozen=True):
 @click.command()
 @json_option
 def doctor(as_json: bool) -> int:
-    """Say what this machine and this project have and lack."""
+    """Check this machine and this project for problems."""
     findings = [*_machine_findings(), *_sandbox_findings(), *_project_and_tools()]
     if as_json:
         print_json({"findings": [msgspec.to_builtins(finding) for finding in findings]})

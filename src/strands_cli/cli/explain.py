@@ -41,9 +41,9 @@ _CONSENT = {
 @file_argument
 @var_option
 def explain(file: Path, pairs: tuple[str, ...]) -> None:
-    """Tell a workflow in prose: who does what, what tools may touch, what leaves this machine, the limits.
+    """Describe a workflow in prose: steps, agents, tools, data that leaves this machine, limits.
 
-    Nothing is run and no tool is imported.
+    Nothing is run, and no tool is imported.
     """
     spec = load_workflow(file, pairs)
     tools = ToolSet(spec)

@@ -16,13 +16,13 @@ from strands_cli.providers.local.weights import CATALOGUE, DEFAULT, SMALLEST, Ca
 
 @click.group(cls=LazyGroup)
 def models() -> None:
-    """List, fetch and remove the models that run on this machine."""
+    """List, download and remove the models that run on this machine."""
 
 
 @models.command("list")
 @json_option
 def list_models(as_json: bool) -> None:
-    """List the models that can be had by name, and which of them are here."""
+    """List the models you can download, and which of them you have."""
     if as_json:
         print_json({"models": [_model_document(model) for model in CATALOGUE.values()], "default": DEFAULT})
         return
@@ -49,10 +49,13 @@ def _model_document(model: CatalogueModel) -> dict[str, Any]:
     "--from",
     "source",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A copy of the file that is here.",
+    help="Use this copy of the file instead of downloading it.",
 )
 def pull(name: str, source: Path | None) -> None:
-    """Fetch a model (by default the one that chat and the demo use), verify it and print where it is."""
+    """Download a model, verify it and print its path.
+
+    Without NAME, it is the default model, which chat and the demo use.
+    """
     model = model_named(name)
     try:
         file = _pull_with_progress(model, source)
@@ -76,14 +79,14 @@ def _pull_with_progress(model: CatalogueModel, source: Path | None) -> Path:
 @models.command()
 @click.argument("name", default=DEFAULT)
 def path(name: str) -> None:
-    """Print where a model's file is, once it is here and verified."""
+    """Print the path of a downloaded and verified model."""
     click.echo(str(weights.weights_file(model_named(name).name)))
 
 
 @models.command()
 @click.argument("name")
 def remove(name: str) -> None:
-    """Delete a model's file."""
+    """Delete a downloaded model."""
     model = model_named(name)
     if weights.remove_weights(model):
         click.echo(f"Removed {model.name}.")

@@ -45,15 +45,15 @@ class ProviderName(click.Choice):  # type: ignore[type-arg]  # generic in newer 
         return value if value in PROVIDERS else super().convert(value, param, ctx)
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
 var_option = click.option(
     "--var",
     "pairs",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Give an input its value; NAME=@FILE takes it from a file. May be given many times.",
+    help="Set an input; NAME=@FILE reads it from a file. Can be repeated.",
 )
-yes_option = click.option("--yes", "-y", is_flag=True, help="Give consent to whatever asks for it.")
+yes_option = click.option("--yes", "-y", is_flag=True, help="Consent to every tool that asks.")
 file_argument = click.argument("file", type=click.Path(path_type=Path))
 
 

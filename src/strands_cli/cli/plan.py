@@ -46,9 +46,9 @@ def warn_of_problems(spec: Spec, tools: ToolSet) -> None:
 @var_option
 @json_option
 def plan(file: Path, pairs: tuple[str, ...], as_json: bool) -> None:
-    """Say what a workflow would run, in which order, and how often a model is asked.
+    """Show what a workflow would run, in which order, and how many model calls it takes.
 
-    Nothing is run and no tool is imported. Steps with the same number run at the same time, if all take
+    Nothing is run, and no tool is imported. Steps with the same number run at the same time if they take
     equally long.
     """
     spec = load_workflow(file, pairs)
@@ -169,13 +169,15 @@ _SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".me
     "--format",
     "chosen",
     type=click.Choice(["mermaid", "dot", "svg"]),
-    help="By default what --out ends in, else mermaid.",
+    help="The format. Default: by the extension of --out, or mermaid.",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), help="The file to write, instead of printing."
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write to this file instead of standard output.",
 )
 def graph(file: Path, chosen: str | None, out: Path | None) -> None:
-    """Draw a workflow: as Mermaid text, for Graphviz, or as an SVG picture. Nothing is run."""
+    """Draw a workflow with Mermaid, Graphviz or SVG. Nothing is run."""
     form = chosen or (_SUFFIXES.get(out.suffix.lower()) if out else "mermaid")
     if form is None:
         hint = f"End it in {', '.join(_SUFFIXES)}, or give --format."

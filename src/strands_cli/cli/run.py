@@ -39,16 +39,18 @@ if TYPE_CHECKING:
 @click.command()
 @file_argument
 @var_option
-@click.option("--ask", is_flag=True, help="Ask for inputs that are missing.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path(), help="The directory for artifacts.")
-@click.option("--force", is_flag=True, help="Let artifacts take the place of files that are there.")
-@click.option("--trace", is_flag=True, help="Write a record of the run beside the artifacts.")
-@click.option("--verbose", "-v", is_flag=True, help="Show what goes to tools.")
-@click.option("--dry-run", is_flag=True, help="Check everything, show the plan, and ask no model.")
+@click.option("--ask", is_flag=True, help="Ask for missing inputs.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path(), help="Write artifacts to this directory."
+)
+@click.option("--force", is_flag=True, help="Let artifacts replace existing files.")
+@click.option("--trace", is_flag=True, help="Write a record of the run next to the artifacts.")
+@click.option("--verbose", "-v", is_flag=True, help="Show the inputs of tools.")
+@click.option("--dry-run", is_flag=True, help="Check everything and show the plan, without running it.")
 @yes_option
-@click.option("--provider", type=ProviderName(), help="Another provider than the file's.")
-@click.option("--model", help="Another model than the file's.")
-@click.option("--host", help="Where the provider listens.")
+@click.option("--provider", type=ProviderName(), help="Use this provider instead of the file's.")
+@click.option("--model", help="Use this model instead of the file's.")
+@click.option("--host", help="The address of the provider.")
 @json_option
 def run(
     *,
@@ -66,10 +68,10 @@ def run(
     host: str | None,
     as_json: bool,
 ) -> None:
-    """Run a workflow: ask its agents, call their tools, write its artifacts.
+    """Run a workflow: prompt its agents, call their tools, write its artifacts.
 
-    The last answer goes to standard output, progress to standard error. Ctrl-C ends the run cleanly; what
-    is finished is kept.
+    The last answer goes to standard output, progress to standard error. Press Ctrl-C to cancel the run;
+    finished steps are kept.
     """
     spec = load_workflow(file, pairs)
     spec = load_spec(file, {**spec.variables, **_ask_inputs(spec)}) if ask else spec

@@ -57,11 +57,11 @@ def tool() -> None:
 
 
 @tool.command("list")
-@click.option("--category", type=click.Choice(_GROUPS), help="Only this category.")
-@click.option("--verbose", "-v", is_flag=True, help="Show every tool's file and what could not be read.")
+@click.option("--category", type=click.Choice(_GROUPS), help="Show only this category.")
+@click.option("--verbose", "-v", is_flag=True, help="Also show the files of tools and the errors in them.")
 @json_option
 def list_tools(category: str | None, verbose: bool, as_json: bool) -> None:
-    """List every tool, its origin and whether it is available. No tool's code is run."""
+    """List all tools, where they come from and whether they are available. Runs no tool's code."""
     registry = get_registry()
     infos = [info for info in registry.list_all() if category in (None, _tool_group(info))]
     if as_json:
@@ -115,10 +115,12 @@ def _info_document(info: ToolInfo) -> dict[str, Any]:
 
 @tool.command()
 @click.argument("reference", metavar="TOOL", shell_complete=complete_tools)
-@click.option("--load", is_flag=True, help="Import the tool, to show what only that can tell.")
+@click.option(
+    "--load", is_flag=True, help="Import the tool, to show what cannot be read without running its code."
+)
 @json_option
 def show(reference: str, load: bool, as_json: bool) -> None:
-    """Show a tool: what it does, takes, returns and needs."""
+    """Show a tool: description, arguments, result and requirements."""
     registry = get_registry()
     info = registry.require(reference)
     if load:
@@ -214,16 +216,18 @@ def _type_text(part: Any) -> str:
 @click.argument("reference", metavar="TOOL", shell_complete=complete_tools)
 @click.argument("arguments", metavar="[JSON | - | @FILE | KEY=VALUE…]", nargs=-1)
 @click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds that replace the tool's limit."
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    help="The time limit in seconds, instead of the tool's own.",
 )
 @yes_option
 @json_option
 def call(reference: str, arguments: tuple[str, ...], timeout: float | None, yes: bool, as_json: bool) -> int:
     """Call a tool with validated input.
 
-    The input is one JSON object, '-' to read it from standard input, '@FILE' to read it from a file, or
-    KEY=VALUE pairs, typed by the tool's schema. KEY=@FILE takes a value from a file; KEY=@@… is a text that
-    begins with '@'.
+    Pass the input as one JSON object, as '-' to read it from standard input, as '@FILE' to read it from a
+    file, or as KEY=VALUE pairs, which get their types from the tool's schema. KEY=@FILE reads a value from
+    a file; KEY=@@… is a text that begins with '@'.
     """
     from strands_cli.cli.event_loop import run_async
     from strands_cli.toolkit.call import call_tool
@@ -339,12 +343,12 @@ def _crash_hint(error: dict[str, Any]) -> str:
 
 @tool.command()
 @click.argument("path", required=False, type=click.Path(path_type=Path))
-@click.option("--load", is_flag=True, help="Import the tools too, and make each of them.")
+@click.option("--load", is_flag=True, help="Also import the tools and build each of them.")
 @json_option
 def check(path: Path | None, load: bool, as_json: bool) -> int:
-    """Find everything that registration would refuse, with file and line.
+    """Find errors in tools, with file and line.
 
-    PATH is a tool's file or a directory of tools; without it, everything that this project sees is checked.
+    PATH is the file of a tool or a directory of tools. Without it, all tools of this project are checked.
     """
     from strands_cli.tools._discovery.checking import tool_schema_issues
     from strands_cli.tools.sources.modules import read_tool_path
@@ -409,9 +413,9 @@ def test_{name}_refuses_a_missing_name() -> None:
 
 @tool.command()
 @click.argument("name")
-@click.option("--family", help="Put it into a family of tools: tools/FAMILY/NAME.py.")
+@click.option("--family", help="Create it in a family of tools: tools/FAMILY/NAME.py.")
 def new(name: str, family: str | None) -> None:
-    """Create a tool in this project, with a test that passes."""
+    """Create a tool and its test in this project."""
     for word in filter(None, (name, family)):
         if not re.fullmatch("[A-Za-z][A-Za-z0-9_]{0,63}", word) or iskeyword(word):
             hint = "Use a Python name of at most 64 letters, digits and '_' that starts with a letter."

@@ -46,14 +46,14 @@ class Checked(msgspec.Struct, frozen=True):
 
 @click.command()
 @click.argument("paths", metavar="FILE…", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--strict", is_flag=True, help="Fail on warnings too.")
+@click.option("--strict", is_flag=True, help="Also fail on warnings.")
 @var_option
 @json_option
 def validate(paths: tuple[Path, ...], strict: bool, pairs: tuple[str, ...], as_json: bool) -> int:
-    """Find every mistake in workflow files, with the place, the reason and the remedy.
+    """Find errors in workflow files and show how to fix them.
 
-    A directory stands for every workflow below it. Nothing is run and no model is asked. Exits with 3 if a
-    file is not a workflow, and with 18 if one cannot run here.
+    In a directory, every workflow is checked. Nothing is run, and no model is asked. The exit code is 3 if
+    a file is not a valid workflow, and 18 if a valid one cannot run here.
     """
     variables = read_variables(pairs)
     listings = [workflow_files(path) for path in paths]

@@ -96,8 +96,8 @@ async def run(
 ) -> RunResult:
     """Runs a workflow and writes its artifacts.
 
-    A StrandsError that ends it has what is finished as `kept`, a RunResult; artifacts that can be made of it
-    are written.
+    If it fails, the StrandsError has the finished steps in `kept`, a RunResult. Artifacts that need only
+    those are written.
     """
     spec = source if isinstance(source, Spec) else load_spec(source)
     return await run_prepared(prepare(spec, variables, options))
@@ -108,7 +108,7 @@ def run_sync(
     variables: Mapping[str, Any] | None = None,
     options: RunOptions = DEFAULTS,
 ) -> RunResult:
-    """As `run`, for programs without a loop of their own."""
+    """Like `run`, for programs without an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -50,20 +50,20 @@ AskHuman = Callable[[str], Awaitable[str]]
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller may pass to a run besides the workflow and its inputs."""
+    """Options of a run."""
 
     listeners: Sequence[Listener] = ()
     directory: Path = Path()
-    """Where artifacts and notes go."""
+    """The directory for artifacts and notes."""
     force: bool = False
-    """Whether artifacts may take the place of files that are there."""
+    """Whether artifacts may replace existing files."""
     trace: bool = False
-    """Whether the record of the run is written beside its artifacts."""
+    """Whether to write the record of the run next to its artifacts."""
     ask_human: AskHuman | None = None
     ask_consent: AskConsent | None = None
-    """Who is asked about tools that need consent; without it such calls are refused."""
+    """Asks for consent to calls that need it. Without it, such calls are refused."""
     cancel: Cancellation | None = None
-    """Set from outside to end the run cleanly."""
+    """Set it to cancel the run."""
 
 
 DEFAULTS = RunOptions()

@@ -42,9 +42,9 @@ _HARMLESS = frozenset(
 
 
 def load_spec(path: str | Path, variables: Mapping[str, Any] | None = None) -> Spec:
-    """The workflow in a file; SpecError has every problem that keeps it from being one.
+    """Reads a workflow file. Raises SpecError with all problems if the file is not valid.
 
-    `variables` are values for its inputs.
+    `variables` are the values of its inputs.
     """
     spec, issues = examine_workflow(path, variables)
     if spec is None or issues:

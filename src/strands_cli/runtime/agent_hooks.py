@@ -57,7 +57,7 @@ from strands_cli.toolkit.values import encoded_size
 
 
 class PendingCall(msgspec.Struct, frozen=True):
-    """A call that is about to be made, with the arguments that its body would get."""
+    """A call that waits for consent, with the arguments for its body."""
 
     call_id: str
     tool: Tool
@@ -144,10 +144,10 @@ _NAMELESS_CALL = "(a call without a name or an id)"
 def equip(
     agent: Agent, *, context: CallContext = NO_CONTEXT, ask_consent: AskConsent | None = None
 ) -> "AgentHooks":
-    """Puts an agent under our contract; `context` is passed to each of its calls.
+    """Applies the contract to an agent. `context` is passed to each of its calls.
 
-    `ask_consent` is asked once per turn about all calls that need it, before any of them runs; without it,
-    `context.permit` decides call by call.
+    `ask_consent` is called once per turn with all calls that need consent, before any of them runs. Without
+    it, `context.permit` decides for each call.
     """
     hooks = AgentHooks(agent, context, ask_consent)
     agent.add_middleware(InvokeModelStage, abandon_unresponsive)
@@ -164,7 +164,7 @@ def equip(
 
 
 class AgentHooks:
-    """One agent under our contract, for one invocation at a time, as the SDK itself demands."""
+    """An equipped agent. Like in the SDK, only one invocation can run at a time."""
 
     def __init__(self, agent: Agent, context: CallContext, ask_consent: AskConsent | None) -> None:
         self.agent = agent
@@ -196,7 +196,7 @@ class AgentHooks:
         return self._cancel.is_set()
 
     def renew(self) -> None:
-        """Lets the agent go on with a new invocation after a stop, unless the whole run is to end."""
+        """Allows a new invocation after a stop, unless the whole run was cancelled."""
         if self.context.cancel is None or not self.context.cancel.is_set():
             self._cancel = Cancellation()
 

@@ -276,7 +276,7 @@ async def invoke_in_slices(
     limits: Limits | None = None,
     **options: Any,
 ) -> AgentResult:
-    """As `agent.invoke_async`, for any number of turns."""
+    """Like `agent.invoke_async`, for any number of turns."""
     result: Any = None
     async for event in stream_in_slices(agent, prompt, turns=turns, limits=limits, **options):
         result = event.get("result")
@@ -291,10 +291,10 @@ async def stream_in_slices(
     limits: Limits | None = None,
     **options: Any,
 ) -> AsyncIterator[dict[str, Any]]:
-    """As `agent.stream_async`, for any number of turns; `limits` bound all slices together.
+    """Like `agent.stream_async`, for any number of turns. `limits` apply to all slices together.
 
-    Only the last result is an event, and it is the last one. Hooks for the beginning and the end of an
-    invocation are called for each slice.
+    Only the last result is an event, and it comes last. Hooks for the start and the end of an invocation are
+    called for each slice.
     """
     left = cast(dict[str, int], dict(limits or {}))
     result: AgentResult | None = None

@@ -23,7 +23,7 @@ _SUBAGENT = "agent"
 
 
 def load_python_callable(reference: str) -> Tool:
-    """The tool that any form of reference means; it is also the callable that the reference names."""
+    """Loads the tool for any form of reference. The tool is also the callable that the reference names."""
     registry = get_registry()
     info = registry.get_by_import_path(reference)
     if info is None:
@@ -53,10 +53,10 @@ def _reference_error(registry: ToolRegistry, reference: str) -> ToolError:
 
 
 def agent_tools(tools: Iterable[Any]) -> list[Any]:
-    """The tools for an Agent, from references, functions, tools, modules of tools and the SDK's own tools.
+    """Returns tools for an Agent from references, functions, tools, modules of tools and the SDK's own tools.
 
-    All of them come under our contract. What only the SDK knows, such as agents and tool providers, stays as
-    it is. This is also where the SDK's spans are redacted, since tools are there before their agent.
+    All of them follow the contract. Objects that only the SDK knows, such as agents and tool providers, stay
+    unchanged. This is also where the SDK's spans are redacted, since tools are there before their agent.
     """
     redact_sdk_spans()
     return [made for value in tools for made in _for_agent(value)]

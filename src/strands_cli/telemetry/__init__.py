@@ -21,7 +21,7 @@ _log = logging.getLogger("strands_cli.telemetry")
 
 
 class SpanExport:
-    """Where spans go while it is open. Closing it blocks: for milliseconds, and three seconds at most."""
+    """An open export of spans. Closing it takes milliseconds, and at most three seconds."""
 
     def __init__(self, listener: Listener | None, close: Callable[[], None] = lambda: None) -> None:
         self.listener = listener
@@ -29,7 +29,7 @@ class SpanExport:
         self._close = close
 
     def close(self) -> None:
-        """Sends what is left."""
+        """Sends the remaining spans."""
         self._close()
 
     def __enter__(self) -> "SpanExport":
@@ -45,11 +45,11 @@ def open_telemetry(
     warn: Callable[[str], None] = _log.warning,
     environment: Mapping[str, str] = os.environ,
 ) -> SpanExport:
-    """Where the spans of one run go: to the workflow's collector, else to the provider that the program has
-    set, else to the collector that the environment names, else nowhere.
+    """Opens the export of spans for one run: to the workflow's collector, or the program's tracer provider,
+    or the collector in the environment, or nowhere.
 
-    `warn` is called once, at the end, if spans were lost. UnsupportedError if the workflow names a collector
-    and the package is missing.
+    `warn` is called once, at the end, if spans were lost. Raises UnsupportedError if the workflow names a
+    collector and the package is missing.
     """
     url, redact = _collector_url(telemetry, environment), telemetry.redact
     if telemetry.otlp_endpoint is None:
@@ -71,7 +71,7 @@ def open_telemetry(
 def missing_exporter(
     telemetry: Telemetry, environment: Mapping[str, str] = os.environ
 ) -> Iterator[tuple[str, str]]:
-    """What is lacking here to send spans, with what helps; nothing if none are to be sent."""
+    """Yields what is missing to send spans, each with a fix."""
     if _collector_url(telemetry, environment) is None:
         return
     try:

@@ -58,7 +58,7 @@ def connect_collector(
     )
 
     def close() -> None:
-        """Sends what is left. The provider's own limit is not kept by all of its versions, so it is ours."""
+        """Sends the remaining spans, within our own limit: some versions of the provider ignore theirs."""
         if exporter.is_shut:
             return
         flush = Thread(target=provider.shutdown, name="strands-telemetry", daemon=True)

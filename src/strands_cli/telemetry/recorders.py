@@ -204,11 +204,11 @@ _SPANS: dict[type, tuple[str, str, dict[str, str]]] = {
 def span_listener(
     *, inputs: bool = False, outputs: bool = False, redactor: Redactor = NOTHING_SECRET
 ) -> Listener | None:
-    """A listener that makes spans of a run, or of single tool calls, through the program's global provider.
+    """Returns a listener that creates spans for a run or for single tool calls, with the program's tracer
+    provider.
 
-    None without one, so that spans that go nowhere cost nothing. `inputs` and `outputs` add
-    what tools were sent and what they answered; left out by default, since they may hold anything. One
-    listener is for one run at a time.
+    Returns None if there is no provider, so that tracing costs nothing. `inputs` and `outputs` add the inputs
+    and outputs of tools, which may contain anything. Use one listener for one run at a time.
     """
     from opentelemetry import trace
 
@@ -330,9 +330,9 @@ _ENTRIES: dict[type, dict[str, str]] = {
 
 
 class Trace(Recorder[Entry]):
-    """One run as a document. It can be had at any time, also while the run goes on and from another thread.
+    """Records a run as one document. You can get it at any time, also during the run and from another thread.
 
-    It is bounded: in its entries, and in the characters of what tools were sent and answered.
+    The number of entries and the characters of inputs and outputs are limited.
     `docs/guides/telemetry.md` has its format.
     """
 
@@ -371,7 +371,7 @@ class Trace(Recorder[Entry]):
             return document
 
     def text(self) -> str:
-        """The same as JSON, for people too."""
+        """The same as indented JSON."""
         return json.dumps(self.document(), indent=2, ensure_ascii=False)
 
     def _start(self, event: Start, parent: Entry | None) -> Entry:

@@ -51,7 +51,7 @@ _FIRST_PAUSE_SECONDS = 0.1
 
 
 async def call_tool(tool: Tool, call: ToolUse, context: CallContext = NO_CONTEXT) -> ToolResult:
-    """Calls a tool and answers with a result, whatever happens: errors are coded results, not exceptions."""
+    """Calls a tool and returns a result. Failures are results with an error code, not exceptions."""
     if context.emit is None:
         return await _answer_call(tool, call, context)
     call_id = call.get("toolUseId", "")

@@ -16,10 +16,10 @@ def call_in_loop(loop: Any, callback: Callable[..., object], *arguments: object)
 
 
 class Cancellation:
-    """Set once, from any thread or signal handler, and never unset.
+    """Cancels calls and runs. Set it once, from any thread or signal handler.
 
-    A body looks at `is_set()`, a coroutine waits with `wait()`, and a block that has to do something of its
-    own when it is cancelled runs under `on_set()` or `on_set_in_loop()`.
+    A body checks `is_set()`, a coroutine waits with `wait()`, and a block that must act when it is cancelled
+    uses `on_set()` or `on_set_in_loop()`.
     """
 
     def __init__(self) -> None:

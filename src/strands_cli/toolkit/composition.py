@@ -51,10 +51,11 @@ class Identity(TypedDict, total=False):
 
 
 def pipe(first: Tool, *others: Step, **identity: Unpack[Identity]) -> FunctionTool:
-    """The value of each step is the input of the next.
+    """Passes the value of each step to the next.
 
-    An object becomes the arguments; anything else goes to the only required (or only) property. A step may be
-    a plain function from the value to what the next step gets. Steps that can never fit are refused here.
+    An object becomes the arguments; any other value goes to the only required (or only) property. A step can
+    be a plain function from the value to the input of the next step. Steps that can never fit are an error
+    here.
     """
     steps = (first, *others)
     last = steps[-1]
@@ -99,10 +100,11 @@ def fan_out(
     timeout: float = 0,
     **named: Tool,
 ) -> FunctionTool:
-    """The same input to all tools at once; the value is an object with the value of each under its name.
+    """Sends the same input to all tools at once. The value is an object with the value of each under its
+    name.
 
-    A tool's name is its id, or its keyword; each gets those of the arguments that it takes. If
-    one fails, that is the answer; with `partial=True` its value is `{"error": …}` instead.
+    A tool's name is its id or its keyword. Each gets the arguments that it accepts. If one fails, the call
+    fails; with `partial=True`, its value is `{"error": …}` instead.
     """
     _checked_tools([*tools, *named.values()])
     members = {tool.id: tool for tool in tools} | named
@@ -134,9 +136,10 @@ def fan_out(
 
 
 def fallback(*tools: Tool, **identity: Unpack[Identity]) -> FunctionTool:
-    """The value of the first tool that does not fail; if all do, the last failure, with all in its details.
+    """Returns the value of the first tool that does not fail. If all fail, returns the last failure, with all
+    in its details.
 
-    After a call that was cancelled, denied, blocked or lacks consent, no other tool is tried.
+    No other tool is tried after a call that was cancelled, denied or blocked, or that had no consent.
     """
     inner = _checked_tools(tools)
 
@@ -172,10 +175,10 @@ def each(
     max_parallel: int = 8,
     **identity: Unpack[Identity],
 ) -> FunctionTool:
-    """Calls a tool for each of `items`, its inputs; the value is the list of its values, in order.
+    """Calls a tool for each of `items`, its inputs. The value is the list of its values, in order.
 
-    If an item fails, that is the answer, with its pointer; with `partial=True` its value is `{"error": …}`
-    instead. The time limit is enough for `max_items`, `max_parallel` at once; a caller may ask for fewer.
+    If an item fails, the call fails, with a pointer to the item. With `partial=True`, its value is `{"error":
+    …}` instead. The time limit is long enough for `max_items`, `max_parallel` at once.
     """
     inner = _checked_tools([tool])
     for name, limit in (("max_items", max_items), ("max_parallel", max_parallel)):

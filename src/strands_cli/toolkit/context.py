@@ -45,12 +45,12 @@ class InterruptRequested(BaseException):
 
 
 class CallContext(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the outside gives to a call. The defaults do nothing; cli and runtime build it."""
+    """Everything that a caller can pass to a call. Every field is optional."""
 
     emit: Listener | None = None
     permit: Permit | None = None
     interrupt: Callable[[str, Any], Any] | None = None
-    """Asks a human: returns the answer, or ends the call (with a BaseException) until there is one."""
+    """Asks a human. Returns the answer, or ends the call (with a BaseException) until there is one."""
     cancel: Cancellation | None = None
     timeout: float | None = None
     """Seconds that replace the tool's own limit."""
@@ -61,20 +61,20 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     resolve: "Callable[[str], Tool] | None" = None
     """Finds another tool by reference, for bodies that call tools."""
     key: str = ""
-    """Names this call across repetitions of a run, so that a tool can refuse to act twice."""
+    """Identifies this call when a run is repeated, so that a tool does not act twice."""
     invocation_state: Mapping[str, Any] = {}
     agent: AgentView | None = None
     engine_state: Mapping[str, Any] = {}
-    """What the agent engine passes to tools that were written for it, and to no others."""
+    """What the agent engine passes to tools of the SDK, and only to those."""
     depth: int = 0
-    """How many tools called one another down to this call."""
+    """How deeply this call is nested in calls of other tools."""
 
 
 NO_CONTEXT = CallContext()
 
 
 class ToolContext:
-    """What a tool's body may know of its call. A parameter with this annotation is filled by the platform."""
+    """What a tool's body can see of its call. A parameter with this annotation is filled in for you."""
 
     # What the platform itself asks of a context are functions below, so that authors do not see them here.
     __slots__ = ("_abandoned", "_call", "_calls", "_inner_cancel", "_outer", "_tool", "tool_use")
@@ -96,12 +96,12 @@ class ToolContext:
 
     @property
     def workspace(self) -> Workspace:
-        """The directories that this call may touch."""
+        """The directories that this call can access."""
         return self._outer.workspace or Workspace(settings_of(self).workspace, current_directory())
 
     @property
     def invocation_state(self) -> Mapping[str, Any]:
-        """What the caller of the agent passed along."""
+        """What the caller of the agent passed."""
         return self._outer.invocation_state
 
     @property
@@ -113,12 +113,12 @@ class ToolContext:
 
     @property
     def key(self) -> str:
-        """The same for each repetition of the same call: what was done under it need not be done again."""
+        """Identifies this call when a run is repeated, so that you do not do the work twice."""
         return self._outer.key
 
     @property
     def cancelled(self) -> bool:
-        """Whether the call was cancelled or is too late. A body that works long looks at it now and then."""
+        """Whether the call was cancelled or timed out. Check it in long loops."""
         return self._abandoned or (self._outer.cancel is not None and self._outer.cancel.is_set())
 
     def progress(self, data: Any) -> None:
@@ -126,13 +126,13 @@ class ToolContext:
         emit_event(self._outer, ToolProgress(self._tool.id, self.tool_use.get("toolUseId", ""), data))
 
     def call(self, reference: str, **arguments: Any) -> Any:
-        """Another tool's value, called like any other; awaitable in an async body. ToolFailed if it fails."""
+        """Calls another tool and returns its value. Await it in an async body. Raises ToolFailed."""
         if self._call is None or self._outer.resolve is None:
             raise ToolFailed(f"{self._tool.id} calls other tools, and there are none to call here")
         return self._call(self, self._outer.resolve(reference), arguments, next(self._calls))
 
     def interrupt(self, name: str, reason: Any = None) -> Any:
-        """A human's answer; awaitable in an async body. The call ends here until there is one."""
+        """Asks a human and returns the answer; without one, the call ends here. Await it in an async body."""
         if self._outer.interrupt is None:
             raise ToolFailed(
                 f"{self._tool.id} asks a human ({name}), and nobody can be asked here", code="denied"

@@ -42,7 +42,7 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tool(ToolFields, kw_only=True, dict=True, eq=False):
-    """Fields, a body, and what is made of them. A tool with mistakes cannot be made: ToolError says which."""
+    """A tool: its fields and its body. Creating a tool with mistakes raises ToolError."""
 
     input_schema: dict[str, Any]
     invoke: Invoke
@@ -71,7 +71,7 @@ class Tool(ToolFields, kw_only=True, dict=True, eq=False):
         self.shape = shape_of(self.input_schema)
 
     def with_fields(self, **fields: Any) -> Self:
-        """The same tool with other fields. Its input schema, which stays, is not compiled again."""
+        """Returns the same tool with other fields. The input schema stays and is not compiled again."""
         changed = copy(self)
         for name, value in fields.items():
             setattr(changed, name, value)
@@ -121,7 +121,7 @@ class Tool(ToolFields, kw_only=True, dict=True, eq=False):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether doing it twice does no more than doing it once."""
+        """Whether calling it twice has the same effect as calling it once."""
         return bool(self.annotations.get("idempotentHint") or self.annotations.get("readOnlyHint"))
 
     def _compile(self, schema: dict[str, Any], side: str) -> Validator:

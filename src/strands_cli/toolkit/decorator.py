@@ -115,10 +115,10 @@ def tool(
 def tool(
     function: Function | None = None, /, **options: Any
 ) -> FunctionTool | Callable[[Function], FunctionTool]:
-    """Makes a tool of a function.
+    """Turns a function into a tool.
 
-    Its name, description and schemas come from the function itself; `name`, `description`, `inputSchema` and
-    `output_schema` replace them one by one, `spec` (a TOOL_SPEC) all at once.
+    Name, description and schemas come from the function. `name`, `description`, `inputSchema` and
+    `output_schema` replace single ones, `spec` (a TOOL_SPEC) replaces all of them.
     """
     if function is not None:
         return _decorated_tool(function, {})
@@ -217,9 +217,9 @@ def _refuse_unbound_method(_arguments: dict[str, Any], _context: ToolContext) ->
 
 
 def as_tool(value: Any, spec: dict[str, Any] | None = None, **options: Any) -> Tool:
-    """Any callable or object that is a tool somewhere, as a Tool.
+    """Converts a callable, or any object that is a tool, to a Tool.
 
-    `spec` is the TOOL_SPEC beside it; `options` are fields of Tool that count over its own.
+    `spec` is its TOOL_SPEC; `options` are fields of Tool that override its own.
     """
     if isinstance(value, Tool):
         return value.with_fields(**options) if options else value
@@ -259,7 +259,7 @@ def tool_in(module: ModuleType, info: ToolInfo) -> Tool:
 
 
 def tools_in(module: ModuleType) -> list[Tool]:
-    """Every tool of a loaded module: its TOOL_SPEC, else the tools in its `__all__` or public names."""
+    """Returns the tools of a loaded module: its TOOL_SPEC, or the tools in its `__all__` or public names."""
     spec = getattr(module, "TOOL_SPEC", None)
     if spec is not None:
         name = spec.get("name", "") if isinstance(spec, dict) else ""

@@ -174,13 +174,13 @@ _EFFECTS = "See 'effects' in TOOL_DEVELOPMENT.md."
 
 
 class ToolFields(msgspec.Struct, kw_only=True):
-    """What an author can say of a tool, in whatever place. A new field of tools is a new line here."""
+    """The fields that an author can set for a tool. A new field of tools is a new line here."""
 
     id: Annotated[str, Field(tool_name_problem, _NAME)]
     """`name` in the decorator and in a TOOL_SPEC."""
     description: Annotated[str, Field(_text_problem, _STRING)] = ""
     family: Annotated[str, Field(_family_problem, _NAME)] = ""
-    """The group that it is in; by default its package, or itself."""
+    """Its family; by default its package, or its own name."""
     category: Annotated[ToolCategory | None, Field(_category_problem, _category_remedy)] = None
     version: Annotated[str, Field(version_problem, 'Write it as in version="1.0.0".')] = "0.0.0"
     """A SemVer version."""
@@ -189,7 +189,7 @@ class ToolFields(msgspec.Struct, kw_only=True):
     replaced_by: Annotated[str, Field(_text_problem, _STRING)] = ""
     """The tool to use instead of a deprecated one."""
     requires_consent: Annotated[bool, Field(_flag_problem, _FLAG)] = False
-    """Whether somebody is asked before each call."""
+    """Whether to ask for consent before each call."""
     requires: Annotated[
         Requires | None,
         Field(requirements_problem, "See 'requires' in TOOL_DEVELOPMENT.md.", "requires"),
@@ -199,20 +199,20 @@ class ToolFields(msgspec.Struct, kw_only=True):
     timeout: Annotated[float, Field(_seconds_problem, "Give the seconds, such as 30.")] = (
         DEFAULT_TIMEOUT_SECONDS
     )
-    """Seconds for one try."""
+    """Seconds for one attempt."""
     retries: Annotated[int, Field(_count_problem, _COUNT, "retries", listed=False)] = 0
-    """How often a retryable failure is tried again; taken for idempotent or read-only tools only."""
+    """How often to retry a retryable failure. Only for idempotent or read-only tools."""
     max_output: Annotated[int, Field(_count_problem, _COUNT, "output limit", listed=False)] = (
         DEFAULT_MAX_OUTPUT_BYTES
     )
-    """Bytes of an answer that a model gets; what is longer goes to a file. 0 means no limit."""
+    """The bytes of an answer that a model gets. A longer answer goes to a file. 0 means no limit."""
     blocking: Annotated[bool, Field(_flag_problem, _FLAG, listed=False)] = True
-    """Whether a sync body runs in a worker thread; false for a quick pure function, which runs inline."""
+    """Whether a sync body runs in a worker thread. False for a quick pure function, which runs inline."""
     isolate: Annotated[
         Literal["process"] | None,
         Field(_isolate_problem, 'Write isolate="process".', "isolation", listed=False),
     ] = None
-    """`"process"`: the body runs in a process of its own, which can be killed."""
+    """`"process"` runs the body in a separate process, which can be killed."""
     effects: Annotated[Any, Field(_judged_on_load, _EFFECTS, "effects", listed=False)] = None
     """What it reads and writes, as templates over its input, or `"exclusive"`."""
     annotations: Annotated[
@@ -230,7 +230,8 @@ class ToolFields(msgspec.Struct, kw_only=True):
 class ToolInfo(ToolFields, frozen=True, kw_only=True, omit_defaults=True):  # type: ignore[misc]  # msgspec can
     """One tool of one version, as discovery found it.
 
-    `ToolSpec` is the same class: authors write it in a family's `TOOL_SPECS`, discovery fills in the rest.
+    `ToolSpec` is the same class: you write it in the `TOOL_SPECS` of a family, and discovery fills in the
+    rest.
     """
 
     module_path: Annotated[str, Field(_text_problem, _STRING)] = ""
@@ -238,20 +239,20 @@ class ToolInfo(ToolFields, frozen=True, kw_only=True, omit_defaults=True):  # ty
     timeout_ms: Annotated[
         int | None, Field(_milliseconds_problem, "Give the milliseconds, such as 30000.")
     ] = None
-    """The timeout again, where it is not the default."""
+    """The timeout in milliseconds, if it is not the default."""
 
     source: str = ""
-    """Which source of tools found it."""
+    """The source that found it."""
     origin: str = ""
-    """The package, or the project's file, that it comes from; for people."""
+    """The package or the project's file that it comes from, for display."""
     file: str = ""
     line: int = 0
     manifest: str = ""
-    """The `plugin.json` that declares it, where a plugin does."""
+    """The `plugin.json` that declares it, if it belongs to a plugin."""
     unread: str = ""
-    """Why its definition cannot be read without running it, where that is so."""
+    """Why its definition cannot be read without running it, or empty."""
     inferred: bool = False
-    """Whether its schema comes from the function's annotations, and so may be known on load only."""
+    """Whether its schema comes from the function's annotations, so it may be known only after loading."""
 
     def __post_init__(self) -> None:
         if not self.callable_name:
@@ -277,7 +278,7 @@ class ToolInfo(ToolFields, frozen=True, kw_only=True, omit_defaults=True):  # ty
 
     @property
     def reference(self) -> str:
-        """The name that means this tool and this version, whatever else is there."""
+        """The name that refers to exactly this tool and version."""
         return f"{self.id}@{self.version}"
 
 

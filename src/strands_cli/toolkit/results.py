@@ -10,7 +10,7 @@ from strands_cli.errors import EXIT_INTERRUPTED, ToolFailed
 
 
 class ToolUse(TypedDict):
-    """A request to call a tool: `input` is an object, or the text that should have been one."""
+    """A request to call a tool. `input` is an object, or the text that a model sent."""
 
     toolUseId: NotRequired[str]
     name: NotRequired[str]
@@ -40,37 +40,39 @@ _ROWS = (
     Code("input_malformed", "The input is not a JSON object; the tool did not run.", "model", exit_code=2),
     Code(
         "input_invalid",
-        "The input does not fit the tool's schema; the tool did not run.",
+        "The input does not match the tool's schema; the tool did not run.",
         "model",
         exit_code=2,
     ),
-    Code("unknown_tool", "There is no tool of that name.", "model", exit_code=2),
-    Code("unavailable", "The tool needs something that this machine does not have.", "user", exit_code=18),
-    Code("denied", "The user, or a rule of the run, refused the call.", "user"),
+    Code("unknown_tool", "No tool has this name.", "model", exit_code=2),
+    Code("unavailable", "The tool needs something that is missing on this machine.", "user", exit_code=18),
+    Code("denied", "The user or a rule of the run refused the call.", "user"),
     Code(
         "consent_required",
-        "The tool asks for consent, and nobody was there to give it.",
+        "The tool needs consent, and nobody could be asked.",
         "user",
         exit_code=19,
     ),
     Code("timeout", "The tool did not answer within its time limit.", "author", retryable=True),
     Code("overloaded", "Too many abandoned calls still hold their threads.", "nobody", retryable=True),
     Code("cancelled", "The call was cancelled.", "nobody", retryable=True, exit_code=EXIT_INTERRUPTED),
-    Code("blocked", "It depends on a call that waits for a human; it did not run.", "nobody", retryable=True),
-    Code("crashed", "The tool raised an exception it did not expect.", "author"),
-    Code("output_invalid", "The tool's answer does not fit its own output schema.", "author"),
-    Code("failed", "The tool ran and says that it cannot do this.", "model"),
-    Code("not_found", "What the call names does not exist.", "model"),
-    Code("forbidden", "The call reaches for something outside what the tool may touch.", "model"),
-    Code("conflict", "What the call would create already exists.", "model"),
-    Code("network", "The other side could not be reached, or broke off.", "nobody", retryable=True),
+    Code(
+        "blocked", "The call depends on one that waits for a human; it did not run.", "nobody", retryable=True
+    ),
+    Code("crashed", "The tool raised an unexpected exception.", "author"),
+    Code("output_invalid", "The tool's answer does not match its output schema.", "author"),
+    Code("failed", "The tool ran and reported a failure.", "model"),
+    Code("not_found", "Something that the call names was not found.", "model"),
+    Code("forbidden", "The call tried to access something that the tool must not access.", "model"),
+    Code("conflict", "Something that the call would create already exists.", "model"),
+    Code("network", "A server could not be reached, or the connection was lost.", "nobody", retryable=True),
 )
 
 CODES = {row.name: row for row in _ROWS}
 
 
 def error_code_row(code: str) -> Code:
-    """The row of a code; a word of a tool's own counts as `failed`."""
+    """The row of a code; any other code of a tool is treated as `failed`."""
     return CODES.get(code) or CODES["failed"]
 
 
@@ -148,7 +150,8 @@ def with_error_code(result: ToolResult) -> ToolResult:
 
 
 def error_of(result: ToolResult) -> dict[str, Any] | None:
-    """The error inside a result, or None for a success. A tool's own error result counts as `failed`."""
+    """Returns the error of a result, or None for a success. An error that a tool returned itself has the code
+    `failed`."""
     if result["status"] != "error":
         return None
     for block in result["content"]:

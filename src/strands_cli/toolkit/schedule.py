@@ -268,9 +268,9 @@ async def call_tools(
     *,
     max_parallel: int | None = None,
 ) -> list[ToolResult]:
-    """Calls many tools, as concurrently as their effects allow; answers in request order.
+    """Calls many tools, in parallel where their effects allow it. Results keep the order of the request.
 
-    A tool's time limit counts from when it may start. A call that fails leaves the others alone; if one asks
+    A tool's time limit starts when the tool may start. A failure does not affect the other calls. If one asks
     a human, the others finish before that is raised. Each call gets its own idempotency key.
     """
     prepared = [(str(index), tool, _prepared_arguments(tool, use)) for index, (tool, use) in enumerate(calls)]

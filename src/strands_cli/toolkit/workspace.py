@@ -40,14 +40,14 @@ def current_directory() -> Path:
 
 
 class Workspace(msgspec.Struct, frozen=True):
-    """A few roots. A path is followed to its real end, links and `..` included, and refused outside them."""
+    """The directories that tools can access. Links and `..` are followed, and must not lead outside."""
 
     roots: tuple[Path, ...]
     base: Path
-    """What a relative path is relative to."""
+    """The directory for relative paths."""
 
     def open(self, path: str) -> io.BufferedReader:
-        """A regular file, for reading; ToolFailed if it is missing or outside the workspace.
+        """Opens a regular file for reading. Raises ToolFailed if it is missing or outside the workspace.
 
         Answers that were too long for a model, which are kept in files elsewhere, can be read too.
         """
@@ -58,7 +58,7 @@ class Workspace(msgspec.Struct, frozen=True):
             return io.BufferedReader(io.FileIO(place.open()))
 
     def locate(self, path: str) -> Path:
-        """The real path that `path` means, whether or not it exists; ToolFailed if it leaves the workspace.
+        """Returns the real path, whether or not it exists. Raises ToolFailed if it leaves the workspace.
 
         Whoever may write to the workspace can change it before it is used: to read a file, use `open`.
         """
@@ -107,7 +107,7 @@ class Workspace(msgspec.Struct, frozen=True):
         return ToolFailed(f"{path!r} is not a usable path: {error}", code="not_found")
 
     def display(self, file: Path) -> str:
-        """How a path is shown: relative to the base where it lies below it, and always as text."""
+        """A path for display: relative to the base if it is below it."""
         shown = file.relative_to(self.base) if file.is_relative_to(self.base) else file
         return os.fsencode(shown).decode("utf-8", "replace")
 

@@ -9,7 +9,7 @@ __all__ = ["get_registry"]
 
 
 def get_registry() -> "ToolRegistry":
-    """The registry; tools are discovered when it is first asked for, and none of them is imported."""
+    """Returns the registry. Tools are discovered on the first call; none of them is imported."""
     from strands_cli.tools.registry import ToolRegistry
 
     return ToolRegistry()

@@ -9,10 +9,10 @@ __all__ = ["NativeTool", "ToolResult"]
 
 
 class NativeTool(ABC):
-    """A tool with a body in `execute`; a `TOOL_SPEC` whose name is the class's stands beside it."""
+    """A tool with its body in `execute`. The module has a `TOOL_SPEC` with the name of the class."""
 
     def validate_inputs(self, inputs: dict[str, Any]) -> tuple[bool, str | None]:
-        """What the schema cannot say: whether the input will do, and why not."""
+        """Checks what the schema cannot express. Returns whether the input is valid, and why not."""
         return True, None
 
     @abstractmethod

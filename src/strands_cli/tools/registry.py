@@ -92,7 +92,7 @@ class _RegistrySnapshot:
 
 
 class ToolRegistry:
-    """The one handle on the current snapshot: `ToolRegistry()` is always the same object."""
+    """All tools of the current project. `ToolRegistry()` always returns the same object."""
 
     _instance: "ToolRegistry | None" = None
     _elsewhere: "ToolRegistry | None" = None
@@ -132,7 +132,7 @@ class ToolRegistry:
         return other
 
     def refresh(self, settings: Settings | None = None) -> None:
-        """Discovers everything anew, by default for the current directory."""
+        """Discovers all tools again, by default for the current directory."""
         settings = settings or load_settings()
         try:
             cache = Cache(cache_directory() / "discovery")
@@ -145,7 +145,7 @@ class ToolRegistry:
         self._added, type(self)._elsewhere = (), None
 
     async def aclose(self) -> None:
-        """Ends what loaded tools have started and keep."""
+        """Ends processes that loaded tools keep running."""
         for source in self._snapshot.sources.values():
             await source.aclose()
 
@@ -155,7 +155,7 @@ class ToolRegistry:
 
     @property
     def problems(self) -> list[Issue]:
-        """What discovery could not take, with file, line, reason and remedy."""
+        """What could not be read, with file, line, reason and fix."""
         return list(self._snapshot.issues)
 
     def list_all(self) -> list[ToolInfo]:
@@ -165,18 +165,18 @@ class ToolRegistry:
         return [info for info in self._snapshot.infos if info.category == category]
 
     def get(self, tool_id: str) -> ToolInfo | None:
-        """The tool of an id, or of `id@version`."""
+        """The tool with an id, or with `id@version`."""
         info = self._snapshot.find(tool_id)
         return info if info and tool_id in (info.id, info.reference) else None
 
     def get_by_import_path(self, import_path: str) -> ToolInfo | None:
-        """The tool that any form of reference means."""
+        """The tool for any form of reference."""
         if is_file_reference(import_path):
             return find_named_file(import_path)
         return self._snapshot.find(import_path)
 
     def resolve(self, user_input: str) -> str | None:
-        """The module that a reference leads to, or None."""
+        """The module of a reference, or None."""
         info = self.get_by_import_path(user_input)
         return info.import_path if info else None
 
@@ -194,7 +194,7 @@ class ToolRegistry:
         return {*self._snapshot.settings.allow, *self._snapshot.names}
 
     def register(self, *added: "ToolInfo | Tool") -> None:
-        """Adds tools at run time: a ToolSpec that says where one is, or the tool itself."""
+        """Adds tools at run time: a ToolSpec with the location of a tool, or the tool itself."""
         now = self._snapshot
         infos, loaded = [*now.infos], {**now.loaded}
         for item in added:
@@ -209,7 +209,7 @@ class ToolRegistry:
         self._added = (*self._added, *added)
 
     def load(self, reference: "str | ToolInfo") -> "Tool":
-        """The tool itself, ready to be called; ToolError says why it cannot be loaded."""
+        """Loads a tool. Raises ToolError if it cannot be loaded."""
         info = reference if isinstance(reference, ToolInfo) else self.require(reference)
         loaded, key = self._snapshot.loaded, _tool_key(info)
         if key not in loaded:
@@ -217,7 +217,7 @@ class ToolRegistry:
         return loaded[key]
 
     def require(self, reference: str) -> ToolInfo:
-        """As `get_by_import_path`, but an unknown reference is an error that names the closest tool."""
+        """Like `get_by_import_path`, but raises an error with the closest name if it is unknown."""
         info = self.get_by_import_path(reference)
         if info is None:
             raise ToolError(f"Unknown tool: {reference}", code="unknown_tool", hint=self._suggest(reference))

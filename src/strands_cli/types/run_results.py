@@ -7,7 +7,7 @@ import msgspec
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Tokens that models have counted."""
+    """The number of tokens, as counted by the models."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -24,12 +24,12 @@ class StepResult(msgspec.Struct, frozen=True, kw_only=True):
     """What one agent, or one human, answered."""
 
     key: str
-    """Where the step stands in the pattern, and how often it has been there."""
+    """The place of the step in the pattern, and its visit."""
     id: str
     agent: str
     response: str
     output: Any = None
-    """The answer as data, where the agent has an `output_schema`."""
+    """The answer as data, if the agent has an `output_schema`."""
     usage: Usage = Usage()
     seconds: float = 0.0
 
@@ -42,12 +42,12 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     pattern: str
     last_response: str
     output: Any = None
-    """The last answer as data, where its agent has an `output_schema`."""
+    """The last answer as data, if its agent has an `output_schema`."""
     steps: tuple[StepResult, ...] = ()
-    """In the order of the spec, whatever ended first."""
+    """In the order of the file, whichever ended first."""
     usage: Usage = Usage()
     duration: float = 0.0
     """Seconds."""
     artifacts: tuple[Path, ...] = ()
     scope: dict[str, Any] = {}
-    """What the templates of artifacts see."""
+    """The values for the templates of artifacts."""

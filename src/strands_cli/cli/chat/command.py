@@ -43,23 +43,23 @@ _AGENT = "assistant"
 
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--agent", metavar="NAME", help="Which agent of FILE, where it has several.")
+@click.option("--agent", metavar="NAME", help="The agent of FILE to talk to.")
 @click.option(
     "--tools",
     "tools",
     multiple=True,
     shell_complete=complete_tools,
     metavar="TOOL,…",
-    help="Tools that the model gets, by any of their names. May be given many times.",
+    help="Tools for the model, separated by commas. Can be repeated.",
 )
 @click.option(
     "--provider",
     type=ProviderName(),
-    help=f"Who has the model: FILE's provider, else {DEFAULT_PROVIDER}.",
+    help=f"The provider of the model. Default: FILE's provider, or {DEFAULT_PROVIDER}.",
 )
-@click.option("--model", help="Another model than FILE's, or than the provider's default.")
-@click.option("--host", help="Where the provider listens.")
-@click.option("--system", metavar="TEXT", help="The system prompt, in place of FILE's.")
+@click.option("--model", help="The model, instead of FILE's or the provider's default.")
+@click.option("--host", help="The address of the provider.")
+@click.option("--system", metavar="TEXT", help="The system prompt, instead of FILE's.")
 @var_option
 @yes_option
 def chat(
@@ -74,10 +74,10 @@ def chat(
     pairs: tuple[str, ...],
     yes: bool,
 ) -> int:
-    """Talk to a model that has your tools, or to an agent of the workflow FILE.
+    """Chat with a model that can use your tools, or with an agent of the workflow FILE.
 
-    On a terminal, Ctrl-C stops an answer, Ctrl-D leaves, and /help lists the commands. Elsewhere each line
-    of standard input is a message, and standard output has the answers and nothing else.
+    On a terminal, Ctrl-C cancels an answer, Ctrl-D leaves, and /help lists the commands. Elsewhere, each line
+    of standard input is a message, and standard output contains only the answers.
     """
     from strands_cli.capability import check_capability
     from strands_cli.exec.run import prepare

@@ -103,10 +103,12 @@ def access_document(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
 
 
 @click.command("list")
-@click.option("--verbose", "-v", is_flag=True, help="Show tools with their files, limits and access.")
+@click.option(
+    "--verbose", "-v", is_flag=True, help="Also show the files, limits and permissions of each tool."
+)
 @json_option
 def list_plugins(verbose: bool, as_json: bool) -> None:
-    """List every plugin, its tools and its state. Nothing of a plugin is run."""
+    """List all plugins with their tools and status. Runs no plugin."""
     settings = load_settings()
     found = find_plugins(settings)
     if as_json:
@@ -213,9 +215,9 @@ def _tool_document(plugin: Plugin, tool: CliTool) -> dict[str, Any]:
 @plugin_argument()
 @json_option
 def validate(name: str, as_json: bool) -> int:
-    """Find every mistake in a plugin, with file, line and pointer.
+    """Find errors in a plugin, with file, line and JSON pointer.
 
-    A path is that of the plugin's directory, or of its plugin.json. Nothing of the plugin is run.
+    PATH is the plugin's directory or its plugin.json. The plugin is not run.
     """
     reading = read_named_plugin(name)
     place = reading.place
@@ -234,7 +236,7 @@ def validate(name: str, as_json: bool) -> int:
 @click.command()
 @plugin_argument()
 def enable(name: str) -> None:
-    """Switch a plugin on again."""
+    """Enable a disabled plugin."""
     found = find_plugin(name, load_settings())
     if found.is_enabled:
         click.echo(f"{found.name} is enabled already.")
@@ -246,7 +248,7 @@ def enable(name: str) -> None:
 @click.command()
 @plugin_argument()
 def disable(name: str) -> None:
-    """Switch a plugin off: its tools are gone for every command and workflow, its files stay."""
+    """Disable a plugin: no command or workflow can use its tools. Its files stay."""
     found = find_plugin(name, load_settings())
     if not found.is_enabled:
         click.echo(f"{found.name} is disabled already.")

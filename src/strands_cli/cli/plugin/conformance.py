@@ -58,10 +58,10 @@ class Check(msgspec.Struct, frozen=True):
 @plugin_argument()
 @json_option
 def test(name: str, as_json: bool) -> int:
-    """Call every tool of a plugin in good and bad ways, and say how it did.
+    """Call every tool of a plugin with valid and invalid input, and report the results.
 
-    Good input comes from the 'examples' of a tool's parameters, their defaults, or their types. The workspace
-    is a copy of the plugin's fixtures/ directory, or empty. The tools really run, with all the access that
+    Valid input comes from the 'examples' of a tool's parameters, their defaults or their types. The workspace
+    is a copy of the plugin's fixtures/ directory, or empty. The tools really run, with the permissions that
     they declare.
     """
     reading = read_named_plugin(name)

@@ -41,18 +41,19 @@ from strands_cli.plugins.directories import (
 from strands_cli.plugins.plugin import FoundPlugin, Plugin, find_plugin, find_plugins
 from strands_cli.settings import Settings, load_settings
 
-_yes_option = click.option("--yes", "-y", is_flag=True, help="Approve without being asked.")
+_yes_option = click.option("--yes", "-y", is_flag=True, help="Approve without asking.")
 
 
 @click.command()
 @click.argument("source", metavar="PATH|URL[@REF][#DIRECTORY]")
-@click.option("--user", is_flag=True, help="Add it for you in every project, not for this project.")
+@click.option("--user", is_flag=True, help="Add it for all your projects, not only this one.")
 @_yes_option
 def add(source: str, user: bool, yes: bool) -> None:
     """Add a plugin from a directory or a Git repository.
 
-    What it contains and what it asks for is shown first. What you approve is copied, and its hashes are
-    written to strands-plugins.lock: if a file changes, its tools do not run until you approve that too.
+    You first see what the plugin contains and which permissions it wants. If you approve it, it is copied,
+    and its hashes are written to strands-plugins.lock. If a file changes later, its tools do not run until
+    you approve the change.
     """
     settings = load_settings()
     owner = "user" if user else "project"
@@ -86,13 +87,13 @@ def _refuse_known_plugin(name: str, place: Path, owner: str, settings: Settings)
 
 @click.command()
 @plugin_argument(required=False)
-@click.option("--restore", is_flag=True, help="Give up changes that were made here: take the source's files.")
+@click.option("--restore", is_flag=True, help="Discard local changes and restore the files from the source.")
 @_yes_option
 def update(name: str | None, restore: bool, yes: bool) -> int:
-    """Show what has changed in a plugin, and approve it; without NAME, in every plugin that was added.
+    """Update a plugin from its source, or approve local changes. Without NAME, update all added plugins.
 
-    A plugin is fetched again from where it was added from. One that was changed here since it was approved
-    is approved as it is now, or with --restore made again what its source has.
+    You first see what would change. If you changed the plugin's files yourself, your changes are approved;
+    with --restore, they are replaced with the files from the source.
     """
     settings = load_settings()
     if name is not None:
@@ -190,7 +191,7 @@ def _replace_plugin(found: FoundPlugin, approval: Approval, candidate: Candidate
 @plugin_argument()
 @_yes_option
 def remove(name: str, yes: bool) -> None:
-    """Remove a plugin: its directory, and what the lock says about it. Of a link, the link alone."""
+    """Remove a plugin: its directory and its entry in the lock file. Of a link, only the link is removed."""
     settings = load_settings()
     found = find_plugin(name, settings)
     print_note(f"{found.place}  ({found.owner}'s)")

@@ -169,10 +169,14 @@ _BUILD_SECONDS = 60
 @click.command()
 @click.argument("name")
 @click.option(
-    "--language", type=click.Choice([*_STARTERS]), default="python", show_default=True, help="Of its tool."
+    "--language",
+    type=click.Choice([*_STARTERS]),
+    default="python",
+    show_default=True,
+    help="The language of its tool.",
 )
 def new(name: str, language: str) -> None:
-    """Create a plugin in this project's plugins/, with a tool that works."""
+    """Create a plugin with a working tool in the plugins/ directory of this project."""
     pattern = published_schema("plugin").schema["properties"]["name"]["pattern"]
     if not re.search(pattern, name) or tool_name_problem(f"{name}__{_TOOL}"):
         hint = "Use letters, digits, '-' and '_', with a letter or digit first, and at most 57 of them."

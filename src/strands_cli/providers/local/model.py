@@ -37,7 +37,7 @@ def local_model(choice: ModelChoice) -> Model:
 
 
 class LocalModel(Model):
-    """llama.cpp in this process. Every `LocalModel` of one file shares the weights, loaded once."""
+    """Runs llama.cpp in this process. All instances for one file share its weights."""
 
     def __init__(self, file: Path, *, sampling: Sampling | None = None, threads: int = 1) -> None:
         self.file = file

@@ -72,7 +72,7 @@ class Source:
             ) from error
 
     async def aclose(self) -> None:
-        """Ends what loaded tools have started and keep."""
+        """Ends processes that loaded tools keep running."""
 
     def import_module(self, info: ToolInfo) -> ModuleType:
         self._make_importable()
