@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strands_cli.templates import Flaw, Name, TemplateError, names_in_template, render
+from strands_cli.templates import Each, Flaw, Name, TemplateError, names_in_template, render
 from strands_cli.types.sections import BaseSpec, Runtime
 
 SCOPE = {
@@ -111,11 +111,20 @@ def test_a_template_stays_in_its_sandbox_and_its_bounds(text: str) -> None:
         ("{{ a[-1] | join(', ') | indent(2, first=true) }}", [Name("a", (-1,))]),
         ("{{- a -}}", [Name("a")]),
         ("{{ a | default('x | y') }} {{ a.b }}", [Name("a", (), 0, True), Name("a", ("b",), 0, True)]),
-        ("{% for x in a.b %}{{ x.c }}{% endfor %}", [Name("a", ("b",))]),
+        (
+            "{% for x in a.b %}{{ x.c }}{% endfor %}",
+            [Name("a", ("b",)), Name("a", ("b", Each.ITEM, "c"))],
+        ),
+        (
+            "{% for k, v in a.items() %}{{ k.c }}{{ v.d }}{% endfor %}",
+            [Name("a", ("items",)), Name("a", (Each.VALUE, "d"))],
+        ),
         ("{{ a ~\n b[-2] }}", [Name("a"), Name("b", (-2,), 1)]),
         ("{% if a is defined %}{{ a.b }}{% endif %}", [Name("a", (), 0, True), Name("a", ("b",), 0, True)]),
         ("{{ a | default(b) }}", [Name("a", (), 0, True), Name("b")]),
-        ("{{ range(3) }}{% set x = a %}{{ x }}", [Name("a")]),
+        ("{{ range(3) }}{% set x = a %}{{ x.b }}", [Name("a"), Name("a", ("b",))]),
+        ("{% set x = a %}{% set x = b %}{{ x.c }}", [Name("a"), Name("b")]),
+        ("{% macro m(a) %}{{ a.b }}{% endmacro %}{{ m(c) }}", [Name("c")]),
         ("{{ a.upper() }}", [Name("a", ("upper",))]),
         ("{{ a[-'x'] }}{{ a[b] }}", [Name("a"), Name("a"), Name("b")]),
         ("{{ '%999999999d' | format(1) }}{{ 'x' | center(999999999) }}", []),

@@ -13,7 +13,7 @@ of ours, which nests and takes as much time and memory as the text is long.
 # ruff: noqa: TID253 - only graphs import this module, and what they are made of needs Jinja anyway
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -263,7 +263,7 @@ def evaluate_expression(expression: Expression, scope: Mapping[str, Any]) -> Any
             )
 
 
-def _value_member(value: Any, part: str | int) -> Any:
+def _value_member(value: Any, part: object) -> Any:
     """What is below a value: a mapping's key, a list's item, or a field of one of our own values."""
     if isinstance(value, Mapping):
         return value.get(part)
@@ -326,11 +326,16 @@ def _text_as_number(value: Any) -> Any:
 # --- What the form of a condition shows -------------------------------------------------------------------
 
 
-def negated_condition(expression: Expression) -> Expression:
-    """The condition that is true when this one is false."""
+def negated_condition(
+    expression: Expression, is_never_null: Callable[[Name], bool] = lambda _: False
+) -> Expression:
+    """The condition that is true when this one is false. With null, both `<` and `>=` may be false."""
     if isinstance(expression, Not):
         return expression.inner
-    if isinstance(expression, Comparison) and expression.operator in ("==", "!="):
+    if isinstance(expression, Comparison) and (
+        expression.operator in ("==", "!=")
+        or (expression.operator in _OPPOSITES and all(map(is_never_null, names_in_condition(expression))))
+    ):
         return Comparison(expression.left, _OPPOSITES[expression.operator], expression.right)
     return Not(expression)
 

@@ -5,6 +5,7 @@ Jinja is imported only for a text with something to render. Plain text is never 
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
 from functools import cache, lru_cache, wraps
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +23,26 @@ MAX_CHARACTERS = 10_000_000
 """The longest text that a template may become, or that one operation in it may make."""
 
 _MARKS = ("{{", "{%", "{#")
-Path = tuple[str | int, ...]
+
+
+class Each(Enum):
+    """What a loop takes of the value it goes through."""
+
+    ITEM = "item"
+    VALUE = "value"
+    """Of a mapping, whose items are its keys."""
+
+
+Path = tuple[str | int | Each, ...]
+_KEEPING_FILTERS = ("list", "reverse", "sort", "unique", "select", "reject", "selectattr", "rejectattr")
+"""Their items are some of those that they are given."""
 
 
 class Name(msgspec.Struct, frozen=True):
-    """A name that a template takes from its scope, with what it asks of it: `a[0].b` is a and (0, "b")."""
+    """A name that a template takes from its scope, with what it asks of it: `a[0].b` is a and (0, "b").
+
+    A variable of a loop is what it stands for: `b` in `for b in a` is a and (Each.ITEM,).
+    """
 
     name: str
     path: Path = ()
@@ -114,7 +130,7 @@ def names_in_template(text: str) -> tuple[list[Name], list[Flaw]]:
         tree = template_environment().parse(text)
         flaws = [*_template_flaws(tree)]
         free = set() if flaws else find_undeclared_variables(tree) - template_environment().globals.keys()
-        return _with_guards([name for name in _walk_names(tree) if name.name in free]), flaws
+        return _with_guards([name for name in _walk_names(tree, {}) if name.name in free]), flaws
     except TemplateSyntaxError as error:
         return [], [Flaw(f"This is not a template: {_jinja_message(error)}", error.lineno - 1, "Correct it.")]
     except RecursionError:
@@ -146,18 +162,96 @@ def _with_guards(found: list[Name]) -> list[Name]:
     ]
 
 
-def _walk_names(node: "nodes.Node", guarded: bool = False) -> Iterator[Name]:
+_Locals = dict[str, tuple[str, Path] | None]
+"""The variables that a template makes itself, with what they stand for; None if that may be anything."""
+
+
+def _walk_names(node: "nodes.Node", local: _Locals, guarded: bool = False) -> Iterator[Name]:
     from jinja2 import nodes
 
     chain = name_and_path(node)
     if chain is not None:
-        yield Name(*chain, node.lineno - 1, guarded)
+        if (meant := _without_locals(chain, local)) is not None:
+            yield Name(*meant, node.lineno - 1, guarded)
         return
+    children, inner = list(node.iter_child_nodes()), local
+    match node:
+        case nodes.For(target=target, iter=source):
+            yield from _walk_names(source, local)
+            yield from (name for child in node.else_ for name in _walk_names(child, local))
+            children = [*node.body, *([node.test] if node.test else [])]
+            inner = {**local, "loop": None, **_loop_variables(target, source, local)}
+        case nodes.Assign(target=nodes.Name(name=name), node=value):
+            yield from _walk_names(value, local)
+            # What is set twice may be either.
+            local[name] = _value_source(value, local) if name not in local else None
+            return
+        case nodes.Macro() | nodes.CallBlock() | nodes.With() | nodes.AssignBlock():
+            inner = {
+                **local,
+                **dict.fromkeys(made.name for made in node.find_all(nodes.Name) if made.ctx != "load"),
+            }
+        case nodes.Filter():
+            yield from _names_of_attributes(node, local)
     guards = (isinstance(node, nodes.Filter) and node.name in ("default", "d")) or (
         isinstance(node, nodes.Test) and node.name in ("defined", "undefined")
     )
-    for child in node.iter_child_nodes():
-        yield from _walk_names(child, guards and child is getattr(node, "node", None))
+    for child in children:
+        yield from _walk_names(child, inner, guards and child is getattr(node, "node", None))
+
+
+def _without_locals(chain: tuple[str, Path], local: _Locals) -> tuple[str, Path] | None:
+    """A name and its path as the scope has them; None for what the template has made itself."""
+    name, path = chain
+    if name not in local:
+        return chain
+    source = local[name]
+    return None if source is None else (source[0], (*source[1], *path))
+
+
+def _value_source(node: "nodes.Node | None", local: _Locals) -> tuple[str, Path] | None:
+    chain = name_and_path(node) if node is not None else None
+    return None if chain is None else _without_locals(chain, local)
+
+
+def _item_source(node: "nodes.Node | None", local: _Locals) -> tuple[str, Path] | None:
+    """What an item of a value stands for."""
+    from jinja2 import nodes
+
+    step, method = Each.ITEM, ""
+    while isinstance(node, nodes.Filter) and node.name in _KEEPING_FILTERS:
+        node = node.node
+    if isinstance(node, nodes.Call) and isinstance(called := node.node, nodes.Getattr):
+        node, method, step = called.node, called.attr, Each.VALUE
+    source = _value_source(node, local) if method in ("", "values", "items") else None
+    return None if source is None else (source[0], (*source[1], step))
+
+
+def _loop_variables(target: "nodes.Node", source: "nodes.Node", local: _Locals) -> _Locals:
+    from jinja2 import nodes
+
+    has_pairs = isinstance(source, nodes.Call) and getattr(source.node, "attr", "") == "items"
+    match target:
+        case nodes.Name(name=name):
+            return {name: None if has_pairs else _item_source(source, local)}
+        case nodes.Tuple(items=[nodes.Name(name=key), nodes.Name(name=value)]):
+            return {key: None, value: _item_source(source, local) if has_pairs else None}
+    return {made.name: None for made in target.find_all(nodes.Name)}
+
+
+def _names_of_attributes(node: "nodes.Filter", local: _Locals) -> Iterator[Name]:
+    """`steps | map(attribute="response")` asks for the response of each step."""
+    from jinja2 import nodes
+
+    named = [pair.value for pair in node.kwargs if pair.key == "attribute"]
+    if node.name in ("selectattr", "rejectattr", "groupby"):
+        named += node.args[:1]
+    source = _item_source(node.node, local)
+    for value in named:
+        if source is not None and isinstance(value, nodes.Const) and isinstance(value.value, str):
+            parts = (int(part) if part.isdigit() else part for part in value.value.split("."))
+            guarded = any(pair.key == "default" for pair in node.kwargs)
+            yield Name(source[0], (*source[1], *parts), node.lineno - 1, guarded)
 
 
 def name_and_path(node: "nodes.Node") -> tuple[str, Path] | None:

@@ -26,6 +26,20 @@ inputs:
 AGENTS = "agents: {a: {prompt: Hello}}\n"
 STEP = "pattern: {type: chain, config: {steps: [{agent: a, input: hi}]}}\n"
 PLAIN = HEAD + AGENTS + STEP
+ANSWERS = """\
+agents:
+  a:
+    prompt: Hello
+    output_schema:
+      type: object
+      required: [k]
+      properties:
+        k: {type: number}
+        more: {anyOf: [{$ref: '#/$defs/more'}, {type: 'null'}]}
+        list: {type: array, items: {type: object, properties: {name: {type: string}}}}
+        open: {type: object, additionalProperties: {type: string}}
+      $defs: {more: {type: object, properties: {inner: {type: string}, again: {$ref: '#/$defs/more'}}}}
+"""
 
 
 def load(tmp_path: Path, text: str, **variables: Any) -> Spec:
@@ -43,17 +57,34 @@ def pattern(kind: str, config: str, agents: str = AGENTS) -> str:
     return f"{HEAD}{agents}pattern:\n  type: {kind}\n  config:\n{body}\n"
 
 
-def chain(steps: str) -> str:
-    return pattern("chain", "steps:\n" + textwrap.indent(textwrap.dedent(steps).strip("\n"), "  "))
+def chain(steps: str, agents: str = AGENTS) -> str:
+    return pattern("chain", "steps:\n" + textwrap.indent(textwrap.dedent(steps).strip("\n"), "  "), agents)
+
+
+def second_step(template: str, agents: str = AGENTS) -> str:
+    return chain(f"- {{agent: a}}\n- {{agent: a, input: {json.dumps(template)}}}", agents)
+
+
+def branches(template: str, agents: str = AGENTS) -> str:
+    """Two branches, and a template over them."""
+    both = "branches: [{id: x, steps: [{agent: a}]}, {id: y, steps: [{agent: a}]}]"
+    return pattern("parallel", f"{both}\nreduce: {{agent: a, input: {json.dumps(template)}}}", agents)
+
+
+def workers(template: str, agents: str = AGENTS) -> str:
+    config = f"orchestrator: {{agent: a}}\nworker: {{agent: a}}\nreduce: {{agent: a, input: {json.dumps(template)}}}"
+    return pattern("orchestrator_workers", config, agents)
 
 
 GRAPH = """
 nodes:
   one: {agent: a, input: "{{ topic }}"}
   two: {agent: a, input: "{{ last_response }}{{ nodes.one.response }}"}
-  three: {agent: a, input: "{{ nodes.two.output.x }}"}
+  three: {agent: a, input: "{{ nodes.two.response }}"}
 edges:
 """
+
+STEP_INPUT, REDUCE = "/pattern/config/steps/1/input", "/pattern/config/reduce/input"
 
 # what is wrong, the workflow, the pointer, how the reason begins, what the remedy has in it, the severity
 FAILING: list[tuple[str, str, str, str, str]] = [
@@ -304,6 +335,49 @@ FAILING: list[tuple[str, str, str, str, str]] = [
         "",
         "error twice",
     ),
+    *(
+        (text, at, f"There is no {what}.", hint, "error")
+        for text, at, what, hint in (
+            (second_step("{% for s in steps %}{{ s.respnse }}{% endfor %}"), STEP_INPUT, "part of a result 'respnse'", "'response'"),
+            (second_step("{% set s = steps[0] %}{{ s.respnse }}"), STEP_INPUT, "part of a result 'respnse'", "'response'"),
+            (second_step("{{ steps | map(attribute='respnse') | join }}"), STEP_INPUT, "part of a result 'respnse'", "'response'"),
+            (branches("{% for b in branches.values() %}{{ b.respnse }}{% endfor %}"), REDUCE, "part of a result 'respnse'", "'response'"),
+            (branches("{% for id, b in branches.items() %}{{ b.respnse }}{% endfor %}"), REDUCE, "part of a result 'respnse'", "'response'"),
+            (second_step("{{ steps[0].output.kk }}", ANSWERS), STEP_INPUT, "output key 'kk'", "'k'"),
+            (second_step("{{ steps[0].output.more.iner }}", ANSWERS), STEP_INPUT, "output key 'iner'", "'inner'"),
+            (second_step("{{ steps[0].output.list[0].nme }}", ANSWERS), STEP_INPUT, "output key 'nme'", "'name'"),
+            (second_step("{% for s in steps %}{% for i in s.output.list %}{{ i.nme }}{% endfor %}{% endfor %}", ANSWERS), STEP_INPUT, "output key 'nme'", "'name'"),
+            (second_step("{{ steps[0].output.k }}"), STEP_INPUT, "output key 'k'", "Give the agent 'a' an output_schema."),
+        )
+    ),
+    (
+        branches("{% for b in branches %}{{ b.response }}{% endfor %}"),
+        REDUCE,
+        "There is no 'response' here: a loop over 'branches' goes through its names.",
+        "branches.values()",
+        "error",
+    ),
+    (
+        workers("{% for t in tasks %}{{ t.respnse }}{% endfor %}"),
+        REDUCE,
+        "There is no part of a result 'respnse'.",
+        "'response'",
+        "error",
+    ),
+    (
+        pattern("graph", GRAPH + "  - {from: one, to: two, when: nodes.one.output.kk > 3}\n  - {from: two, to: three}", ANSWERS),
+        "/pattern/config/edges/0/when",
+        "There is no output key 'kk'.",
+        "'k'",
+        "error and more",
+    ),
+    (
+        pattern("graph", GRAPH + "  - {from: one, to: two, when: inputs.tone < 3}\n  - {from: one, to: three, when: inputs.tone >= 3}\n  - {from: two, to: three}"),
+        "/pattern/config/edges/1/when",
+        "Where none of its conditions is true, the graph ends at 'one'.",
+        "opposite",
+        "warning",
+    ),
     (
         chain("- agent: a\n  input: |\n    First\n    {{ topic"),
         "/pattern/config/steps/0/input",
@@ -427,6 +501,12 @@ def test_a_check_finds(
 
 
 PASSING = [
+    second_step("{% for s in steps %}{{ s.output.k }}{{ s.output.more.again.inner }}{{ s.output.list[0].name }}{% endfor %}", ANSWERS),
+    second_step("{{ steps[0].output.open.anything }}{% for k, v in steps[0].output.items() %}{{ k.upper() }}{% endfor %}", ANSWERS),
+    second_step("{% for topic in steps %}{{ topic.response }}{% endfor %}{{ topic }}{{ steps | map(attribute='x', default='') | list }}"),
+    branches("{% for name in branches %}{{ name.upper() }}{{ branches[name].response }}{% endfor %}"),
+    workers("{% for t in tasks %}{{ t.response }}{% endfor %}{{ tasks[0].response }}"),
+    pattern("graph", GRAPH + "  - {from: one, to: two, when: nodes.one.output.k < 3}\n  - {from: one, to: three, when: nodes.one.output.k >= 3}\n  - {from: two, to: three}", ANSWERS),
     PLAIN,
     HEAD + "tools: {python: [echo]}\nagents: {a: {prompt: x, tools: ['native:echo']}}\n" + STEP,
     HEAD + "tools: {python: ['native:echo']}\nagents: {a: {prompt: x, tools: [echo], output_schema: {type: object}}}\n" + STEP,
@@ -434,14 +514,14 @@ PASSING = [
     chain('- {agent: a, id: x}\n- {agent: a, input: "{{ last_response }}{{ steps[0].response }}{{ steps.x }}{{ steps[-1] }}"}'),
     chain('- {agent: a, input: "{{ steps[5].response | default(topic) }}{% if task is defined %}{{ task.x }}{% endif %}"}'),
     chain('- {agent: a}\n- {agent: a, input: "{% for s in steps %}{{ s.response }}{{ loop.index }}{% endfor %}"}'),
-    pattern("workflow", 'tasks: [{id: x, agent: a}, {id: y, agent: a, needs: [x], input: "{{ last_response }}"}, {id: z, agent: a, needs: [y], input: "{{ tasks.x }}{{ tasks[\'y\'].output.k }}"}]'),
+    pattern("workflow", 'tasks: [{id: x, agent: a}, {id: y, agent: a, needs: [x], input: "{{ last_response }}"}, {id: z, agent: a, needs: [y], input: "{{ tasks.x }}{{ tasks[\'y\'].output.k }}"}]', ANSWERS),
     pattern("routing", 'router: {agent: a, input: "{{ topic }}"}\nroutes: {one: {steps: [{agent: a, input: "{{ route }}"}, {agent: a, input: "{{ steps[0] }}"}]}}\ndefault: one'),
     pattern("parallel", 'branches: [{id: x, steps: [{agent: a}]}]\nreduce: {agent: a, input: "{{ branches.x.response }}{% for k, v in branches.items() %}{{ v }}{% endfor %}"}'),
     pattern("evaluator_optimizer", 'producer: {agent: a}\nevaluator: {agent: a, input: "{{ draft }}"}\nrevise: "{{ evaluation.feedback }}{{ draft }}{{ last_response }}"'),
     pattern("orchestrator_workers", 'orchestrator: {agent: a}\nworker: {agent: a, input: "{{ task }}"}\nreduce: {agent: a, input: "{{ tasks | length }}"}'),
     pattern("graph", GRAPH + "  - {from: one, to: two, when: \"topic == 'x'\"}\n  - {from: one, to: three, when: \"topic != 'x'\"}\n  - {from: two, to: three}"),
     # The end of a loop: to stop there is what its author wants.
-    pattern("graph", GRAPH + "  - {from: one, to: two}\n  - {from: two, to: three}\n  - {from: three, to: two, when: nodes.three.output.again}"),
+    pattern("graph", GRAPH + "  - {from: one, to: two}\n  - {from: two, to: three}\n  - {from: three, to: two, when: nodes.three.output.k}", ANSWERS),
     PLAIN + 'outputs: {artifacts: [{path: "{{ topic }}.md", from: "{{ TRACE }}{{ last_response }}{{ steps[0] }}"}, {path: ./b.md, from: x}]}\n',
     PLAIN + 'env: {secrets: [{name: KEY, key: PATH}]}\ntools: {http_executors: [{id: x, base_url: "https://a.b", headers: {A: "{{ secrets.KEY }}"}}]}\n',
     # An input may be called like a name of another pattern.

@@ -16,10 +16,10 @@ from strands_cli.patterns.pattern import (
     arrows_in_a_row,
     shaped_steps,
     step_box,
-    step_order,
     step_places,
+    step_results,
 )
-from strands_cli.patterns.scope import Names, result_names
+from strands_cli.patterns.scope import Names
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -43,7 +43,7 @@ class Chain(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         return step_places(spec, f"{CONFIG}/steps", self.steps)
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
-        known = result_names(step_order(self.steps))
+        known = step_results(spec, self.steps)
         return {"steps": Names(known, "step", length=len(self.steps), methods=())}
 
     def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:

@@ -22,7 +22,7 @@ from strands_cli.patterns.pattern import (
     times_text,
     with_shaped,
 )
-from strands_cli.patterns.scope import Names, scope_names
+from strands_cli.patterns.scope import Names, schema_names, scope_names
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -90,9 +90,11 @@ class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
         """Score, feedback, and what the evaluator's own schema adds to them."""
-        properties = self.own_schema(spec).get("properties")
-        added = properties if isinstance(properties, dict) else {}
-        known = {**dict.fromkeys(added), "score": None, "feedback": None}
+        own = self.own_schema(spec)
+        added = schema_names(own, own) if own else Names({})
+        if added is None:
+            return {"draft": None, "evaluation": None}
+        known = {**added.known, "score": None, "feedback": None}
         return {"draft": None, "evaluation": Names(known, "part of an evaluation")}
 
     def outline(self, spec: BaseSpec) -> Parts:

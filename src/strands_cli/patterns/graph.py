@@ -6,7 +6,7 @@ round lead to runs once. What runs therefore does not depend on which node is th
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from strands_cli.conditions import (
     negated_condition,
     parse_condition,
 )
-from strands_cli.documents.problems import json_pointer
+from strands_cli.documents.problems import json_pointer, schemas_at
 from strands_cli.errors import Issue, did_you_mean
 from strands_cli.patterns.outline import END, START, Arrow, Box, Calls, first_line
 from strands_cli.patterns.pattern import (
@@ -34,6 +34,7 @@ from strands_cli.patterns.pattern import (
     times_text,
 )
 from strands_cli.patterns.scope import Names, reachable_names, result_names, scope_names, unresolved_name
+from strands_cli.templates import Name
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -87,7 +88,7 @@ def check_reachability(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
 
 
 def check_conditions(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
-    sources, known = graph.edges_to(), result_names(graph.nodes)
+    sources, known = graph.edges_to(), graph.results(spec)
     for index, edge in enumerate(graph.edges):
         if edge.when is None:
             continue
@@ -134,7 +135,8 @@ def check_ends(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
     for index, edge in enumerate(graph.edges):
         leaving.setdefault(edge.source, []).append((index, edge))
     for name, own in leaving.items():
-        if any(edge.when is None for _, edge in own) or _are_complete(own):
+        is_never_null = partial(_is_never_null, graph, spec, name)
+        if any(edge.when is None for _, edge in own) or _are_complete(own, is_never_null):
             continue
         if all(name in reachable_names(targets, edge.to) for _, edge in own):
             continue
@@ -146,13 +148,29 @@ def check_ends(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
         )
 
 
-def _are_complete(edges: list[tuple[int, Edge]]) -> bool:
+def _are_complete(edges: list[tuple[int, Edge]], is_never_null: Callable[[Name], bool]) -> bool:
     """Whether one of the conditions is the opposite of another."""
     try:
         conditions = [parse_condition(edge.when or "") for _, edge in edges]
     except ConditionError:
         return True
-    return any(negated_condition(one) in conditions or is_certain(one) for one in conditions)
+    return any(negated_condition(one, is_never_null) in conditions or is_certain(one) for one in conditions)
+
+
+def _is_never_null(graph: "Graph", spec: BaseSpec, source: str, name: Name) -> bool:
+    """Whether an edge that leaves `source` can rely on a value: its text, or what its schema requires."""
+    node = graph.nodes.get(source)
+    agent = spec.agents.get(node.agent) if node else None
+    if name.name == "last_response" or (name.name, *name.path) == ("nodes", source, "response"):
+        return True
+    if not agent or not agent.output_schema or (name.name, *name.path[:2]) != ("nodes", source, "output"):
+        return False
+    schema, keys = agent.output_schema, [key for key in name.path[2:] if isinstance(key, str)]
+    for index, key in enumerate(keys):
+        if not any(key in part.get("required", ()) for part in schemas_at(schema, *keys[:index])):
+            return False
+    types = [part["type"] for part in schemas_at(schema, *keys) if "type" in part]
+    return len(keys) == len(name.path) - 2 and bool(types) and not any("null" in kind for kind in types)
 
 
 # --- The pattern ------------------------------------------------------------------------------------------
@@ -208,14 +226,17 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         return sources
 
     def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
-        sources, known, entries = self.edges_to(), result_names(self.nodes), frozenset(self.entries)
+        sources, known, entries = self.edges_to(), self.results(spec), frozenset(self.entries)
         for name, node in self.nodes.items():
             before = None if name in entries else sources[name]
             scope = partial(_node_scope, spec, known, sources, name, before)
             yield agent_place(f"{CONFIG}/nodes{json_pointer((name,))}", node, scope)
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
-        return {"nodes": Names(result_names(self.nodes), "node")}
+        return {"nodes": Names(self.results(spec), "node")}
+
+    def results(self, spec: BaseSpec) -> dict[str, Names | None]:
+        return result_names(spec, {name: node.agent for name, node in self.nodes.items()})
 
     def outline(self, spec: BaseSpec) -> Parts:
         depth, often = node_depths(self), node_visits(self)

@@ -24,7 +24,7 @@ from strands_cli.patterns.pattern import (
     step_box,
     with_shaped,
 )
-from strands_cli.patterns.scope import Names, scope_names
+from strands_cli.patterns.scope import Names, list_names, result_names, scope_names
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -50,14 +50,16 @@ class OrchestratorWorkers(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         return with_shaped(config, "orchestrator", "worker", "reduce")
 
     def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
-        yield agent_place(f"{CONFIG}/orchestrator", self.orchestrator, partial(scope_names, spec, tasks=None))
+        tasks = self.artifact_names(spec)
+        yield agent_place(f"{CONFIG}/orchestrator", self.orchestrator, partial(scope_names, spec, **tasks))
         yield agent_place(f"{CONFIG}/worker", self.worker, partial(scope_names, spec, task=None))
         if self.reduce:
             why = "several workers have answered; go through tasks"
-            yield agent_place(f"{CONFIG}/reduce", self.reduce, partial(scope_names, spec, why, tasks=None))
+            yield agent_place(f"{CONFIG}/reduce", self.reduce, partial(scope_names, spec, why, **tasks))
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
-        return {"tasks": None}
+        (result,) = result_names(spec, {"": self.worker.agent}).values()
+        return {"tasks": list_names(result, "task")}
 
     def outline(self, spec: BaseSpec) -> Parts:
         rounds, tasks = self.max_rounds, self.max_tasks

@@ -57,7 +57,8 @@ class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             yield agent_place(f"{CONFIG}/reduce", self.reduce, names)
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
-        return {"branches": Names(result_names(branch.id for branch in self.branches), "branch")}
+        agents = {branch.id: getattr(branch.steps[-1], "agent", None) for branch in self.branches}
+        return {"branches": Names(result_names(spec, agents), "branch")}
 
     def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
         yield f"{CONFIG}/branches", [branch.id for branch in self.branches]

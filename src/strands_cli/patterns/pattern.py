@@ -189,7 +189,7 @@ def agent_place(at: str, step: AgentStep | HumanStep, names: Callable[[], Names]
 def step_places(spec: BaseSpec, at: str, steps: Steps, **names: Names | None) -> Iterator[AgentPlace]:
     """The places of steps one after the other: each sees those before it, by index or id."""
     order = step_order(steps)
-    known = result_names(order)
+    known = step_results(spec, steps)
 
     def step_scope(done: int) -> Names:
         def blocked(key: str) -> str:
@@ -207,6 +207,12 @@ def step_order(steps: Steps) -> dict[str, int]:
     """The steps by index and by id."""
     order = {str(index): index for index in range(len(steps))}
     return order | {step.id: index for index, step in enumerate(steps) if step.id}
+
+
+def step_results(spec: BaseSpec, steps: Steps) -> dict[str, Names | None]:
+    """The results of steps, by index and by id."""
+    agents = [None if isinstance(step, HumanStep) else step.agent for step in steps]
+    return result_names(spec, {key: agents[index] for key, index in step_order(steps).items()})
 
 
 def step_box(key: str, step: Step | HumanStep, title: str, kind: Kind = "step", **more: Any) -> Box:

@@ -24,6 +24,7 @@ from strands_cli.patterns.pattern import (
     shaped_steps,
     step_box,
     step_places,
+    step_results,
 )
 from strands_cli.patterns.scope import Names, scope_names
 from strands_cli.types.run_results import StepResult
@@ -66,7 +67,15 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             yield from step_places(spec, _steps_at(name), route.steps, route=None)
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
-        return {"route": None, "steps": None}
+        """The steps are those of the route that was taken."""
+        results = [step_results(spec, route.steps) for route in self.routes.values()]
+        known = {
+            key: result if sum(key in other for other in results) == 1 else None
+            for steps in results
+            for key, result in steps.items()
+        }
+        longest = max(len(route.steps) for route in self.routes.values())
+        return {"route": None, "steps": Names(known, "step", length=longest, methods=())}
 
     def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
         for name, route in self.routes.items():

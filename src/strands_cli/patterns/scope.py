@@ -19,11 +19,14 @@ Everywhere: `inputs`, and each input by its own name. Besides:
 A prompt is rendered with each step that its agent does, and sees what that step sees.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
+from strands_cli.documents.problems import local_reference_target, schema_branches
 from strands_cli.errors import did_you_mean
+from strands_cli.templates import Each
 from strands_cli.types.sections import BaseSpec
 
 WHY_ABSENT = {
@@ -54,25 +57,86 @@ class Names(msgspec.Struct, frozen=True):
     """Says why a known name cannot be used here, where that is costly to know beforehand."""
     length: int | None = None
     """How many there are, for those that have an index too."""
-    methods: tuple[str, ...] = _OF_MAPPINGS
+    methods: Collection[str] = _OF_MAPPINGS
     """What the level can do where it is a mapping; what it holds comes first, as in templates."""
+    item: "Names | None" = None
+    """What each of them is, for a list."""
+    is_list: bool = False
+    hint: str = ""
+    """What to do about a name that is not known, where that is more than to take another one."""
 
 
-_RESULT = Names({"response": None, "output": None, "agent": None, "id": None}, "part of a result", methods=())
+_DEEPEST_SCHEMA = 8
+_OPEN_KEYWORDS = ("additionalProperties", "patternProperties", "unevaluatedProperties", "dependentSchemas")
 
 
-def result_names(keys: Iterable[str]) -> dict[str, "Names | None"]:
-    """A result under each of the keys. All places of a pattern share it: there may be thousands of them."""
-    return dict.fromkeys(keys, _RESULT)
+def result_names(spec: BaseSpec, agents: Mapping[str, str | None]) -> dict[str, "Names | None"]:
+    """A result under each of the keys, with what its agent answers; None stands for a human.
+
+    All places of a pattern share them: there may be thousands.
+    """
+    kinds = {agent: _result_of(spec, agent) for agent in {*agents.values()}}
+    return {key: kinds[agent] for key, agent in agents.items()}
 
 
-def unresolved_name(scope: Names, name: str, path: Collection[str | int]) -> tuple[str, str] | None:
+def _result_of(spec: BaseSpec, name: str | None) -> Names:
+    agent = spec.agents.get(name) if name is not None else None
+    output: Names | None = None
+    if agent is not None and agent.output_schema is not None:
+        output = schema_names(agent.output_schema, agent.output_schema)
+    elif agent is not None or name is None:
+        remedy = (
+            f"Give the agent {name!r} an output_schema."
+            if agent
+            else "A human answers with text: write response."
+        )
+        output = Names({}, "output key", methods=(), hint=remedy)
+    known = {"response": None, "output": output, "agent": None, "id": None}
+    return Names(known, "part of a result", methods=())
+
+
+def schema_names(schema: Any, root: dict[str, Any], depth: int = 0) -> Names | None:
+    """The keys of the values that a JSON Schema describes; None where they may be any.
+
+    A schema that does not say whether there are more keys is taken at its word: they are what it asks for.
+    """
+    parts = schema_branches(schema, root)
+    if depth > _DEEPEST_SCHEMA or any(
+        part.get(word) not in (None, False) for part in parts for word in _OPEN_KEYWORDS
+    ):
+        return None
+    if any("$ref" in part and local_reference_target(part["$ref"], root) is None for part in parts):
+        return None
+    properties = [part["properties"] for part in parts if isinstance(part.get("properties"), dict)]
+    if properties:
+        names = dict.fromkeys(name for one in properties for name in one)
+        within = {name: [one[name] for one in properties if name in one] for name in names}
+        known = {name: schema_names({"allOf": all_of}, root, depth + 1) for name, all_of in within.items()}
+        return Names(known, "output key")
+    items = [part["items"] for part in parts if isinstance(part.get("items"), dict)]
+    if items and not any("prefixItems" in part for part in parts):
+        return list_names(schema_names({"allOf": items}, root, depth + 1), "item")
+    return None
+
+
+def list_names(item: Names | None, noun: str) -> Names:
+    """A list of which only the items are known."""
+    return Names({}, noun, methods=(), item=item, is_list=True)
+
+
+def unresolved_name(scope: Names, name: str, path: Collection[str | int | Each]) -> tuple[str, str] | None:
     """Why a name with its path means nothing in a scope, and what to do; None if it means something."""
     level: Names | None = scope
     path_text = ""
-    for part in (name, *path):
+    parts = (name, *path)
+    for index, part in enumerate(parts):
         if level is None or (part in level.methods and part not in level.known):
             return None
+        if isinstance(part, Each):
+            return _unresolved_in_each(level, part, path_text, parts[index + 1 :])
+        if level.is_list and isinstance(part, int):
+            level = level.item
+            continue
         key = str(part + (level.length or 0) if isinstance(part, int) and part < 0 else part)
         path_text = (
             f"{path_text}[{part}]" if isinstance(part, int) else f"{path_text}.{part}".removeprefix(".")
@@ -88,7 +152,32 @@ def unresolved_name(scope: Names, name: str, path: Collection[str | int]) -> tup
     return None
 
 
+def _unresolved_in_each(level: Names, step: Each, name: str, rest: Sequence[Any]) -> tuple[str, str] | None:
+    """As `unresolved_name`, of what a loop goes through: it is enough that one of them has it."""
+    if not rest:
+        return None
+    if level.is_list:
+        items = [level.item]
+    elif level.length is None and step is Each.ITEM and level.methods:  # a mapping, which gives its keys
+        is_method = rest[0] in dir(str)
+        return (
+            None
+            if is_method
+            else (
+                f"There is no {rest[0]!r} here: a loop over {name!r} goes through its names",
+                f"Loop over {name}.values(), or over {name}.items().",
+            )
+        )
+    else:
+        usable = (key for key in level.known if not (level.blocked and level.blocked(key)))
+        items = list({id(item): item for item in (level.known[key] for key in usable)}.values())
+    found = [unresolved_name(Names({"": item}), "", rest) for item in items]
+    return found[0] if found and all(found) else None
+
+
 def _known_names_hint(level: Names, key: str) -> str:
+    if level.hint:
+        return level.hint
     usable = [name for name in level.known if not (level.blocked and level.blocked(name))][:20]
     known = f"Known here: {', '.join(usable)}." if usable else "None is known here."
     return did_you_mean(key, usable) or known

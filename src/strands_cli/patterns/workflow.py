@@ -70,13 +70,16 @@ class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True):
 
     def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
         needs = self.needs
-        known = result_names(needs)
+        known = self._results(spec)
         for index, task in enumerate(self.tasks):
             scope = partial(_task_scope, spec, needs, known, task.id)
             yield agent_place(f"{CONFIG}/tasks/{index}", task, scope)
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
-        return {"tasks": Names(result_names(self.needs), "task")}
+        return {"tasks": Names(self._results(spec), "task")}
+
+    def _results(self, spec: BaseSpec) -> dict[str, Names | None]:
+        return result_names(spec, {task.id: task.agent for task in self.tasks})
 
     def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
         yield f"{CONFIG}/tasks", [task.id for task in self.tasks]
