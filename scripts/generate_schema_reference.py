@@ -17,13 +17,13 @@ NOTE = "<!-- Written by scripts/generate_reference.py. Change the code, then run
 
 INTRODUCTION = """# Workflow files
 
-Every key of a workflow file, from the JSON Schema that `strands schema` prints. YAML and JSON are both taken.
-The [guide](../guides/workflows.md) writes a file step by step; `examples/` holds whole ones. A key that is
-not here is an error, and so is one that stands in the wrong place.
+This page lists every key of a workflow file, from the JSON Schema that `strands schema` prints. A file is
+YAML or JSON. The [guide](../guides/workflows.md) builds a file step by step; `examples/` has complete ones.
+A key that is unknown or in the wrong place is an error.
 
-In text values, `${NAME}` and `${NAME:-default}` stand for environment variables, and `$${` for `${` itself.
-What is a *template* may hold `{{ … }}`. An agent may be `$ref: FILE`, a file with the keys of an agent; keys
-beside it count over those in the file.
+In text values, `${NAME}` and `${NAME:-default}` are replaced with environment variables; write `$${` for a
+literal `${`. A *template* may contain `{{ … }}`. An agent may be `$ref: FILE`, a file with the keys of an
+agent; keys next to it override those in the file.
 """
 # The order of the page; what is left comes last.
 ORDER = (
@@ -85,7 +85,7 @@ def _section(name: str, schema: Schema, definitions: dict[str, Schema]) -> Itera
         return
     yield from _table(name, long_form, definitions)
     if name == "pattern":
-        yield from ("The configuration is that of the type:", "")
+        yield from ("The keys of `config` depend on the type:", "")
         yield from (f"- {_link(kind)}: {definitions[kind]['description']}" for kind in _kinds(schema))
         yield ""
     for key, inner in long_form["properties"].items():
@@ -146,7 +146,7 @@ def _meaning(name: str, key: str, schema: Schema, definitions: dict[str, Schema]
 
 
 def _such_as(examples: list[Any]) -> str:
-    return f"Such as {' or '.join(f'`{_json(example)}`' for example in examples)}."
+    return f"For example {' or '.join(f'`{_json(example)}`' for example in examples)}."
 
 
 def _type(schema: Schema, definitions: dict[str, Schema], path: str) -> str:
