@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from strands_cli.runtime.agent_hooks import PendingCall, equip
     from strands_cli.runtime.model_requests import invoke_in_slices
     from strands_cli.runtime.tools import agent_tools
-    from strands_cli.toolkit.call import call_tool
     from strands_cli.toolkit.cancellation import Cancellation
     from strands_cli.toolkit.composition import each, fallback, fan_out, pipe
     from strands_cli.toolkit.context import CallContext, ToolContext
@@ -56,8 +55,8 @@ if TYPE_CHECKING:
     from strands_cli.toolkit.decorator import as_tool, tool
     from strands_cli.toolkit.info import ToolCategory, ToolInfo, ToolSpec
     from strands_cli.toolkit.results import ToolResult, error_of
-    from strands_cli.toolkit.schedule import call_tools
     from strands_cli.tools import get_registry
+    from strands_cli.tools.calls import call_tool, call_tools
     from strands_cli.tools.registry import ToolRegistry
     from strands_cli.types.run_results import RunResult, StepResult, Usage
 
@@ -106,7 +105,6 @@ _HOMES = {
     "strands_cli.runtime.agent_hooks": ("PendingCall", "equip"),
     "strands_cli.runtime.model_requests": ("invoke_in_slices",),
     "strands_cli.runtime.tools": ("agent_tools",),
-    "strands_cli.toolkit.call": ("call_tool",),
     "strands_cli.toolkit.cancellation": ("Cancellation",),
     "strands_cli.toolkit.composition": ("each", "fallback", "fan_out", "pipe"),
     "strands_cli.toolkit.context": ("CallContext", "ToolContext"),
@@ -114,8 +112,8 @@ _HOMES = {
     "strands_cli.toolkit.decorator": ("as_tool", "tool"),
     "strands_cli.toolkit.info": ("ToolCategory", "ToolInfo", "ToolSpec"),
     "strands_cli.toolkit.results": ("ToolResult", "error_of"),
-    "strands_cli.toolkit.schedule": ("call_tools",),
     "strands_cli.tools": ("get_registry",),
+    "strands_cli.tools.calls": ("call_tool", "call_tools"),
     "strands_cli.tools.registry": ("ToolRegistry",),
     "strands_cli.types.run_results": ("RunResult", "StepResult", "Usage"),
 }

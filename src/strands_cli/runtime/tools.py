@@ -52,14 +52,16 @@ def _reference_error(registry: ToolRegistry, reference: str) -> ToolError:
     )
 
 
-def agent_tools(tools: Iterable[Any]) -> list[Any]:
+def agent_tools(tools: Any) -> list[Any]:
     """Returns tools for an Agent from references, functions, tools, modules of tools and the SDK's own tools.
 
-    All of them follow the contract. Objects that only the SDK knows, such as agents and tool providers, stay
-    unchanged. This is also where the SDK's spans are redacted, since tools are there before their agent.
+    `tools` is one of these or several. All of them follow the contract. Objects that only the SDK knows, such
+    as agents and tool providers, stay unchanged. This is also where the SDK's spans are redacted, since tools
+    are there before their agent.
     """
     redact_sdk_spans()
-    return [made for value in tools for made in _for_agent(value)]
+    is_one = isinstance(tools, str) or not isinstance(tools, Iterable)
+    return [made for value in ([tools] if is_one else tools) for made in _for_agent(value)]
 
 
 def _for_agent(value: Any) -> Iterator[Any]:

@@ -27,7 +27,7 @@ from strands_cli.toolkit.functions import (
     tool_use_invoke,
 )
 from strands_cli.toolkit.info import OPTIONS, Requires, ToolCategory, ToolInfo, declared_fields
-from strands_cli.toolkit.results import ToolResult, ToolUse, failure_result
+from strands_cli.toolkit.results import ToolResult, ToolUse, failure_result, is_tool_use
 from strands_cli.toolkit.values import await_body, run_body_inline, value_of_outcome
 
 
@@ -47,7 +47,7 @@ class FunctionTool(Tool, kw_only=True, eq=False):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         use = args[0] if len(args) == 1 else None
-        if isinstance(use, dict) and ("toolUseId" in use or use.keys() == {"input"}):
+        if isinstance(use, dict) and is_tool_use(use):
             return call_directly(self, cast(ToolUse, use), kwargs)
         return self.function(*args, **kwargs)
 

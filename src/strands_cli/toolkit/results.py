@@ -17,6 +17,11 @@ class ToolUse(TypedDict):
     input: NotRequired[Any]
 
 
+def is_tool_use(value: dict[str, Any]) -> bool:
+    """Whether a dictionary is a tool use; otherwise it holds the arguments themselves."""
+    return "toolUseId" in value or ("input" in value and value.keys() <= {"name", "input"})
+
+
 class ToolResult(TypedDict):
     toolUseId: str
     status: Literal["success", "error"]

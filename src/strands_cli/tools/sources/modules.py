@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _DIRECTORY = Path(os.path.dirname(os.path.dirname(__file__)))  # cheap: every listing pays it
 _TOOLS = "tools"
-NOT_TOOLS = frozenset({"base", "registry", "sources", "toolset"})
+NOT_TOOLS = frozenset({"base", "calls", "registry", "sources", "toolset"})
 
 
 class Source:
