@@ -60,13 +60,14 @@ class Asking:
         cancel: Cancellation | None = None,
         model: Model | None = None,
         listener: Listener | None = None,
+        tool: Any = add,
     ) -> None:
         self.events: list[Event] = []
         self.cancel = cancel or Cancellation()
         self._listener = listener
         self.agent = Agent(
             model=model or build_model(choice),
-            tools=agent_tools([add]),
+            tools=agent_tools([tool]),
             system_prompt="You add.",
             callback_handler=None,
             retry_strategy=None,

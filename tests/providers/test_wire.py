@@ -1,14 +1,17 @@
 """The real provider classes against servers that speak their protocols."""
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from strands_cli import tool
 from strands_cli.errors import ProviderError
 from strands_cli.events import ModelFinished, ModelRetried, ModelStarted, ModelText
 from strands_cli.providers.choice import ModelChoice
+from strands_cli.runtime.model_requests import replace_unreadable
 from strands_cli.types.run_results import Usage
 from tests.fakes import Call, call, history_problems
 from tests.providers.asking import STANDINS, Asking, choice_at
@@ -34,6 +37,56 @@ def test_a_model_streams_calls_a_tool_and_goes_on_with_its_result(provider: str)
     assert "What is 2 and 3?" in first
     assert '"add"' in first, "the tool is offered"
     assert ('"5"' in first, '"5"' in second) == (False, True), "what the tool gave goes back"
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"picture"
+MEDIA: dict[str, dict[str, Any]] = {
+    "image": {"image": {"format": "png", "source": {"bytes": PNG}}},
+    "pdf": {"document": {"format": "pdf", "name": "report", "source": {"bytes": b"%PDF-1.7 picture"}}},
+    "nameless": {"document": {"format": "pdf", "source": {"bytes": b"%PDF-1.7 picture"}}},
+    "not utf-8": {"document": {"format": "txt", "name": "notes", "source": {"bytes": b"\xff\xfe picture"}}},
+    "sheet": {"document": {"format": "xlsx", "name": "sheet", "source": {"bytes": b"PK picture"}}},
+    "video": {"video": {"format": "mp4", "source": {"bytes": b"ftyp picture"}}},
+    "elsewhere": {"image": {"format": "png", "source": {"location": {"type": "s3", "uri": "s3://a/b"}}}},
+}
+READ = {
+    "anthropic": {"image", "pdf", "nameless"},
+    "bedrock": MEDIA.keys(),
+    "gemini": set[str](),
+    "llamacpp": {"image"},
+    "ollama": {"image"},
+    "openai": {"image"},
+}
+"""What each provider takes in the result of a tool."""
+
+
+@pytest.mark.parametrize("media", MEDIA)
+@every_provider
+def test_what_a_provider_does_not_take_of_a_tool_is_told_to_the_model(provider: str, media: str) -> None:
+    @tool
+    def scan() -> dict[str, Any]:
+        """Scan something."""
+        return {"status": "success", "content": [{"text": "Scanned."}, MEDIA[media]]}
+
+    with STANDINS[provider]() as standin:
+        standin.enqueue(call("scan")).enqueue("I see.")
+        result = Asking(choice_at(provider, standin), tool=scan).ask()
+    assert str(result).strip() == "I see."
+    sent = json.dumps(standin.requests[-1].body)
+    assert "Scanned." in sent
+    told = f"{provider} does not accept it in a tool result."
+    assert (told in sent) is (media not in READ[provider]), sent
+    (block,) = MEDIA[media].values()
+    data = block["source"].get("bytes")
+    assert ((b64encode(data).decode() if data else "s3://a/b") in sent) is (media in READ[provider])
+
+
+def test_the_embedded_model_is_told_of_what_it_cannot_see() -> None:
+    for media in MEDIA.values():
+        block: Any = {"toolResult": {"toolUseId": "1", "status": "success", "content": [media]}}
+        replace_unreadable([{"role": "user", "content": [block]}], "local")
+        (shown,) = block["toolResult"]["content"]
+        assert "local does not accept it in a tool result." in shown["text"]
 
 
 @every_provider

@@ -1,6 +1,7 @@
 """Anthropic's messages."""
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from strands_cli.providers.choice import NO_KEY, READ_SECONDS, ModelChoice, Provider, client_options
@@ -40,8 +41,21 @@ def build(choice: ModelChoice, read_seconds: float = READ_SECONDS) -> "Model":
     )
 
 
+def _takes(kind: str, media: Mapping[str, Any]) -> bool:
+    data, form = media["source"].get("bytes"), media["format"]
+    if kind == "image":
+        return data is not None and form in ("gif", "jpeg", "jpg", "png", "webp")
+    if kind != "document" or data is None or form not in ("csv", "html", "md", "pdf", "txt"):
+        return False
+    try:
+        return form == "pdf" or bool(data.decode())
+    except UnicodeDecodeError:
+        return False
+
+
 PROVIDER = Provider(
     build=build,
+    takes=_takes,
     default_model="claude-sonnet-4-6",
     package="anthropic",
     extra="anthropic",

@@ -81,6 +81,14 @@ FailureKind = Literal[
 ]
 
 
+TakesMedia = Callable[[str, Mapping[str, Any]], bool]
+"""Whether an image, a document or a video, given with its format and source, may be in a tool's result."""
+
+
+def takes_images(kind: str, media: Mapping[str, Any]) -> bool:
+    return kind == "image" and "bytes" in media["source"]
+
+
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
     build: "Callable[[ModelChoice], Model]"
     """Answers with a model of the SDK's; imports what it needs itself."""
@@ -101,6 +109,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """What exceptions of its client mean, as `package.Name`, each with all that is derived from it."""
     hints: Mapping[FailureKind, str] = {}
     """What helps against a failure, where this provider knows better; `{model}` stands for the model."""
+    takes: TakesMedia = lambda _kind, _media: True
+    """What it accepts in the result of a tool. For anything else, the model gets a text that explains it."""
 
 
 BUILT_IN = ("anthropic", "bedrock", "gemini", "llamacpp", "local", "ollama", "openai")

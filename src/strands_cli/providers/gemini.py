@@ -45,6 +45,7 @@ async def _limit_connect_time(request: "httpx.Request") -> None:
 
 PROVIDER = Provider(
     build=build,
+    takes=lambda _kind, _media: False,
     default_model="gemini-2.5-flash",
     package="google.genai",
     extra="gemini",

@@ -4,7 +4,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from strands_cli.providers.choice import PATIENT_READ_SECONDS, ModelChoice, Provider, client_options
+from strands_cli.providers.choice import (
+    PATIENT_READ_SECONDS,
+    ModelChoice,
+    Provider,
+    client_options,
+    takes_images,
+)
 
 if TYPE_CHECKING:
     import httpx
@@ -51,6 +57,7 @@ async def _raise_streamed_error(response: "httpx.Response") -> None:
 
 PROVIDER = Provider(
     build=build,
+    takes=takes_images,
     default_model="default",
     is_local=True,
     hints={"connection": "Is it running? Start llama-server, or name another host with --host."},

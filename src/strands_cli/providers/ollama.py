@@ -2,7 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from strands_cli.providers.choice import PATIENT_READ_SECONDS, ModelChoice, Provider, client_options
+from strands_cli.providers.choice import (
+    PATIENT_READ_SECONDS,
+    ModelChoice,
+    Provider,
+    client_options,
+    takes_images,
+)
 
 if TYPE_CHECKING:
     from strands.models import Model
@@ -38,6 +44,7 @@ def build(choice: ModelChoice, read_seconds: float = PATIENT_READ_SECONDS) -> "M
 
 PROVIDER = Provider(
     build=build,
+    takes=takes_images,
     default_model="llama3.2:3b",
     package="ollama",
     extra="ollama",

@@ -4,7 +4,14 @@ import os
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from strands_cli.providers.choice import NO_KEY, READ_SECONDS, ModelChoice, Provider, client_options
+from strands_cli.providers.choice import (
+    NO_KEY,
+    READ_SECONDS,
+    ModelChoice,
+    Provider,
+    client_options,
+    takes_images,
+)
 
 if TYPE_CHECKING:
     from strands.models import Model
@@ -34,6 +41,7 @@ def build(choice: ModelChoice, read_seconds: float = READ_SECONDS) -> "Model":
 
 PROVIDER = Provider(
     build=build,
+    takes=takes_images,
     default_model="gpt-4o-mini",
     package="openai",
     extra="openai",

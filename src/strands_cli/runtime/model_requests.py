@@ -21,14 +21,14 @@ from strands.agent import AgentResult
 from strands.hooks import MessageAddedEvent
 from strands.middleware import InvokeModelContext, MiddlewareNext
 from strands.types.agent import AgentInput, Limits
-from strands.types.content import Message
+from strands.types.content import Message, Messages
 from strands.types.events import ModelStopReason, TypedEvent
 from strands.types.exceptions import ContextWindowOverflowException
 
 from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import ProviderError
 from strands_cli.events import Listener, ModelFinished, ModelRetried, ModelStarted, ModelText
-from strands_cli.providers.choice import ModelChoice
+from strands_cli.providers.choice import PROVIDERS, ModelChoice, TakesMedia
 from strands_cli.providers.model_failures import failure_of
 from strands_cli.runtime.model_output import repaired_events
 from strands_cli.toolkit.cancellation import Cancellation
@@ -138,6 +138,7 @@ class Retrying:
         self, context: InvokeModelContext, next_fn: "MiddlewareNext[InvokeModelContext, TypedEvent]"
     ) -> AsyncGenerator[TypedEvent, None]:
         """The answer of the first attempt that succeeds; ProviderError if none does."""
+        replace_unreadable(context.messages, self._choice.provider)
         attempt = 1
         while self._may_ask is None or self._may_ask():
             try:
@@ -173,6 +174,35 @@ class Retrying:
             raise ProviderError(message, hint=hint) from error
         self._emit(ModelRetried(self._step, attempt, wait, failure.message))
         return wait
+
+
+def replace_unreadable(messages: Messages, provider: str) -> None:
+    """Puts a text in place of each image, document and video in the results of tools that the provider does
+    not take; its client would end the run."""
+    takes = PROVIDERS[provider].takes
+    results = [
+        block["toolResult"] for message in messages for block in message["content"] if "toolResult" in block
+    ]
+    for result in results:
+        content = cast(list[dict[str, Any]], result["content"])
+        content[:] = [_readable_block(block, provider, takes) for block in content]
+
+
+def _readable_block(block: dict[str, Any], provider: str, takes: TakesMedia) -> dict[str, Any]:
+    kind = next((kind for kind in ("image", "document", "video") if kind in block), "")
+    if not kind:
+        return block
+    media = block[kind]
+    if takes(kind, media):
+        # A name is what clients read, and what tools may leave out.
+        return {kind: {"name": kind, **media}} if kind == "document" else block
+    name = f" {media['name']!r}" if media.get("name") else ""
+    data = media["source"].get("bytes")
+    size = f", {len(data):,} bytes" if isinstance(data, bytes) else ""
+    return {
+        "text": f"[The tool returned the {kind}{name} ({media['format']}{size}), which you cannot see: "
+        f"{provider} does not accept it in a tool result.]"
+    }
 
 
 def wait_seconds(

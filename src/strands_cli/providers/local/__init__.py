@@ -16,6 +16,7 @@ def build(choice: ModelChoice) -> "Model":
 
 PROVIDER = Provider(
     build=build,
+    takes=lambda _kind, _media: False,
     default_model="qwen2.5-coder-0.5b",
     package="xllamacpp",
     extra="local",
