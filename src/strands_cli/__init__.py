@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         ToolFinished,
         ToolProgress,
         ToolStarted,
+        ToolStderr,
     )
     from strands_cli.exec.run import run, run_sync
     from strands_cli.exec.steps import RunOptions
@@ -96,6 +97,7 @@ _HOMES = {
         "ToolFinished",
         "ToolProgress",
         "ToolStarted",
+        "ToolStderr",
     ),
     "strands_cli.exec.run": ("run", "run_sync"),
     "strands_cli.exec.steps": ("RunOptions",),
@@ -163,6 +165,7 @@ __all__ = [
     "ToolResult",
     "ToolSpec",
     "ToolStarted",
+    "ToolStderr",
     "UnsupportedError",
     "Usage",
     "UsageError",

@@ -116,6 +116,18 @@ class ToolProgress(msgspec.Struct, frozen=True):
     step: str = ""
 
 
+class ToolStderr(msgspec.Struct, frozen=True):
+    """What an executable said beside the answer of a call that succeeded."""
+
+    tool_id: str
+    call_id: str
+    text: str
+    """The end of its standard error; of a call that failed, the error has it."""
+    refused: str = ""
+    """What the sandbox refused it, as far as can be told, and which key would allow that."""
+    step: str = ""
+
+
 class ToolFinished(msgspec.Struct, frozen=True):
     tool_id: str
     version: str
@@ -129,7 +141,7 @@ class ToolFinished(msgspec.Struct, frozen=True):
     step: str = ""
 
 
-ToolEvent = ToolStarted | ToolProgress | ToolFinished
+ToolEvent = ToolStarted | ToolProgress | ToolStderr | ToolFinished
 ModelEvent = ModelStarted | ModelText | ModelRetried | ModelFinished
 Event = (
     RunStarted

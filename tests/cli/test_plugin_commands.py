@@ -249,6 +249,7 @@ FAULTY: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "a missing setting": (HELLO, {"config": {"key": {}}}, "good input", "'key' has no value"),
     "a wrong answer": (HELLO, {"output_schema": {"type": "array"}}, "good input", "output_invalid"),
     "an endless run": (SH + "sleep 60\n", {"timeout": 0.3}, "good input", "timeout"),
+    "a write that is refused": (SH + "cat > new.txt\necho '{}'\n", {}, "good input", "It tried to write"),
     "input as an argument": (BASH + 'input=$(cat)\n/bin/echo "$input"\n', {}, "huge input", "Argument list too long"),
 }  # fmt: skip
 

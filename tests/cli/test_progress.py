@@ -52,6 +52,7 @@ from strands_cli.events import (
     ToolFinished,
     ToolProgress,
     ToolStarted,
+    ToolStderr,
 )
 from strands_cli.types.run_results import Usage
 
@@ -91,6 +92,21 @@ def told(events: list[Event], *, verbose: bool = False, encoding: str = "utf-8")
 
 
 # --- Plain lines -------------------------------------------------------------------------------------------
+
+
+def test_what_an_executable_says_beside_its_answer_is_shown_with_verbose_and_a_refusal_always() -> None:
+    events: list[Event] = [
+        StepStarted("steps/0", "format", "coder", MODEL),
+        ToolStarted("p__t", "1.0.0", "c1", {}, "steps/0"),
+        ToolStderr("p__t", "c1", "3 files\nskipped", step="steps/0"),
+        ToolStderr("p__t", "c1", "a.js: denied", "It tried to write a.js", step="steps/0"),
+        ToolFinished("p__t", "1.0.0", "c1", 0.3, 2, step="steps/0"),
+    ]
+    quiet, verbose = told(events), told(events, verbose=True)
+    assert "3 files" not in quiet
+    assert "format: p__t: It tried to write a.js\n" in quiet
+    assert "format: p__t: 3 files skipped\n" in verbose
+    assert "format: p__t: It tried to write a.js a.js: denied\n" in verbose
 
 
 def test_something_that_is_no_terminal_gets_a_line_for_each_thing_worth_telling() -> None:

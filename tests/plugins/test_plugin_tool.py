@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
-from strands_cli.events import ToolProgress
+from strands_cli.events import ToolProgress, ToolStderr
 from strands_cli.plugins.directories import Approved, Lock, plugin_digests, write_lock_or_state
+from strands_cli.telemetry.recorders import Trace
 from strands_cli.toolkit.cancellation import Cancellation
+from strands_cli.types.sections import Redact
 from tests.plugins.makers import BASH, NODE, PYTHON, SH, Bench, error, json_of, need, text_of, until
 from tests.projects import Project
 
@@ -497,3 +499,119 @@ def test_an_interpreter_that_is_not_there_is_told(bench: Bench) -> None:
 def test_node_tools_have_the_memory_they_need(bench: Bench) -> None:
     need("node")
     assert json_of(bench.run(f"{NODE}console.log(JSON.stringify({{v: process.version.length}}))\n"))["v"] > 3
+
+
+# --- What a tool says beside an answer that is a success ----------------------------------------------------
+
+REFUSED = "The sandbox refused something during this call, so its answer may be wrong. It tried to write"
+
+
+def stderr_of(bench: Bench) -> list[tuple[str, str]]:
+    return [(event.text, event.refused) for event in bench.events if isinstance(event, ToolStderr)]
+
+
+def test_standard_error_of_a_success_is_an_event_without_progress(bench: Bench) -> None:
+    script = "echo 'strands:progress half' >&2; echo '3 files skipped' >&2; echo '{\"ok\": true}'"
+    answer = bench.run(f"{SH}{script}\n")
+    assert answer["content"] == [{"json": {"ok": True}}]
+    assert stderr_of(bench) == [("3 files skipped", "")]
+
+
+def test_standard_error_of_a_failure_is_in_its_error_and_no_event(bench: Bench) -> None:
+    assert "bad" in error(bench.run(f"{SH}echo bad >&2; exit 1\n"))["message"]
+    assert stderr_of(bench) == []
+
+
+def test_secrets_are_hidden_in_standard_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "hush-hush")
+    config = {"token": {"sensitive": True, "env": "TOKEN"}}
+    bench.run(f"{SH}echo uses $TOKEN >&2; echo ok\n", config=config)
+    assert stderr_of(bench) == [("uses ***", "")]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "echo x > new.txt\necho '{\"ok\": true}'",
+        "echo x > sub/new.txt\necho '{\"ok\": true}'",
+        'said=$(rm sub/old.txt 2>&1)\necho "{\\"ok\\": true, \\"output\\": \\"$said\\"}"',
+        "touch sub/new.txt\necho done",
+    ],
+    ids=["a bare name", "a path", "inside the answer", "a text"],
+)
+def test_a_refused_write_of_a_success_comes_with_a_remark(bench: Bench, script: str) -> None:
+    (bench.project / "sub").mkdir()
+    (bench.project / "sub" / "old.txt").write_text("old")
+    answer = bench.run(f"{BASH}{script}\n")
+    assert answer["status"] == "success"
+    remark = answer["content"][-1]["text"]
+    assert remark.startswith(f"{REFUSED} {bench.project}/"), answer
+    assert "files.write" in remark
+    refused = [event.refused for event in bench.events if isinstance(event, ToolStderr)]
+    assert refused == [remark.removeprefix(REFUSED.removesuffix("It tried to write"))]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "cat sub/none.txt; cat /nowhere/none.txt",
+        "echo 'sub/old.txt: Permission denied' >&2",
+        "echo x > sub/old.txt",
+        "echo 'the system is a read-only file system' >&2",
+    ],
+    ids=["a missing file", "a file that nobody may write", "a declared write", "no file at all"],
+)
+def test_other_complaints_of_a_success_come_without_a_remark(bench: Bench, script: str) -> None:
+    (bench.project / "sub").mkdir()
+    (bench.project / "sub" / "old.txt").write_text("old")
+    write = ["sub"] if "Permission" not in script else []
+    if not write:
+        (bench.project / "sub" / "old.txt").unlink()
+        (bench.project / "sub").rmdir()
+    answer = bench.run(f"{BASH}{script}\necho '{{\"ok\": true}}'\n", files={"write": write})
+    assert answer["content"] == [{"json": {"ok": True}}]
+
+
+def test_the_seeds_format_that_changes_nothing_says_why(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need("jq", "bash")
+    program = bench.project / "plugins" / "p" / "bin" / "prettier"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'{SH}echo formatted > "$2"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    (bench.project / "a.js").write_text("a  =  1")
+    answer = bench.run(FORMAT, {"file": "a.js"})
+    assert (bench.project / "a.js").read_text() == "a  =  1"
+    assert f"{REFUSED} {bench.project}/a.js: declare" in text_of(answer)
+    text_of(bench.run(FORMAT, {"file": "a.js"}, files={"write": ["."]}))
+    assert (bench.project / "a.js").read_text() == "formatted\n"
+
+
+def test_the_standard_error_of_a_worker_is_logged(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "strands_cli.plugins")
+    source = f"{PYTHON}import json, sys\nfor line in sys.stdin:\n    print('working', file=sys.stderr, flush=True)\n"
+    answer = "    print(json.dumps({'id': json.loads(line)['id'], 'result': 1}), flush=True)\n"
+    assert bench.run(source + answer, mode="worker")["status"] == "success"
+    assert "p__t wrote to standard error: working" in caplog.text
+
+
+def test_debug_shows_the_standard_error_of_a_success(project: Project) -> None:
+    project.write("plugins/p/t.sh", f"{SH}echo careful >&2; echo ok\n").chmod(0o755)
+    manifest = {"name": "p", "cli_tools": [{"name": "t", "path": "t.sh", "description": "T."}]}
+    project.write("plugins/p/plugin.json", json.dumps(manifest))
+    assert "careful" not in project.strands("tool", "call", "p__t").err
+    assert "careful" in project.strands("--debug", "tool", "call", "p__t").err
+
+
+def test_a_trace_has_the_standard_error_of_a_success_where_outputs_are_shown(bench: Bench) -> None:
+    tool = bench.tool(f"{BASH}echo x > new.txt\necho ok\n")
+    shown, hidden = Trace(Redact(tool_inputs=False, tool_outputs=False)), Trace()
+    bench.call(tool, emit=shown)
+    bench.call(tool, emit=hidden)
+    (entry,), (short,) = (trace.document()["outside"]["tools"] for trace in (shown, hidden))
+    assert "new.txt: " in entry["stderr"]
+    assert entry["refused"].startswith(f"It tried to write {bench.project}/new.txt")
+    assert short["refused"] == entry["refused"]
+    assert "stderr" not in short

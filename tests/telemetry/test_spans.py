@@ -24,6 +24,7 @@ from strands_cli.events import (
     StepStarted,
     ToolFinished,
     ToolStarted,
+    ToolStderr,
 )
 from strands_cli.secrets import Redactor
 from strands_cli.telemetry import open_telemetry
@@ -324,3 +325,15 @@ def test_a_call_outside_of_any_run_is_a_span_of_its_own() -> None:
         "tool.call_id": "t1",
         "tool.output_size": 4,
     }
+
+
+def test_a_span_has_what_an_executable_said_beside_its_answer() -> None:
+    async def call(emit: Listener) -> None:
+        emit(ToolStarted("p__t", "1.0.0", "t1"))
+        emit(ToolStderr("p__t", "t1", "careful", "It tried to write a.txt"))
+        emit(ToolFinished("p__t", "1.0.0", "t1", 0.1, 3))
+
+    span = played(call, SHOW).one("tool:p__t")
+    assert span.attributes["tool.stderr"] == '"careful"'
+    assert span.attributes["tool.refused"] == "It tried to write a.txt"
+    assert "tool.stderr" not in played(call).one("tool:p__t").attributes

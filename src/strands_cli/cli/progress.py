@@ -50,6 +50,7 @@ from strands_cli.events import (
     ToolFinished,
     ToolProgress,
     ToolStarted,
+    ToolStderr,
 )
 
 Kind = Literal[
@@ -137,8 +138,8 @@ class RunningStep(msgspec.Struct):
             case ToolProgress(call_id=call_id) if call_id in self.calls:
                 # Read at once: the tool may change it later, while it is shown.
                 self.calls[call_id].progress = value_text(event.data, _KEPT_PROGRESS).strip('"')
-            case ToolFinished():
-                return self._call_ended(event, verbose=verbose)
+            case ToolStderr() | ToolFinished():
+                return self._call_line(event, verbose=verbose)
             case ContextCompacted():
                 messages = f"{count_text(event.before, 'message')} to {event.after}"
                 return self.line("note", f"context compacted from {messages}")
@@ -151,7 +152,12 @@ class RunningStep(msgspec.Struct):
         self.streamed = 0
         self.again_at = self.preview_at = 0.0
 
-    def _call_ended(self, event: ToolFinished, *, verbose: bool) -> ProgressLine | None:
+    def _call_line(self, event: ToolStderr | ToolFinished, *, verbose: bool) -> ProgressLine | None:
+        if isinstance(event, ToolStderr):
+            said = [one_line(event.refused), one_line(event.text) if verbose else ""]
+            text = f"{one_line(event.tool_id)}: {' '.join(filter(None, said))}"
+            kind: Kind = "trouble" if event.refused else "note"
+            return self.line(kind, text) if any(said) else None
         call = self.calls.pop(event.call_id, None)
         if not is_call(event):
             return None

@@ -46,6 +46,8 @@ _WHY_HINTS: dict[Why, str] = {
     "idle": "Let the tool say how far it has come, or give it a higher 'idle_timeout' in plugin.json.",
 }
 _TAIL_CHARACTERS = 1500
+REFUSED_MARK = "The sandbox refused something during this call, so its answer may be wrong. "
+"""A remark beside an answer begins so."""
 _STREAMS_HINT = "A tool prints one JSON value on standard output, and everything else on standard error."
 
 
@@ -59,7 +61,7 @@ def executable_answer(
     ending = finished.exit
     text = finished.stdout.decode("utf-8", "replace").strip()
     if is_read_only and is_whole_answer(finished.stdout):
-        return printed_answer(text, redactor)
+        return _with_refusal(printed_answer(text, redactor), finished, redactor)
     if ending.why != "exited" or ending.status != 0:
         _raise_executable_failure(tool_id, finished, text, redactor)
     if not text:
@@ -69,7 +71,18 @@ def executable_answer(
             code="output_invalid",
             hint=f"{_STREAMS_HINT} It said: {errors}" if errors else _STREAMS_HINT,
         )
-    return printed_answer(text, redactor)
+    return _with_refusal(printed_answer(text, redactor), finished, redactor)
+
+
+def _with_refusal(value: Any, finished: Finished, redactor: Redactor) -> Any:
+    """An answer with a remark where the sandbox refused something: its program may not have noticed."""
+    if finished.hint is None:
+        return value
+    is_result = isinstance(value, dict)
+    content = (
+        value["content"] if is_result else [{"text": value if isinstance(value, str) else json.dumps(value)}]
+    )
+    return _success_result(*content, {"text": REFUSED_MARK + redactor.text(finished.hint.text)})
 
 
 def is_whole_answer(printed: bytes) -> bool:

@@ -13,6 +13,7 @@ from strands_cli.plugins.executable_output import (
     executable_answer,
     is_whole_answer,
     parse_printed_json,
+    stderr_tail,
 )
 from strands_cli.plugins.manifest import CliTool, configure_plugin_tool
 from strands_cli.plugins.plugin import Plugin, plugin_tool_contract, read_plugin
@@ -28,7 +29,7 @@ from strands_cli.sandbox.executables import GRACE_SECONDS, Finished, complete_co
 from strands_cli.secrets import Redactor
 from strands_cli.settings import Settings
 from strands_cli.toolkit.call import call_tool
-from strands_cli.toolkit.context import ToolContext, call_time_limit
+from strands_cli.toolkit.context import ToolContext, call_time_limit, report_stderr
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.decorator import FunctionTool
 from strands_cli.toolkit.info import ToolInfo
@@ -114,7 +115,12 @@ class _PluginExecutable:
         if self._may_start_ahead:
             parking_of_loop().prepare(launch)
         _log.debug("%s %s after %.3f s", self._id, finished.exit.text, finished.seconds)
-        return executable_answer(self._id, finished, redactor, is_read_only=self._is_read_only)
+        errors = stderr_tail(finished.stderr, redactor)
+        if errors:
+            _log.debug("%s wrote to standard error:\n%s", self._id, errors)
+        answer = executable_answer(self._id, finished, redactor, is_read_only=self._is_read_only)
+        report_stderr(context, errors, redactor.text(finished.hint.text) if finished.hint else "")
+        return answer
 
     async def _complete(
         self, launch: Launch, data: bytes, deadline: float, progress: "_ExecutableProgress"

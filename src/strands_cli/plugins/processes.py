@@ -279,7 +279,13 @@ class Worker:
             on_long_line=lambda: confined.kill("output"),
         )
         self._writer = _LineWriter(confined.stdin)
-        self._stderr = Intake(confined.stderr, _STDERR_BYTES, keep_last=True, on_data=lambda _: None)
+        self._stderr = Intake(
+            confined.stderr,
+            _STDERR_BYTES,
+            keep_last=True,
+            on_data=lambda _: None,
+            on_line=lambda line: _log.debug("%s wrote to standard error: %s", tool_id, redactor.text(line)),
+        )
         self._life = asyncio.get_running_loop().create_task(self._live())
 
     async def ask(

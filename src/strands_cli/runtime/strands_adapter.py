@@ -18,7 +18,7 @@ from strands.types.exceptions import (
 )
 
 from strands_cli.errors import Interrupted, RunError, StrandsError, ToolFailed
-from strands_cli.events import Event, Listener, RunNoticed, ToolFinished, ToolProgress, ToolStarted
+from strands_cli.events import Event, Listener, RunNoticed, ToolEvent
 from strands_cli.runtime.agent_hooks import AskConsent, equip
 from strands_cli.runtime.compaction import conversation_manager
 from strands_cli.runtime.model_output import message_text
@@ -183,7 +183,7 @@ def add_request_stages(
 
 def _call_context(resources: RunResources, request: AgentRequest) -> CallContext:
     def emit(event: Event) -> None:
-        if isinstance(event, ToolStarted | ToolProgress | ToolFinished):
+        if isinstance(event, ToolEvent):
             event = msgspec.structs.replace(event, step=request.step)
         request.emit(event)
 

@@ -64,7 +64,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     """The end, where it is too long."""
     seconds: float
     hint: Hint | None = None
-    """Which key its author may have forgotten to declare."""
+    """Which key its author may have forgotten to declare; after a success only where that is certain."""
 
 
 def environment_for(names: Sequence[str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -207,16 +207,15 @@ class _ExecutableCall:
         return ending
 
     def finished(self, ending: Exit) -> Finished:
-        stderr = self._stderr.data
         failed = ending.why != "answered" and (ending.why != "exited" or ending.status != 0)
+        stdout, stderr = self._stdout.data, self._stderr.data
+        errors = stderr.decode("utf-8", "replace")
         profile, cwd = self._confined.profile, str(self._confined.cwd)
-        return Finished(
-            exit=ending,
-            stdout=self._stdout.data,
-            stderr=stderr,
-            seconds=time.monotonic() - self._started,
-            hint=hint_from_stderr(stderr.decode("utf-8", "replace"), profile, cwd) if failed else None,
-        )
+        hint = hint_from_stderr(errors, profile, cwd, is_certain=not failed)
+        if not failed and not hint:
+            hint = _refused_write_in_answer(stdout.decode("utf-8", "replace"), profile, cwd)
+        seconds = time.monotonic() - self._started
+        return Finished(exit=ending, stdout=stdout, stderr=stderr, seconds=seconds, hint=hint)
 
     def stop(self) -> None:
         self._stdout.stop()
@@ -291,40 +290,72 @@ _NOT_PERMITTED = re.compile(r"not permitted|EPERM", re.IGNORECASE)
 _SOCKET = re.compile(r"socket|connect|getaddrinfo|/dev/tcp", re.IGNORECASE)
 _DENIED = re.compile(r"permission denied|EACCES", re.IGNORECASE)
 _READ_ONLY = re.compile(r"read-only file system|EROFS", re.IGNORECASE)
+_REFUSED = re.compile(f"{_DENIED.pattern}|{_READ_ONLY.pattern}", re.IGNORECASE)
 _MISSING = re.compile(r"no such file|ENOENT", re.IGNORECASE)
 _CREATES = re.compile(
     r"cannot (?:create|touch|remove|move|make)|mkdir|unlink|rename|touch|rm:|mv:", re.IGNORECASE
 )
 _PATH = re.compile(r"(?<![^\s'\"`:;,()<>|])[^\s'\"`:;,()<>|]*/[^\s'\"`:;,()<>|]+")
 _SCRATCH_DEPTH = 3
+_REFUSED_NAMES = (
+    re.compile(rf"(?:{_REFUSED.pattern})[^'\"]*['\"]([^'\"]+)['\"]", re.IGNORECASE),
+    re.compile(
+        rf"(?<![^\s'\"`])(?!E[A-Z]+:|\w*Error:)([^\s'\"`:]+)['\"`]?: (?:{_REFUSED.pattern})", re.IGNORECASE
+    ),
+)
+"""`Permission denied: 'a.txt'` and `a.txt: Permission denied`: names that need not look like paths."""
+_LONGEST_LINE = 2000
+_JSON_ESCAPE = re.compile(r"\\(.)")
 _CONTEXT_LINES = 10
 """How far above an error its circumstances are looked for, as in a traceback."""
 
 
-def hint_from_stderr(stderr: str, profile: Profile, directory: str) -> Hint | None:
-    """The last line that looks like a refusal by the sandbox decides."""
-    lines = stderr.splitlines()[-40:]
+def hint_from_stderr(
+    stderr: str, profile: Profile, directory: str, *, is_certain: bool = False
+) -> Hint | None:
+    """The last line that looks like a refusal by the sandbox decides.
+
+    With `is_certain`, only what would have worked outside of it: programs that succeed complain of all sorts.
+    """
+    lines = [line[:_LONGEST_LINE] for line in stderr.splitlines()[-40:]]
     for number in range(len(lines) - 1, -1, -1):
         around = "\n".join(lines[max(0, number - _CONTEXT_LINES) : number + 1])
         is_refused = _NOT_PERMITTED.search(lines[number]) and _SOCKET.search(around)
         if not profile.network and (is_refused or _UNREACHABLE.search(lines[number])):
             return Hint("network", "It tried to use the network: declare `network: true` if it may.")
-        if hint := _file_hint(lines[number], profile, directory):
+        if hint := _file_hint(lines[number], profile, directory, is_certain=is_certain):
             return hint
     return None
 
 
-def _file_hint(line: str, profile: Profile, directory: str) -> Hint | None:
+def _refused_write_in_answer(stdout: str, profile: Profile, directory: str) -> Hint | None:
+    """A script may put what its programs complain of into its answer, and call that a success."""
+    text = _JSON_ESCAPE.sub(lambda escape: "\n" if escape[1] == "n" else escape[1], stdout)
+    for line in text.splitlines()[-40:]:
+        hint = _file_hint(line[:_LONGEST_LINE], profile, directory, is_certain=True)
+        if hint and hint.key == "files.write":
+            return hint
+    return None
+
+
+def _file_hint(line: str, profile: Profile, directory: str, *, is_certain: bool) -> Hint | None:
     visible = (*profile.reads, directory)
-    named = [os.path.normpath(Path(directory, path)) for path in _PATH.findall(line)]
+    if not (_REFUSED.search(line) or _MISSING.search(line)):
+        return None
+    paths = next(filter(None, (names.findall(line) for names in _REFUSED_NAMES)), _PATH.findall(line))
+    named = [os.path.normpath(Path(directory, path)) for path in paths]
+    if is_certain:
+        named = [path for path in named if _is_usable(path, visible)]
     found = [path for path in named if not (_is_path_within(path, profile.writes) or _is_scratch_path(path))]
     hidden = next((path for path in found if not _is_path_within(path, visible)), "")
     if hidden and (_DENIED.search(line) or _MISSING.search(line)):
-        if _CREATES.search(line) or not _path_exists(hidden):
+        if _CREATES.search(line) or (not _path_exists(hidden) and not is_certain):
             return _write_hint(hidden)
+        if not _path_exists(hidden):
+            return None
         text = f"It tried to read {hidden}: declare it under `files.read` if it may."
         return Hint("files.read", text)
-    if _READ_ONLY.search(line) or (found and _DENIED.search(line)):
+    if (_READ_ONLY.search(line) and not is_certain) or (found and _REFUSED.search(line)):
         return _write_hint(found[-1] if found else "")
     return None
 
@@ -339,6 +370,13 @@ def _is_scratch_path(path: str) -> bool:
     """A path in a room's own scratch, or in one of the directories that serve where there is no room."""
     own = path.startswith(f"{_SCRATCH}/") and not _path_exists(path) and path.count("/") <= _SCRATCH_DEPTH
     return own or path.startswith(f"{tempfile.gettempdir()}/strands-")
+
+
+def _is_usable(path: str, visible: tuple[str, ...]) -> bool:
+    """Whether the caller could do what was refused: write a path that can be seen, read or make another."""
+    if not _path_exists(path):
+        return os.access(Path(path).parent, os.W_OK)
+    return os.access(path, os.W_OK if _is_path_within(path, visible) else os.R_OK)
 
 
 def _is_path_within(path: str, places: tuple[str, ...]) -> bool:

@@ -31,6 +31,7 @@ from strands_cli.events import (
     StepStarted,
     ToolFinished,
     ToolStarted,
+    ToolStderr,
 )
 from strands_cli.secrets import NOTHING_SECRET, Redactor
 from strands_cli.types.run_results import Usage
@@ -44,7 +45,7 @@ T = TypeVar("T")
 Entry = dict[str, Any]
 Start = RunStarted | StepStarted | ModelStarted | ToolStarted
 Finish = RunFinished | StepFinished | ModelFinished | ToolFinished
-Remark = ModelRetried | ContextCompacted | RunNoticed
+Remark = ModelRetried | ContextCompacted | RunNoticed | ToolStderr
 
 TRACER = "strands_cli"
 TRACE_FORMAT = 1
@@ -126,8 +127,15 @@ class Recorder(ABC, Generic[T]):
             case RunFinished():
                 run, self._run = self._run, None
                 self._finish(event, run)
-            case ModelRetried(step=step) | ContextCompacted(step=step) | RunNoticed(step=step):
-                self._remark(event, self._steps.get(step, self._run))
+            case ModelRetried() | ContextCompacted() | RunNoticed() | ToolStderr():
+                self._remark(event, self._parent(event))
+
+    def _parent(self, event: Remark) -> T | None:
+        """The record that a remark belongs to: that of a call, else that of its step."""
+        if not isinstance(event, ToolStderr):
+            return self._steps.get(event.step, self._run)
+        call = [self, event.tool_id, event.call_id]
+        return next((record for *own, record in reversed(_calls.get()) if own == call), None)
 
     def _take_call(self, event: ToolFinished) -> T | None:
         calls = _calls.get()
@@ -163,6 +171,10 @@ class Recorder(ABC, Generic[T]):
         if event.output_size > _MAX_OUTPUT:
             return self._json(f"({event.output_size} bytes, too many to be shown)")
         return self._json(event.content)
+
+    def _stderr(self, event: ToolStderr) -> str | None:
+        """What an executable said beside its answer, likewise."""
+        return self._json(event.text) if event.text and not self._redact.tool_outputs else None
 
     def _json(self, value: object) -> str:
         """As JSON before secrets are looked for, so that those in objects' own texts are seen too."""
@@ -312,6 +324,10 @@ class Spans(Recorder[_OpenSpan]):
         elif isinstance(event, ContextCompacted):
             sizes = {"messages.before": event.before, "messages.after": event.after}
             parent.span.add_event("compaction", sizes)
+        elif isinstance(event, ToolStderr):
+            if event.refused:
+                parent.span.set_attribute("tool.refused", self._text(event.refused))
+            _set_span_value(parent.span, "tool.stderr", self._stderr(event))
 
 
 def _set_span_value(span: "Span", name: str, encoded: str | None) -> None:
@@ -413,6 +429,11 @@ class Trace(Recorder[Entry]):
 
     def _remark(self, event: Remark, parent: Entry | None) -> None:
         entry: Entry = {"at": self._seconds()}
+        if isinstance(event, ToolStderr):
+            if parent is not None:
+                parent |= {"refused": self._text(event.refused)} if event.refused else {}
+                self._keep(parent, "stderr", self._stderr(event))
+            return
         if isinstance(event, RunNoticed):
             entry |= {"text": self._reason(event.text), "step": self._text(event.step)}
             self._add(self._document["notices"], entry)

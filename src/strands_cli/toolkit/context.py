@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from strands_cli.errors import ToolFailed
-from strands_cli.events import Event, Listener, ToolProgress
+from strands_cli.events import Event, Listener, ToolProgress, ToolStderr
 from strands_cli.settings import Settings, load_settings
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.results import ToolUse
@@ -157,6 +157,13 @@ def emit_event(context: CallContext, event: Event) -> None:
         import logging
 
         logging.getLogger("strands_cli.tools").exception("a listener failed at %s", type(event).__name__)
+
+
+def report_stderr(context: ToolContext, text: str, refused: str) -> None:
+    """Tells listeners what an executable said beside its answer."""
+    if text or refused:
+        call_id = context.tool_use.get("toolUseId", "")
+        emit_event(context._outer, ToolStderr(context._tool.id, call_id, text, refused))
 
 
 def tool_of(context: ToolContext) -> "Tool":

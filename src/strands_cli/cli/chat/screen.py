@@ -26,6 +26,7 @@ from strands_cli.events import (
     RunNoticed,
     ToolFinished,
     ToolStarted,
+    ToolStderr,
 )
 from strands_cli.types.run_results import Usage
 
@@ -110,6 +111,8 @@ class Screen:
                     self._line(self._style.signs.trouble, one_line(event.text), "yellow")
                 case ToolStarted():
                     self._begin_call(event)
+                case ToolStderr(refused=refused) if refused:
+                    self._line(self._style.signs.trouble, f"{event.tool_id}: {one_line(refused)}", "yellow")
                 case ToolFinished():
                     self._end_call(event)
 

@@ -21,7 +21,7 @@ from strands_cli.cli.plugin.commands import plugin_argument, read_named_plugin
 from strands_cli.cli.terminal import cut_text, duration_text, one_line
 from strands_cli.documents.problems import local_reference_target
 from strands_cli.errors import SpecError, ToolError, ToolFailed
-from strands_cli.plugins.executable_output import OWN_CODES, parse_printed_json
+from strands_cli.plugins.executable_output import OWN_CODES, REFUSED_MARK, parse_printed_json
 from strands_cli.plugins.manifest import CliTool
 from strands_cli.plugins.plugin import Plugin
 from strands_cli.plugins.plugin_tool import plugin_tool
@@ -181,6 +181,9 @@ async def _good_input(trial: _ToolTrial) -> Check:
         return Check("skipped", "no input could be made from 'parameters': give them 'examples'")
     trial.good = example.value
     attempt = await trial.call(example.value)
+    remarks = [block.get("text", "") for block in attempt.result["content"][1:]]
+    if refusal := next((text for text in remarks if text.startswith(REFUSED_MARK)), ""):
+        return Check("failed", one_line(refusal))
     if attempt.error is None:
         trial.first = attempt
         return Check("passed", attempt.text)
