@@ -265,6 +265,74 @@ def test_a_missing_input_is_named(project: Project, ollama: OllamaStandin) -> No
     assert "topic" in outcome.err
 
 
+def offered(project: Project, ollama: OllamaStandin, *arguments: str) -> list[str]:
+    """The tools that `/tools` lists."""
+    shown = project.strands(*to(ollama, *arguments), input="/tools\n")
+    assert shown.exit_code == 0, shown
+    return re.findall(r"^  (\S+)  ", shown.err, re.MULTILINE)
+
+
+def with_tools(project: Project) -> Project:
+    """A project with a tool, one that cannot be imported, and a plugin with two tools and an unavailable one."""
+    project.environment["XDG_CONFIG_HOME"] = str(project.root.parent / "config")
+    project.tool("note", NOTE)
+    project.tool("broken", "import nothing_of_the_kind\ndef broken(tool, **kw): pass")
+    tools = [{"name": name, "path": "t.sh", "description": "T."} for name in ("one", "two")]
+    absent = {**tools[0], "name": "three", "requires": {"binaries": ["no-such-program"]}}
+    manifest = {"name": "my-plugin", "cli_tools": [*tools, absent]}
+    project.write("plugins/my-plugin/plugin.json", json.dumps(manifest))
+    project.write("plugins/my-plugin/t.sh", "#!/bin/sh\necho '{}'\n").chmod(0o755)
+    return project
+
+
+@pytest.mark.parametrize(
+    ("options", "tools"),
+    [
+        ((), ["my-plugin__one", "my-plugin__two", "note"]),
+        (("--tools", "my-plugin"), ["my-plugin__one", "my-plugin__two"]),
+        (("--tools", "my-plugin__t*"), ["my-plugin__two"]),
+        (("--tools", "echo, n?te"), ["echo", "note"]),
+        (("--tools", "project", "--tools", "echo"), ["echo", "my-plugin__one", "my-plugin__two", "note"]),
+        (("--tools", "none"), []),
+    ],
+    ids=lambda value: " ".join(value[1:]) if isinstance(value, tuple) else "",
+)
+def test_a_chat_has_the_projects_tools_or_those_that_are_asked_for(
+    project: Project, ollama: OllamaStandin, options: tuple[str, ...], tools: list[str]
+) -> None:
+    assert sorted(offered(with_tools(project), ollama, *options)) == tools
+
+
+def test_all_tools_are_the_projects_and_ours(project: Project, ollama: OllamaStandin) -> None:
+    found = offered(with_tools(project), ollama, "--tools", "all")
+    assert {"my-plugin__one", "note", "echo", "file_read", "calculator"} <= {*found}
+    assert not {"broken", "my-plugin__three"} & {*found}
+
+
+def test_a_tool_that_nobody_named_is_left_out_with_a_warning_where_it_cannot_be_used(
+    project: Project, ollama: OllamaStandin
+) -> None:
+    shown = with_tools(project).strands(*to(ollama), input="/tools\n")
+    assert "my-plugin__three is left out: the program no-such-program is not on the PATH" in shown.err
+    assert "broken is left out: Failed to load tool 'broken'" in shown.err
+    named = project.strands(*to(ollama, "--tools", "broken"), input="/tools\n")
+    assert named.exit_code == 18
+    unknown = project.strands(*to(ollama, "--tools", "your-plugin__*"), input="/tools\n")
+    assert (unknown.exit_code, "Unknown tool: your-plugin__*" in unknown.err) == (2, True)
+
+
+def test_a_tool_that_nobody_named_asks_for_consent_and_one_that_was_named_does_not(
+    project: Project, ollama: OllamaStandin
+) -> None:
+    with_tools(project)
+    ollama.enqueue(call("note")).enqueue("Sorry.").enqueue(call("note")).enqueue("Done.")
+    refused = project.strands(*to(ollama), input="Note it.\n")
+    assert "consent_required" in refused.err
+    assert not (project.root / "noted").exists()
+    assert project.strands(*to(ollama, "--tools", "note"), input="Note it.\n").out == "Done.\n"
+    assert (project.root / "noted").exists()
+
+
 def test_a_tool_may_be_a_file_of_this_directory(project: Project, ollama: OllamaStandin) -> None:
     source = (
         'from strands_cli import tool\n\n@tool\ndef note() -> str:\n    "Notes it."\n    return "noted"\n'

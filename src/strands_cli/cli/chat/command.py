@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
@@ -19,25 +20,29 @@ from strands_cli.cli.options import (
     var_option,
     yes_option,
 )
-from strands_cli.cli.output import can_ask, count_text, print_warning, redact_logs
+from strands_cli.cli.output import can_ask, count_text, print_warning, redact_logs, tool_output_aside
 from strands_cli.cli.terminal import is_live, wrapped_text
-from strands_cli.errors import Interrupted, UsageError, did_you_mean
+from strands_cli.errors import Interrupted, ToolError, UsageError, did_you_mean
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.chain import Chain
 from strands_cli.patterns.pattern import Step
 from strands_cli.providers.choice import require_models, with_model_options
 from strands_cli.settings import cache_directory
 from strands_cli.templates import TemplateError, render
+from strands_cli.toolkit.info import missing_requirements
 from strands_cli.types import AgentSpec
-from strands_cli.types.sections import PythonTool, Runtime
+from strands_cli.types.sections import PythonTool, Runtime, Security
 
 if TYPE_CHECKING:
     from strands_cli.runtime.resources import RunResources
+    from strands_cli.tools.registry import ToolRegistry
 
 HISTORY = "chat-history"
 """The file, in the user's cache directory, that keeps what was typed."""
 DEFAULT_PROVIDER = "local"
 DEFAULT_PROMPT = "You are a helpful assistant. Answer briefly and in plain text."
+OWN_TOOLS, ALL_TOOLS, NO_TOOLS = "project", "all", "none"
+"""What `--tools` takes besides names: the project's and the plugins' tools, every one, not one."""
 _AGENT = "assistant"
 
 
@@ -82,14 +87,15 @@ def chat(
     from strands_cli.capability import check_capability
     from strands_cli.exec.run import prepare
 
-    added = _tool_references(tools)
+    added = _tool_references(tools or ((OWN_TOOLS,) if file is None else ()))
     if file is None:
         for option, value in (("--agent", agent), ("--var", pairs)):
             if value:
                 reason = f"{option} is about a workflow, and no file is given."
                 raise UsageError(reason, hint="Name the file: strands chat FILE")
         runtime = Runtime(provider=provider or DEFAULT_PROVIDER, model_id=model, host=host)
-        name, spec = _AGENT, _chat_workflow(runtime, DEFAULT_PROMPT if system is None else system)
+        unnamed = () if tools else added
+        name, spec = _AGENT, _chat_workflow(runtime, DEFAULT_PROMPT if system is None else system, unnamed)
     else:
         spec = with_model_options(load_workflow(file, pairs), provider=provider, model=model, host=host)
         name = _chosen_agent(spec, agent)
@@ -104,25 +110,60 @@ def chat(
 
 
 def _tool_references(tools: Iterable[str]) -> tuple[str, ...]:
-    """The tools of `--tools a,b --tools c`, each of which there is; files are those of this directory."""
+    """The tools of `--tools a,b --tools c`: names, files of this directory, groups and patterns."""
     from strands_cli.tools import get_registry
     from strands_cli.tools.sources.modules import is_file_reference
 
-    parts = [part.strip() for text in tools for part in text.split(",")]
-    found = tuple(dict.fromkeys(part for part in parts if part))
-    for reference in found:
-        get_registry().require(reference)
-    return tuple(str(Path.cwd() / name) if is_file_reference(name) else name for name in found)
+    registry, found = get_registry(), dict[str, None]()
+    for part in filter(None, (part.strip() for text in tools for part in text.split(","))):
+        members = [] if registry.get_by_import_path(part) else _group_members(part, registry)
+        if not members and part != NO_TOOLS:
+            registry.require(part)
+            members = [str(Path.cwd() / part) if is_file_reference(part) else part]
+        found |= dict.fromkeys(members)
+    return tuple(found)
 
 
-def _chat_workflow(runtime: Runtime, prompt: str) -> Spec:
-    """A workflow of one agent that no file declares."""
+def _group_members(name: str, registry: "ToolRegistry") -> list[str]:
+    """The ids of the tools that a plugin, a family, a category, a pattern or one of our words stands for.
+
+    Nobody asked for each of them by name, so one that cannot be used is left out with a warning.
+    """
+    from strands_cli.tools.sources.modules import Project
+    from strands_cli.tools.sources.plugins import Plugins
+
+    members = []
+    for info in {info.id: info for info in registry.list_all()}.values():
+        is_own = name == OWN_TOOLS and info.source in (Project.name, Plugins.name)
+        if (
+            not is_own
+            and name not in (ALL_TOOLS, info.family, info.category)
+            and not fnmatchcase(info.id, name)
+        ):
+            continue
+        meant = registry.require(info.id)
+        why = "; ".join(missing_requirements(meant.requires))
+        try:
+            with tool_output_aside():
+                why or registry.load(meant)
+        except ToolError as error:
+            why = error.message
+        if why:
+            print_warning(f"{info.id} is left out: {why}.")
+        else:
+            members.append(info.id)
+    return members
+
+
+def _chat_workflow(runtime: Runtime, prompt: str, asked: Iterable[str]) -> Spec:
+    """A workflow of one agent that no file declares; the user is asked before tools that nobody named run."""
     return Spec(
         version=0,
         name="chat",
         runtime=runtime,
         agents={_AGENT: AgentSpec(prompt=prompt)},
         pattern=Chain(steps=(Step(agent=_AGENT),)),
+        security=Security(consent=dict.fromkeys(asked, "ask")),
         file=Path.cwd() / "chat",
     )
 

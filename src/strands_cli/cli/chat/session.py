@@ -35,7 +35,7 @@ _KEYS = """\
   Enter sends, Alt-Enter (or Esc and then Enter, or Ctrl-J) begins a new line.
   Ctrl-C stops an answer, and at the prompt drops the line. Ctrl-D leaves.
   A message that begins with a slash is sent with two: //etc is a directory."""
-_NO_TOOLS = "The model has no tools: 'strands chat --tools echo,calculator' gives it some."
+_NO_TOOLS = "The model has no tools: 'strands chat --tools all' gives it every tool."
 _SAVE_HINT = "Choose another place: /save FILE"
 _ROLES = {"user": "You", "assistant": "Model"}
 
