@@ -101,7 +101,7 @@ def test_tasks_that_wait_for_each_other_never_run_and_that_is_said(project: Proj
 """),
     )
     outcome = project.strands("plan", "flow.yaml")
-    assert outcome.exit_code == 0, outcome
+    assert outcome.exit_code == 18, outcome
     assert outcome.out.count("never reached") == 2
     assert "nobody, which the file does not declare" in outcome.out
     assert "2 problems in this workflow: 'strands validate flow.yaml' says more." in outcome.err
@@ -146,7 +146,7 @@ def test_nothing_that_a_file_says_reaches_the_terminal_as_a_command(project: Pro
     project.write("flow.yaml", text.replace('input: "', r'input: "\e[2J').replace("[echo]", r'["\e[2J"]'))
     for command in ("plan", "explain", "graph"):
         outcome = project.strands(command, "flow.yaml")
-        assert outcome.exit_code == 0, outcome
+        assert outcome.exit_code == (0 if command == "graph" else 18), outcome
         assert "\x1b" not in outcome.out
 
 
@@ -160,6 +160,14 @@ def test_the_tools_beside_a_workflow_are_found_from_any_directory(project: Proje
     outcome = project.strands(*command.split(), "../project/flow.yaml", cwd=away)
     assert outcome.exit_code == 0, outcome
     assert outcome.err == ""
+
+
+@pytest.mark.parametrize("command", ["plan", "plan --json", "explain"])
+def test_a_workflow_that_could_not_run_is_shown_and_exits_with_18(project: Project, command: str) -> None:
+    project.write("flow.yaml", BESIDE.replace("beside", "nowhere"))
+    outcome = project.strands(*command.split(), "flow.yaml")
+    assert outcome.exit_code == 18, outcome
+    assert "nowhere" in outcome.out
 
 
 def test_a_graph_counts_what_is_certain_and_what_is_possible(inside: Project) -> None:

@@ -40,7 +40,7 @@ _CONSENT = {
 @click.command()
 @file_argument
 @var_option
-def explain(file: Path, pairs: tuple[str, ...]) -> None:
+def explain(file: Path, pairs: tuple[str, ...]) -> int:
     """Describe a workflow in prose: steps, agents, tools, data that leaves this machine, limits.
 
     Nothing is run, and no tool is imported.
@@ -69,7 +69,7 @@ def explain(file: Path, pairs: tuple[str, ...]) -> None:
                 click.echo()
                 click.secho(heading, bold=True)
             _print_paragraph(sentence)
-    warn_of_problems(spec, tools)
+    return warn_of_problems(spec, tools)
 
 
 def _print_paragraph(text: str) -> None:

@@ -18,7 +18,7 @@ from strands_cli.cli.output import (
     print_warning,
 )
 from strands_cli.drawing.overview import budget_texts, outline_of
-from strands_cli.errors import UsageError
+from strands_cli.errors import UnsupportedError, UsageError
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.outline import Box, Outline, first_line, printable_text, tool_name
 from strands_cli.providers.choice import PROVIDERS, ModelChoice, model_of, with_default_model
@@ -31,11 +31,13 @@ def resolved_model(spec: Spec, agent: str) -> ModelChoice | None:
     return with_default_model(choice) if choice is not None and choice.provider in PROVIDERS else choice
 
 
-def warn_of_problems(spec: Spec, tools: ToolSet) -> None:
-    """Warns that a workflow could not run: what is shown may not be what is meant."""
-    if found := check_capability(spec, tools=tools).errors:
+def warn_of_problems(spec: Spec, tools: ToolSet, *, quiet: bool = False) -> int:
+    """Warns that a workflow could not run: what is shown may not be what is meant. Returns the exit code."""
+    found = check_capability(spec, tools=tools).errors
+    if found and not quiet:
         problems = count_text(len(found), "problem")
         print_warning(f"{problems} in this workflow: 'strands validate {spec.file}' says more.")
+    return UnsupportedError.exit_code if found else 0
 
 
 # --- plan -------------------------------------------------------------------------------------------------
@@ -45,7 +47,7 @@ def warn_of_problems(spec: Spec, tools: ToolSet) -> None:
 @file_argument
 @var_option
 @json_option
-def plan(file: Path, pairs: tuple[str, ...], as_json: bool) -> None:
+def plan(file: Path, pairs: tuple[str, ...], as_json: bool) -> int:
     """Show what a workflow would run, in which order, and how many model calls it takes.
 
     Nothing is run, and no tool is imported. Steps with the same number run at the same time if they take
@@ -54,8 +56,7 @@ def plan(file: Path, pairs: tuple[str, ...], as_json: bool) -> None:
     spec = load_workflow(file, pairs)
     tools = ToolSet(spec)
     show_plan(spec, tools, as_json=as_json)
-    if not as_json:
-        warn_of_problems(spec, tools)
+    return warn_of_problems(spec, tools, quiet=as_json)
 
 
 def show_plan(spec: Spec, tools: ToolSet, *, as_json: bool) -> None:
