@@ -10,19 +10,22 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 
 import msgspec
 
-from strands_cli.documents.files import Draft, locate
+from strands_cli.documents.files import Draft, NotRegular, TooLarge, locate, read_regular_file
 from strands_cli.documents.problems import Refusal, shorten_text
 from strands_cli.errors import ArtifactError
 from strands_cli.events import ArtifactWritten, Listener
 from strands_cli.loader.spec import Spec
 from strands_cli.secrets import NOTHING_SECRET, Redactor
+from strands_cli.settings import cache_directory
 from strands_cli.templates import TemplateError, names_in_template, render
 
+_LARGEST_LEFTOVER = 100_000_000
 _FOLDS_CASE = sys.platform in ("darwin", "win32")
 _ELSEWHERE = "Choose another path, or another directory with --out."
 _REMEDIES = {
@@ -42,6 +45,8 @@ class _ArtifactFile(msgspec.Struct, frozen=True):
     path: str
     file: Path
     data: bytes = b""
+    replaces: bool = False
+    """Whether it may take the place of a file that is there."""
 
 
 def write_artifacts(
@@ -52,11 +57,13 @@ def write_artifacts(
     force: bool = False,
     redactor: Redactor = NOTHING_SECRET,
     emit: Listener | None = None,
+    unfinished: bool = False,
 ) -> tuple[Path, ...]:
     """Renders and writes the artifacts of a workflow; their paths, in the order of the workflow.
 
     ArtifactError if one cannot be written; then nothing is, unless another program changes the directory at
-    the same moment. `force` lets an artifact take the place of a file that is there.
+    the same moment. `force` lets an artifact take the place of a file that is there. What an `unfinished` run
+    has written, the next run of the workflow may replace, unless somebody has changed it since.
     """
     if not spec.outputs.artifacts:
         return ()
@@ -67,8 +74,8 @@ def write_artifacts(
         path = _rendered_artifact(spec, f"{at}/path", artifact.path, scope)
         content = _rendered_artifact(spec, f"{at}/from", artifact.content, scope)
         path, content = redactor.text(path), redactor.text(content)
-        targets.append(_artifact_file(spec, f"{at}/path", path, root, content))
-    _check_collisions(spec, targets, root, force)
+        targets.append(_artifact_file(spec, f"{at}/path", path, root, content, force=force))
+    _check_collisions(spec, targets, root)
     with _without_needless_directories(targets, root), ExitStack() as opened:
         drafts: list[Draft] = []
         for target in targets:
@@ -76,7 +83,8 @@ def write_artifacts(
                 drafts.append(_draft_artifact(target, root, opened))
         for target, draft in zip(targets, drafts, strict=True):
             with _artifact_errors(spec, target.pointer, target.path):
-                _publish_artifact(target, draft, force)
+                _publish_artifact(target, draft)
+            _remember_leftover(spec, target, unfinished=unfinished)
             if emit is not None:
                 emit(ArtifactWritten(str(directory / target.file.relative_to(root)), len(target.data)))
     return tuple(directory / target.file.relative_to(root) for target in targets)
@@ -98,8 +106,9 @@ def check_artifact_files(
         used, flaws = names_in_template(artifact.path)
         at = f"/outputs/artifacts/{index}/path"
         if not flaws and all(name.name in known for name in used):
-            targets.append(_artifact_file(spec, at, _rendered_artifact(spec, at, artifact.path, known), root))
-    _check_collisions(spec, targets, root, force)
+            path = _rendered_artifact(spec, at, artifact.path, known)
+            targets.append(_artifact_file(spec, at, path, root, force=force))
+    _check_collisions(spec, targets, root)
 
 
 def _rendered_artifact(spec: Spec, pointer: str, text: str, scope: Mapping[str, Any]) -> str:
@@ -121,7 +130,9 @@ def _output_directory(spec: Spec, directory: Path) -> Path:
         return root
 
 
-def _artifact_file(spec: Spec, pointer: str, path: str, root: Path, content: str = "") -> _ArtifactFile:
+def _artifact_file(
+    spec: Spec, pointer: str, path: str, root: Path, content: str = "", *, force: bool
+) -> _ArtifactFile:
     """The file that a path means; ArtifactError if it would not be one inside the directory."""
     plain, problem = path.replace("\\", "/"), ""
     if not path.strip() or plain.endswith("/") or not PurePosixPath(plain).name:
@@ -135,10 +146,38 @@ def _artifact_file(spec: Spec, pointer: str, path: str, root: Path, content: str
     with _artifact_errors(spec, pointer, path):
         if problem:
             raise Refusal(problem, "Name a file inside the output directory, such as result.txt.")
-        return _ArtifactFile(pointer, path, root / PurePath(path), content.encode("utf-8", "replace"))
+        file, data = root / PurePath(path), content.encode("utf-8", "replace")
+        return _ArtifactFile(pointer, path, file, data, replaces=force or _is_leftover(spec, file))
 
 
-def _check_collisions(spec: Spec, targets: Iterable[_ArtifactFile], root: Path, force: bool) -> None:
+# --- What a run that did not finish has left --------------------------------------------------------------
+
+
+def _leftover_record(spec: Spec, file: Path) -> Path:
+    """Where it is kept what an unfinished run of the workflow has written to a file."""
+    key = sha256(f"{spec.file.resolve()}\0{file}".encode("utf-8", "surrogateescape")).hexdigest()
+    return cache_directory() / "unfinished" / key
+
+
+def _is_leftover(spec: Spec, file: Path) -> bool:
+    """Whether a file is as an unfinished run of the workflow has left it."""
+    with suppress(OSError, RuntimeError, ValueError, NotRegular, TooLarge):
+        written = _leftover_record(spec, file).read_text("ascii")
+        return written == sha256(read_regular_file(file, _LARGEST_LEFTOVER)).hexdigest()
+    return False
+
+
+def _remember_leftover(spec: Spec, target: _ArtifactFile, *, unfinished: bool) -> None:
+    with suppress(OSError, RuntimeError):  # without the record, the next run asks for --force
+        record = _leftover_record(spec, target.file)
+        if unfinished:
+            record.parent.mkdir(parents=True, exist_ok=True)
+            record.write_text(sha256(target.data).hexdigest(), "ascii")
+        else:
+            record.unlink(missing_ok=True)
+
+
+def _check_collisions(spec: Spec, targets: Iterable[_ArtifactFile], root: Path) -> None:
     """Refuses what stands in the way: another artifact, or something that is there already."""
     taken: dict[Path, _ArtifactFile] = {}
     for target in targets:
@@ -147,7 +186,7 @@ def _check_collisions(spec: Spec, targets: Iterable[_ArtifactFile], root: Path, 
             _check_other_artifacts(own, taken)
             for folder in [*reversed(target.file.relative_to(root).parents)][1:]:
                 _check_artifact_folder(root / folder)
-            _check_existing_file(target.file, force)
+            _check_existing_file(target)
         taken[own] = target
 
 
@@ -170,8 +209,8 @@ def _check_artifact_folder(folder: Path) -> None:
         raise Refusal(f"{folder.name!r} is a file, not a directory")
 
 
-def _check_existing_file(file: Path, force: bool) -> None:
-    mode = _file_mode(file)
+def _check_existing_file(target: _ArtifactFile) -> None:
+    mode = _file_mode(target.file)
     if mode is None:
         return
     if stat.S_ISLNK(mode):
@@ -180,9 +219,9 @@ def _check_existing_file(file: Path, force: bool) -> None:
         raise Refusal("there is a directory of that name")
     if not stat.S_ISREG(mode):
         raise Refusal("there is something of that name that is not a file")
-    if not force:
+    if not target.replaces:
         raise Refusal("the file exists", "Remove it, choose another --out, or use --force to replace it.")
-    if not os.access(file, os.W_OK):  # to put another file in its place would not need this permission
+    if not os.access(target.file, os.W_OK):  # to put another file in its place would not need this permission
         raise Refusal("the file is read-only", _REMEDIES[errno.EACCES])
 
 
@@ -204,11 +243,11 @@ def _draft_artifact(target: _ArtifactFile, root: Path, opened: ExitStack) -> Dra
     return draft
 
 
-def _publish_artifact(target: _ArtifactFile, draft: Draft, force: bool) -> None:
+def _publish_artifact(target: _ArtifactFile, draft: Draft) -> None:
     try:
-        draft.publish(replace=force)
+        draft.publish(replace=target.replaces)
     except FileExistsError:
-        _check_existing_file(target.file, force)  # says what came in between
+        _check_existing_file(target)  # says what came in between
         raise
 
 

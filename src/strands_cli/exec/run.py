@@ -207,7 +207,9 @@ def _describe_failure(run: Run, error: StrandsError) -> None:
         error.issues = run.redactor.value(error.issues)
 
 
-def _write_results(prepared: Prepared, spec: Spec, result: RunResult, trace: Trace | None) -> RunResult:
+def _write_results(
+    prepared: Prepared, spec: Spec, result: RunResult, trace: Trace | None, *, unfinished: bool = False
+) -> RunResult:
     directory, begun_in = prepared.options.directory, prepared.resources.begun_in
     paths = write_artifacts(
         spec,
@@ -217,6 +219,7 @@ def _write_results(prepared: Prepared, spec: Spec, result: RunResult, trace: Tra
         force=prepared.options.force,
         redactor=prepared.resources.redactor,
         emit=lambda event: _to_listeners(prepared.options, event),
+        unfinished=unfinished,
     )
     return msgspec.structs.replace(result, artifacts=paths)
 
@@ -244,7 +247,8 @@ def _write_kept_artifacts(
     made = [one for one in outputs.artifacts if can_be_made(one.path) and can_be_made(one.content)]
     outputs = msgspec.structs.replace(outputs, artifacts=tuple(made))
     try:
-        return _write_results(prepared, msgspec.structs.replace(prepared.spec, outputs=outputs), kept, trace)
+        spec = msgspec.structs.replace(prepared.spec, outputs=outputs)
+        return _write_results(prepared, spec, kept, trace, unfinished=True)
     except ArtifactError as unwritten:
         _to_listeners(prepared.options, RunNoticed(unwritten.message))
         return kept
