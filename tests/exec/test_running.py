@@ -97,15 +97,15 @@ def test_branches_that_run_finish_when_another_may_not_begin(flow: Flow, model: 
 def test_a_run_ends_when_its_time_is_over_even_in_the_middle_of_a_tool(
     flow: Flow, model: ScriptedModel, inside: Project
 ) -> None:
-    inside.tool("sleepy", "async def sleepy(tool, **kw): await asyncio.sleep(30)")
+    inside.tool("sleepy", "async def sleepy(tool, **kw): await asyncio.sleep(50)")
     get_registry().refresh()
     model.enqueue("first").enqueue(call("sleepy"))
     spec = flow.spec(
-        "chain", {"steps": steps("a", "b")}, runtime=budget(max_duration_s=0.5), tools=tools("sleepy")
+        "chain", {"steps": steps("a", "b")}, runtime=budget(max_duration_s=4), tools=tools("sleepy")
     )
-    with pytest.raises(BudgetExceeded, match=r"0\.5 seconds") as ended:
+    with pytest.raises(BudgetExceeded, match="4 seconds") as ended:
         flow.run_spec(spec)
-    assert ended.value.kept.duration < 5
+    assert ended.value.kept.duration < 40
     assert [step.response for step in ended.value.kept.steps] == ["first"]
 
 
@@ -312,7 +312,6 @@ def test_an_unknown_tool_is_refused_before_anything_runs(flow: Flow, model: Scri
         ("deny", True, "denied"),
         ("ask", True, None),
         ("ask", False, "denied"),
-        ("ask", None, "consent_required"),
     ],
 )
 def test_the_workflow_says_which_tools_need_consent(
@@ -325,6 +324,66 @@ def test_the_workflow_says_which_tools_need_consent(
     spec = flow.spec("chain", ONE, tools=tools("echo"), security={"consent": {"native:echo": rule}})
     flow.run_spec(spec, ask_consent=ask if granted is not None else None)
     assert [event.code for event in flow.heard(ToolFinished)] == [code]
+
+
+def test_a_run_whose_call_nobody_could_allow_ends_with_19_and_keeps_the_answer(
+    flow: Flow, model: ScriptedModel
+) -> None:
+    model.enqueue(call("file_write", path="a.txt", content="x")).enqueue("I could not write it.")
+    spec = flow.spec("chain", {"steps": steps("a", "b")}, tools=tools("file_write"))
+    with pytest.raises(Paused, match="step 1: file_write needs consent, and nobody can be asked") as ended:
+        flow.run_spec(spec)
+    assert ended.value.exit_code == 19
+    assert "--yes" in ended.value.hint
+    assert "file_write: allow" in ended.value.hint
+    assert [step.response for step in ended.value.kept.steps] == ["I could not write it."]
+    assert flow.heard(RunFinished)[0].outcome == "paused"
+    assert len(model.requests) == 2  # the second step does not begin
+
+
+def test_an_agent_that_finds_another_way_does_without_consent_and_the_run_says_so_at_its_end(
+    flow: Flow, model: ScriptedModel
+) -> None:
+    refused = call("file_write", path="a.txt", content="x")
+    model.enqueue(refused).enqueue(call("echo", message="x")).enqueue("Here it is: x")
+    result = flow.run("chain", ONE, tools=tools("file_write", "echo"))
+    assert result.last_response == "Here it is: x"
+    *_, last, finished = flow.events
+    assert isinstance(last, RunNoticed)
+    assert last.text == "step 1: did without file_write, which needs consent; --yes gives it."
+    assert isinstance(finished, RunFinished)
+
+
+def test_a_call_beside_a_refused_one_is_not_another_way(flow: Flow, model: ScriptedModel) -> None:
+    refused = call("file_write", path="a.txt", content="x")
+    model.enqueue(refused, call("echo", message="x")).enqueue("Done, I think.")
+    with pytest.raises(Paused):
+        flow.run("chain", ONE, tools=tools("file_write", "echo"))
+
+
+def test_what_an_unfinished_run_has_left_is_replaced_by_the_next(flow: Flow, model: ScriptedModel) -> None:
+    outputs = {"artifacts": [*OUTPUTS["artifacts"], {"path": "first.txt", "from": "{{ steps[0].response }}"}]}
+    spec = flow.spec("chain", {"steps": steps("a", "b")}, outputs=outputs)
+    options = RunOptions(directory=flow.directory)
+    model.enqueue("first").enqueue(ConnectionRefusedError("refused"))
+    with pytest.raises(ProviderError):
+        run_sync(spec, None, options)
+    model.enqueue("second").enqueue("last")
+    run_sync(spec, None, options)
+    assert (flow.directory / "first.txt").read_text() == "second"
+    with pytest.raises(ArtifactError, match="the file exists"):  # what a finished run has written stays
+        run_sync(spec, None, options)
+
+
+def test_what_somebody_changed_since_an_unfinished_run_stays(flow: Flow, model: ScriptedModel) -> None:
+    outputs = {"artifacts": [{"path": "first.txt", "from": "{{ steps[0].response }}"}]}
+    spec = flow.spec("chain", {"steps": steps("a", "b")}, outputs=outputs)
+    model.enqueue("first").enqueue(ConnectionRefusedError("refused"))
+    with pytest.raises(ProviderError):
+        run_sync(spec, None, RunOptions(directory=flow.directory))
+    (flow.directory / "first.txt").write_text("mine")
+    with pytest.raises(ArtifactError, match="the file exists"):
+        run_sync(spec, None, RunOptions(directory=flow.directory))
 
 
 def test_file_tools_touch_only_the_workspace_of_the_workflow(

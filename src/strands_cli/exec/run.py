@@ -172,6 +172,8 @@ async def run_pattern(prepared: Prepared) -> RunResult:
             timer.cancel()
         run.close()
         result = run.result(last)
+        for text in run.done_without:
+            run.notice(text)
         if failure is not None:
             failure.kept = result
             outcome = _OUTCOMES.get(failure.code, "failed")

@@ -20,6 +20,7 @@ from strands_cli.events import (
     RunNoticed,
     StepFinished,
     StepStarted,
+    ToolFinished,
 )
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.pattern import AgentStep, HumanStep, Steps
@@ -170,14 +171,31 @@ def _over_budget(reason: str, key: str) -> BudgetExceeded:
 
 
 class _StepMeter:
-    """Passes on what a step reports, and counts its tokens."""
+    """Passes on what a step reports, counts its tokens, and knows what was refused for want of consent.
 
-    def __init__(self, emit: Listener, ledger: Ledger) -> None:
-        self._emit, self._ledger = emit, ledger
+    An agent could do without a refused call if it found another way: if a call of a declared tool succeeds in
+    a later turn of the step. Its answer shows nothing, since a model answers in any case.
+    """
+
+    def __init__(self, emit: Listener, ledger: Ledger, tool_ids: Collection[str] = ()) -> None:
+        self._emit, self._ledger, self._tool_ids = emit, ledger, tool_ids
         self.usage = Usage()
+        self.refused: dict[str, None] = {}
+        """Tools that were not called, and without which the agent could not do so far."""
+        self.done_without: dict[str, None] = {}
+        self._turn = self._refused_in = 0
+
+    def refuse(self, tool_id: str) -> None:
+        self.refused[tool_id] = None
+        self._refused_in = self._turn
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, ModelFinished):
+        if isinstance(event, ToolFinished) and event.code is None and event.tool_id in self._tool_ids:
+            if self._turn > self._refused_in:
+                self.done_without |= self.refused
+                self.refused.clear()
+        elif isinstance(event, ModelFinished):
+            self._turn += 1
             self.usage += event.usage
             self._ledger.usage += event.usage
             if event.stop_reason not in _COMPLETE:
@@ -201,6 +219,8 @@ class Run:
         self.results: dict[str, StepResult] = {}
         self.titles: dict[str, str] = {}
         """What people call the steps that have begun, by their keys."""
+        self.done_without: list[str] = []
+        """What agents could not do for want of consent, and did without."""
         self.ledger = Ledger(self.spec.runtime.budgets, self.stop)
         self._rounds: dict[str, int] = {}
         self.emit = Emitter(options.listeners, resources.redactor)
@@ -295,7 +315,9 @@ class Run:
         """Waits for its turn, renders, asks the agent, records. See `StepRunner.step`."""
         self.check()
         self.ledger.begin_step()
-        meter, model = _StepMeter(self.emit, self.ledger), str(self.resources.choice(step.agent))
+        tools = self.resources.tools
+        meter = _StepMeter(self.emit, self.ledger, tools.callable_ids)
+        model = str(self.resources.choice(step.agent))
 
         async def ask() -> AgentAnswer:
             own, budgets = self.spec.agents[step.agent], self.spec.runtime.budgets
@@ -312,6 +334,7 @@ class Run:
                 schema=schema or own.output_schema,
                 ask_consent=self._ask_consent if self.options.ask_consent else None,
                 may_ask_model=None if budgets.max_tokens is None else self._may_ask_model,
+                report_refusal=meter.refuse,
             )
             agent = StepAgent(self.resources, request)
             question = text or default_input or names.get("last_response") or _NOTHING_TO_DO
@@ -320,7 +343,23 @@ class Run:
         async with self._slots:
             self.check()
             started = StepStarted(key, title, step.agent, model)
-            return await self._perform(started, ask(), meter, getattr(step, "id", ""), turn)
+            result = await self._perform(started, ask(), meter, getattr(step, "id", ""), turn)
+        self._judge_refusals(key, title, meter)
+        return result
+
+    def _judge_refusals(self, key: str, title: str, meter: _StepMeter) -> None:
+        """Ends the run where an agent could not make a call that needs consent, and found no other way."""
+        if meter.done_without:
+            names = ", ".join(meter.done_without)
+            self.done_without.append(f"{title}: did without {names}, which needs consent; --yes gives it.")
+        if meter.refused:
+            names, rules = ", ".join(meter.refused), ", ".join(f"{name}: allow" for name in meter.refused)
+            paused = Paused(
+                f"{title}: {names} needs consent, and nobody can be asked here.",
+                hint=f"Give it with --yes, run it in a terminal, or set security.consent: {{{rules}}}.",
+            )
+            paused.step = key
+            raise paused
 
     async def _perform(
         self,

@@ -54,6 +54,8 @@ class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
     ask_human: Callable[[str, Any], Any] | None = None
     may_ask_model: Callable[[], bool] | None = None
     """Asked before each request to the model."""
+    report_refusal: Callable[[str], None] | None = None
+    """Told the id of a tool that was not called because nobody could be asked for consent."""
 
 
 class AgentAnswer(msgspec.Struct, frozen=True):
@@ -192,6 +194,8 @@ def _call_context(resources: RunResources, request: AgentRequest) -> CallContext
             raise ToolFailed(f"This workflow does not allow {tool.id}", code="denied", hint="Do without it.")
         if tool.requires_consent and request.ask_consent is None and not resources.settings.bypass_consent:
             request.emit(RunNoticed(f"{tool.id} needs consent; --yes gives it beforehand.", request.step))
+            if request.report_refusal is not None:
+                request.report_refusal(tool.id)
             raise ToolFailed(
                 f"{tool.id} needs the consent of a person, and nobody can be asked",
                 code="consent_required",

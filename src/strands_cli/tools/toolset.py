@@ -67,6 +67,11 @@ class ToolSet:
         self._given: dict[str, list[Tool]] = {}
         self._notes: NotesFile | None = None
 
+    @property
+    def callable_ids(self) -> frozenset[str]:
+        """What agents call the declared tools."""
+        return frozenset([*(tool.info.id for tool in self.declared if tool.info), *self.executor_ids])
+
     def resolve(self, reference: str) -> ToolInfo | None:
         """The tool that a reference in the workflow means; files are relative to the workflow."""
         try:
