@@ -5,17 +5,24 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from strands import Agent
+from strands import tool as sdk_decorator
 
 from strands_cli import CallContext, ToolContext, ToolFailed, tool
 from strands_cli.events import Event, ToolFinished
 from strands_cli.toolkit.bridge import CONTEXT_KEY, CallerState, bridge_of
 from strands_cli.toolkit.context import InterruptRequested
+from strands_cli.toolkit.decorator import as_tool
+from strands_cli.tools.base import NativeTool
 from tests.fakes import Call, ScriptedModel, call, history_problems
+from tests.projects import Project
 from tests.runtime.agents import add, answers, code_of, codes, spec, text_of
 
 
@@ -50,6 +57,90 @@ def test_a_plain_agent_takes_our_tools_in_either_import_order(order: str) -> Non
         [sys.executable, "-c", ORDERS[order] + SCRIPT], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "['greet']|hello ada|The input does not fit: /name is missing"
+
+
+TWO_TOOLS = """
+from strands_cli import tool
+
+@tool
+def greet(name: str) -> str:
+    \"\"\"Greet.\"\"\"
+    return f"hello {name}"
+
+@tool
+async def wave(times: int = 1) -> str:
+    \"\"\"Wave.\"\"\"
+    return "o/" * times
+"""
+
+
+def module_of(file: Path) -> ModuleType:
+    found = spec_from_file_location(file.stem, file)
+    assert found
+    assert found.loader
+    module = module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def register_each(file: Path) -> Agent:
+    agent, module = Agent(callback_handler=None, model=ScriptedModel()), module_of(file)
+    agent.tool_registry.register_tool(module.greet)
+    agent.tool_registry.process_tools([module.wave])
+    return agent
+
+
+WAYS: dict[str, Callable[[Path], Agent]] = {
+    "a module": lambda file: Agent(tools=[module_of(file)], callback_handler=None),
+    "a file": lambda _: Agent(tools=["./tools/deco.py"], callback_handler=None),
+    "a file in a dictionary": lambda file: Agent(tools=[{"path": str(file)}], callback_handler=None),
+    "a directory": lambda _: Agent(load_tools_from_directory=True, callback_handler=None),
+    "the agent's registry": register_each,
+    "a list of tools": lambda file: Agent(
+        tools=[[module_of(file).greet], module_of(file).wave], callback_handler=None
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_plain_agent_finds_the_tools_of_a_file_in_every_way_that_it_has(way: str, inside: Project) -> None:
+    agent = WAYS[way](inside.write("tools/deco.py", TWO_TOOLS))
+    assert sorted(agent.tool_names) == ["greet", "wave"]
+    model = ScriptedModel().enqueue(call("greet", name="ada"), call("wave", times="2"), call("greet"))
+    agent.model = model.enqueue("done")
+    agent("go")
+    assert [result["content"][0]["text"] for result in model.requests[-1].results] == [
+        "hello ada",
+        "o/o/",
+        "The input does not fit: /name is missing",
+    ]
+    agent.cleanup()
+
+
+def test_our_tools_do_not_pass_for_the_sdks_before_it_is_imported() -> None:
+    script = (
+        "import sys; from strands_cli import tool\n"
+        "@tool\ndef f() -> None: ...\n"
+        "assert f.__class__ is type(f)\nassert hasattr(f, 'no_such_thing') is False\n"
+        "assert not [name for name in sys.modules if name.partition('.')[0] == 'strands']"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_class_and_an_sdk_tool_go_into_a_plain_agent_too() -> None:
+    class Shout(NativeTool):
+        def execute(self, tool: dict[str, Any], **kwargs: Any) -> str:
+            return str(tool["input"]["text"]).upper()
+
+    @sdk_decorator
+    def whisper(text: str) -> str:
+        """Whisper."""
+        return text.lower()
+
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    shout = as_tool(Shout, {"name": "shout", "description": "Shout.", "inputSchema": schema})
+    loud, quiet = results_of([shout, as_tool(whisper)], call("shout", text="Hi"), call("whisper", text="Hi"))
+    assert (loud["content"], quiet["content"]) == ([{"text": "HI"}], [{"text": "hi"}])
 
 
 def test_a_decorated_function_is_the_tool_and_the_same_one_each_time() -> None:

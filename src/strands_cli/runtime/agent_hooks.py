@@ -46,7 +46,13 @@ from strands_cli.runtime.model_requests import (
     until_stopped,
 )
 from strands_cli.toolkit.arguments import parse_object
-from strands_cli.toolkit.bridge import CONTEXT_KEY, CallerState, ToolBridge, interrupt_function, is_engine_key
+from strands_cli.toolkit.bridge import (
+    CONTEXT_KEY,
+    CallerState,
+    interrupt_function,
+    is_engine_key,
+    tool_behind,
+)
 from strands_cli.toolkit.call import prepare_arguments
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.context import NO_CONTEXT, CallContext, emit_event
@@ -121,16 +127,16 @@ def pending_calls(agent: Agent, message: Message) -> list[PendingCall]:
     tools = {**agent.tool_registry.registry, **agent.tool_registry.dynamic_tools}
     found: list[PendingCall] = []
     for use in (block["toolUse"] for block in message["content"] if "toolUse" in block):
-        bridge = tools.get(use["name"])
-        if use["toolUseId"] in done or not isinstance(bridge, ToolBridge):
+        tool = tool_behind(tools.get(use["name"]))
+        if use["toolUseId"] in done or tool is None:
             continue
         if malformed_input_text(use["input"]) is not None:
             continue
         try:
-            arguments = prepare_arguments(bridge.tool, {"input": use["input"]})
+            arguments = prepare_arguments(tool, {"input": use["input"]})
         except ToolFailed:
             continue  # the call will say so itself
-        found.append(PendingCall(use["toolUseId"], bridge.tool, arguments))
+        found.append(PendingCall(use["toolUseId"], tool, arguments))
     return found
 
 
@@ -302,8 +308,8 @@ class AgentHooks:
         text = malformed_input_text(context.tool_use["input"])
         if context.tool is None:
             yield self._unknown(context)
-        elif isinstance(context.tool, ToolBridge):
-            prepared = self._prepared(context, context.tool.tool, text)
+        elif tool := tool_behind(context.tool):
+            prepared = self._prepared(context, tool, text)
             async with aclosing(self._in_turn(prepared, next_fn)) as events:
                 async for event in events:
                     yield event

@@ -46,8 +46,15 @@ def bridge_of(tool: Tool) -> "ToolBridge":
     return cast(ToolBridge, bridge)
 
 
+def tool_behind(value: object) -> Tool | None:
+    """The Tool that an SDK agent holds, itself or its bridge; None for a tool that is not ours."""
+    if isinstance(value, ToolBridge):
+        return value.tool
+    return value if isinstance(value, Tool) else None
+
+
 class ToolBridge(AgentTool):
-    """What an SDK agent holds in place of a Tool."""
+    """What an SDK agent calls in place of a Tool."""
 
     def __init__(self, tool: Tool) -> None:
         super().__init__()
@@ -210,9 +217,8 @@ def _tool_resolver(agent: Any) -> Callable[[str], Tool]:
 
     def resolve(reference: str) -> Tool:
         known = agent.tool_registry.registry
-        bridge = known.get(reference)
-        if isinstance(bridge, ToolBridge):
-            return bridge.tool
+        if found := tool_behind(known.get(reference)):
+            return found
         hint = did_you_mean(reference, known)
         raise ToolFailed(f"Unknown tool: {reference}", code="unknown_tool", hint=hint)
 

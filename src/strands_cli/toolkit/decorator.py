@@ -1,7 +1,7 @@
 """`@tool`: from a function to a Tool that can also be called directly; `as_tool`: from any form of tool."""
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from functools import update_wrapper
 from types import ModuleType
@@ -12,6 +12,7 @@ from strands_cli.toolkit.call import finish_result, prepare_arguments
 from strands_cli.toolkit.context import CallContext, ToolContext
 from strands_cli.toolkit.contract import Invoke, Tool
 from strands_cli.toolkit.functions import (
+    AgentReadyTool,
     Function,
     context_parameter_name,
     is_method,
@@ -31,7 +32,7 @@ from strands_cli.toolkit.results import ToolResult, ToolUse, failure_result, is_
 from strands_cli.toolkit.values import await_body, run_body_inline, value_of_outcome
 
 
-class FunctionTool(Tool, kw_only=True, eq=False):
+class FunctionTool(AgentReadyTool, kw_only=True, eq=False):
     """A Tool made from a function: called with a tool use it is the tool, with anything else the function."""
 
     function: Function
@@ -59,12 +60,6 @@ class FunctionTool(Tool, kw_only=True, eq=False):
         bound.function = self.function.__get__(instance, owner)
         bound.invoke = self.binding(bound.function)
         return bound
-
-    def __iter__(self) -> Iterator[Any]:
-        """An SDK agent takes what it does not know for a collection of tools: this one holds the bridge."""
-        from strands_cli.toolkit.bridge import bridge_of
-
-        yield bridge_of(self)
 
 
 def call_directly(tool: Tool, call: ToolUse, state: Mapping[str, Any]) -> ToolResult:

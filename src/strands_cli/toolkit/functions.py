@@ -2,7 +2,8 @@
 
 import inspect
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,45 @@ Function = Callable[..., Any]
 _ITEMS_AT_ONCE = 16
 _CONTEXT = re.compile(r"\bToolContext\b")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+_SDK_MEMBERS = frozenset(
+    [
+        "tool_name",
+        "tool_spec",
+        "tool_type",
+        "stream",
+        "is_dynamic",
+        "mark_dynamic",
+        "supports_hot_reload",
+        "get_display_properties",
+    ]
+)
+
+
+class AgentReadyTool(Tool, kw_only=True, eq=False):
+    """A tool as programs hold it: an SDK agent takes it for one of its own, wherever it looks for tools.
+
+    The SDK finds the tools of a module by `isinstance(value, DecoratedFunctionTool)`, which asks a value for
+    its `__class__`. Where the SDK is not imported yet, nothing here imports it.
+    """
+
+    @property  # type: ignore[misc]  # nobody sets it
+    def __class__(self) -> Any:
+        decorator = sys.modules.get("strands.tools.decorator")
+        return getattr(decorator, "DecoratedFunctionTool", type(self))
+
+    def __getattr__(self, name: str) -> Any:
+        """What the SDK asks of a tool, its bridge answers."""
+        if name in _SDK_MEMBERS:
+            return getattr(next(iter(self)), name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __iter__(self) -> Iterator[Any]:
+        """Its bridge: an SDK agent that does not take it for a tool takes it for a collection of them."""
+        from strands_cli.toolkit.bridge import bridge_of
+
+        yield bridge_of(self)
 
 
 def tool_spec_parts(spec: object) -> dict[str, Any]:
@@ -273,7 +313,7 @@ def tool_from_sdk(sdk: Any, **options: Any) -> Tool:
         use = {**context.tool_use, "name": sdk.tool_name, "input": arguments}
         return await _sdk_stream_result(sdk.stream(use, engine_state_of(context)), context)
 
-    return Tool(
+    return AgentReadyTool(
         **(tool_spec_parts(parts) | {"origin": f"{type(sdk).__module__}.{type(sdk).__name__}"} | options),
         invoke=invoke,
         is_async=True,
@@ -312,7 +352,7 @@ def tool_from_class(value: Any, spec: dict[str, Any], **options: Any) -> Tool:
             raise ToolFailed(f"The input does not fit: {reason}", code="input_invalid")
         return instance.execute(_complete_tool_use(arguments, context), **context.invocation_state)
 
-    return Tool(
+    return AgentReadyTool(
         **(tool_spec_parts(spec) | options),
         invoke=_draining_invoke(instance.execute, invoke),
         is_async=runs_async(instance.execute),
