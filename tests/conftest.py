@@ -48,6 +48,7 @@ def inside(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Projec
     get_registry().refresh()
     yield project
     monkeypatch.undo()
+    get_registry().unregister()
     get_registry().refresh()
 
 

@@ -571,5 +571,42 @@ def test_a_tool_of_a_plugin_that_is_switched_off_is_told_so(project: Project) ->
     project.write("plugins/p/plugin.json", json.dumps(manifest))
     assert project.strands("plugin", "disable", "p").exit_code == 0
     outcome = project.strands("tool", "call", "p__t", "{}")
-    assert "Unknown tool: p__t" in outcome.err
-    assert "Its plugin is switched off: 'strands plugin enable p' switches it on." in outcome.err
+    assert "Failed to load tool 'p__t': The plugin p is switched off." in outcome.err
+    assert "'strands plugin enable p' switches it on." in outcome.err
+
+
+FLOW = "version: 0\nname: f\nruntime: {provider: ollama, model_id: m}\nagents: {a: {prompt: x}}\n" + (
+    "pattern: {type: chain, config: {steps: [{agent: a, input: hi}]}}\ntools: {python: [echo, greet]}\n"
+)
+
+
+def test_every_command_says_which_file_keeps_a_tool_from_being_there(project: Project) -> None:
+    project.write("tools/greet.py", "x = 1\ndef greet(:\n")
+    project.write("flow.yaml", FLOW)
+    for command in (("tool", "call", "greet", "{}"), ("tool", "show", "greet"), ("validate", "flow.yaml")):
+        outcome = project.strands(*command)
+        assert "Failed to load tool 'greet': Syntax error" in outcome.out + outcome.err
+        assert "greet.py:2" in outcome.out + outcome.err
+        assert outcome.exit_code == 18
+    outcome = project.strands("list-tools")
+    assert outcome.err == "1 problem found in tool files: run 'strands list-tools --verbose' for details.\n"
+
+
+def test_a_tool_with_the_id_of_a_native_one_is_never_hidden_in_silence(project: Project) -> None:
+    project.write(
+        "tools/echo.py", "from strands_cli import tool\n@tool\ndef echo() -> str:\n    return 'mine'\n"
+    )
+    project.write(
+        "tools/greet.py", "from strands_cli import tool\n@tool\ndef greet() -> str:\n    return 'hi'\n"
+    )
+    project.write("flow.yaml", FLOW)
+    warning = "echo is the tool of strands-cli; ./tools/echo.py is the one of tools/echo.py."
+    for command in (("list-tools",), ("tool", "call", "echo", "message=hi"), ("validate", "flow.yaml")):
+        outcome = project.strands(*command)
+        assert warning in outcome.out + outcome.err
+        assert outcome.exit_code == 0
+    checked = project.strands("tool", "check")
+    assert checked.exit_code == 3
+    assert "The tool 'echo' of tools/echo.py is hidden by the one of strands-cli." in checked.out
+    assert project.strands("tool", "call", "./tools/echo.py").out == "mine\n"
+    assert warning not in project.strands("tool", "call", "native:echo", "message=hi").err

@@ -63,6 +63,14 @@ def test_the_plans_info_and_spec_are_one_class_with_its_paths() -> None:
     assert (bare.callable_name, bare.family, bare.version) == ("x", "x", "0.0.0")
 
 
+def test_the_package_has_the_registrys_classes_too() -> None:
+    from strands_cli import tools
+
+    assert (tools.ToolRegistry, tools.ToolSpec, tools.ToolCategory) == (ToolRegistry, ToolSpec, ToolCategory)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        tools.nothing  # noqa: B018
+
+
 FORMS = {
     "echo": "echo",
     "echo@1.0.0": "echo",
@@ -78,6 +86,9 @@ FORMS = {
     "strands_tools.file_read.file_read": "file_read",
     "strands_tools.file_operations.file_read": "file_read",
     "strands_tools.http_request": "http_request",
+    "strands_tools:file_read": "file_read",
+    "strands_tools:file_read.file_read": "file_read",
+    "strands_tools:file_operations.file_read": "file_read",
     "strands_tools.http_request.http_request": "http_request",
     "strands_tools.calculator.calculator": "calculator",
     "strands_tools.current_time": "current_time",
@@ -118,10 +129,14 @@ def test_resolving_any_text_never_raises(text: str) -> None:
 def test_an_unknown_tool_names_the_closest_one() -> None:
     with pytest.raises(ToolError) as caught:
         get_registry().load("native:calculater")
-    assert "Did you mean 'calculator'?" in caught.value.hint
+    assert "Did you mean 'native:calculator'?" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["echo", "native:echo", "strands_tools.echo", "strands_cli.tools.echo"])
+def test_a_version_that_does_not_exist_is_answered_with_those_that_do(name: str) -> None:
     with pytest.raises(ToolError) as caught:
-        get_registry().load("echo@7.0.0")
-    assert "1.0.0" in caught.value.hint
+        get_registry().load(f"{name}@9.9.9")
+    assert caught.value.hint == f"{name} exists in version 1.0.0."
 
 
 def test_tools_are_listed_by_category() -> None:
@@ -280,6 +295,191 @@ def test_a_tool_can_be_registered_at_run_time_and_only_once(inside: Project) -> 
     inside.write("tools/_hidden.py", plain("by_spec", "spec"))
     registry.register(ToolSpec(id="by_spec", module_path="strands_cli.tools.echo", callable_name="echo"))
     assert registry.load("by_spec").id == "by_spec"
+
+
+def test_what_was_registered_at_run_time_outlives_a_refresh_until_it_is_taken_back(inside: Project) -> None:
+    @tool
+    def made_here() -> str:
+        """Made here."""
+        return "made"
+
+    registry = get_registry()
+    registry.register(made_here)
+    registry.refresh()
+    assert registry.load("made_here") is made_here
+    with pytest.raises(ToolError, match="it comes from strands-cli"):
+        registry.unregister("echo")
+    registry.unregister("made_here")
+    assert registry.get("made_here") is None
+    registry.refresh()
+    assert registry.get("made_here") is None
+
+
+# --- what changes while a program runs --------------------------------------------------------------------
+
+EDITED = """
+from strands_cli import tool
+IMPORT
+
+@tool(version="VERSION")
+def greet() -> str:
+    \"\"\"Greet.\"\"\"
+    return WORD
+"""
+
+
+def edited(word: str, version: str = "1.0.0", imports: str = "") -> str:
+    return EDITED.replace("WORD", word).replace("VERSION", version).replace("IMPORT", imports)
+
+
+def test_an_edited_tool_is_loaded_again_after_a_refresh(inside: Project) -> None:
+    registry = get_registry()
+    for word in ("aa", "bb", "cc"):  # of one size, within one second
+        inside.write("tools/greet.py", edited(repr(word)))
+        registry.refresh()
+        assert text_of(registry.load("greet")) == word
+    inside.write("tools/new.tmp", edited("'renamed'")).replace(inside.root / "tools/greet.py")
+    registry.refresh()
+    assert text_of(registry.load("greet")) == "renamed"
+    (inside.root / "tools/greet.py").unlink()
+    registry.refresh()
+    assert registry.get("greet") is None
+
+
+@pytest.mark.parametrize(
+    ("helper", "imports"),
+    [
+        ("tools/_words.py", "from ._words import word"),
+        ("tools/_words.py", "from . import _words\nword = _words.word"),
+        ("tools/_phrases.py", "from tools._phrases import word"),
+        ("wording.py", "from wording import word"),
+        ("phrasing/__init__.py", "import phrasing\nword = phrasing.word"),
+    ],
+)
+def test_a_module_that_a_tool_imports_counts_as_part_of_it(
+    helper: str, imports: str, inside: Project
+) -> None:
+    inside.write("tools/greet.py", edited("word()", imports=imports))
+    registry = get_registry()
+    for word in ("aa", "bb"):
+        inside.write(helper, f"def word():\n    return {word!r}\n")
+        registry.refresh()
+        assert text_of(registry.load("greet")) == word
+
+
+def test_a_tool_keeps_its_state_where_nothing_has_changed(inside: Project) -> None:
+    inside.write("tools/greet.py", edited("str(COUNT.append(1) or len(COUNT))", imports="COUNT = []"))
+    registry = get_registry()
+    registry.refresh()
+    assert text_of(registry.load("greet")) == "1"
+    registry.refresh()
+    assert text_of(registry.load("greet")) == "2"
+
+
+def test_a_call_in_flight_ends_on_the_version_that_it_began_with(inside: Project) -> None:
+    inside.write("tools/greet.py", edited("'old'"))
+    registry = get_registry()
+    registry.refresh()
+    held = registry.load("greet")
+    inside.write("tools/greet.py", edited("'new'"))
+    registry.refresh()
+    assert text_of(registry.load("greet")) == "new"
+    assert text_of(held) == "old"
+
+
+@pytest.mark.parametrize(
+    ("broken", "line", "why"),
+    [
+        ("def greet(:\n", 1, "Syntax error"),
+        ("TOOL_SPEC = {'name': 'greet'}\n", 1, "it has no inputSchema"),
+        (edited("'new'", imports="import nowhere_at_all"), 3, "No module named 'nowhere_at_all'"),
+        (edited("'new'", version="1.1.0", imports="1 / 0"), 3, "ZeroDivisionError"),
+    ],
+)
+def test_a_file_that_is_broken_keeps_its_last_good_version_and_is_reported(
+    broken: str, line: int, why: str, inside: Project
+) -> None:
+    inside.write("tools/greet.py", edited("'good'"))
+    registry = get_registry()
+    registry.refresh()
+    registry.load("greet")
+    inside.write("tools/greet.py", broken)
+    for _ in range(2):
+        registry.refresh()
+        assert text_of(registry.load("greet")) == "good"
+        (problem,) = registry.problems
+        assert (problem.file.endswith("greet.py"), problem.line) == (True, line)
+        assert why in problem.reason
+        assert "Until then, greet stays as it was last loaded." in problem.remediation
+    inside.write("tools/greet.py", edited("'better'"))
+    registry.refresh()
+    assert text_of(registry.load("greet")) == "better"
+    assert registry.problems == []
+
+
+# --- tools that are not there -----------------------------------------------------------------------------
+
+
+def test_a_tool_whose_file_is_refused_is_answered_with_file_line_and_cause(inside: Project) -> None:
+    inside.write("tools/greet.py", "x = 1\ndef greet(:\n")
+    inside.write("tools/words.py", plain("shout").replace('"type": "object"', '"type": "array"'))
+    inside.write("tools/family/__init__.py", "TOOL_SPECS = [1]\n")
+    registry = get_registry()
+    registry.refresh()
+    for reference, place, why in [
+        ("greet", "greet.py:2", "Syntax error"),
+        ("greet@1.0.0", "greet.py:2", "Syntax error"),
+        ("tools.greet", "greet.py:2", "Syntax error"),
+        ("./tools/greet.py", "greet.py:2", "Syntax error"),
+        ("shout", "words.py:1", "not of type object"),
+        ("family", "__init__.py:1", "neither a ToolSpec nor a dictionary"),
+    ]:
+        with pytest.raises(ToolError) as caught:
+            registry.require(reference)
+        assert caught.value.code == "unavailable"
+        assert str(caught.value).startswith(f"Failed to load tool '{reference}': ")
+        assert why in str(caught.value)
+        assert place in str(caught.value)
+        assert caught.value.hint
+    with pytest.raises(ToolError) as caught:
+        registry.require("weather")
+    assert caught.value.code == "unknown_tool"
+    assert "Some tools cannot be used: 'strands tool check' shows why." in caught.value.hint
+
+
+def test_a_file_with_two_tools_names_the_references_to_each(inside: Project) -> None:
+    two = "from strands_cli import tool\n@tool\ndef one() -> int: ...\n@tool\ndef two() -> int: ...\n"
+    inside.write("deco.py", two)
+    with pytest.raises(ToolError, match="The file has 2 tools") as caught:
+        get_registry().require("./deco.py")
+    assert caught.value.hint == "Name one of them: ./deco.py:one, ./deco.py:two."
+    with pytest.raises(ToolError, match="The file has no tool 'tow'") as caught:
+        get_registry().require("./deco.py:tow")
+    assert caught.value.hint == "Did you mean 'two'?"
+    assert get_registry().require("./deco.py:two").id == "two"
+
+
+@pytest.mark.parametrize("version", ["1.0.0", "0.3.0"])
+def test_a_tool_that_a_native_one_hides_is_an_error_and_names_the_reference_that_reaches_it(
+    version: str, inside: Project
+) -> None:
+    mine = (
+        f"from strands_cli import tool\n@tool(version='{version}')\ndef echo() -> str:\n    return 'mine'\n"
+    )
+    inside.write("tools/echo.py", mine)
+    registry = get_registry()
+    registry.refresh()
+    assert registry.resolve("echo") == "strands_cli.tools.echo"
+    assert text_of(registry.load("./tools/echo.py")) == "mine"
+    (problem,) = registry.problems
+    assert problem.severity == "error"
+    assert problem.reason == "The tool 'echo' of tools/echo.py is hidden by the one of strands-cli."
+    assert problem.remediation == "Give it another name, or refer to it as ./tools/echo.py."
+    (hidden,) = registry.shadowed_by("echo")
+    assert hidden.warning_in(inside.root / "flows") == (
+        "echo is the tool of strands-cli; ../tools/echo.py is the one of tools/echo.py."
+    )
+    assert registry.shadowed_by("native:echo") == registry.shadowed_by("echo@1.0.0") == []
 
 
 def test_what_a_spec_declares_holds_for_the_call(inside: Project) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from strands_cli.documents.problems import json_pointer
-from strands_cli.errors import Issue, ToolError, did_you_mean
+from strands_cli.errors import Issue, did_you_mean
 from strands_cli.loader.spec import Spec
 from strands_cli.toolkit.info import ToolInfo, missing_requirements
 from strands_cli.tools.toolset import DeclaredTool, ToolSet
@@ -28,6 +28,9 @@ def check_python_tools(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
                 f"Use {instead}." if instead else "Use another tool.",
                 "warning",
             )
+        for other in tools.registry.shadowed_by(tool.reference):
+            warning = other.warning_in(spec.file.parent)
+            yield spec.issue(tool.pointer, warning, "Rename one of them.", "warning")
         yield from _tool_availability_issues(spec, tools, tool.pointer, tool.reference, tool.info)
 
 
@@ -65,28 +68,11 @@ def _tool_availability_issues(
 
 
 def _unknown_tool(spec: Spec, tools: ToolSet, tool: DeclaredTool) -> Issue:
-    registry = tools.registry
-    if tool.reference in registry.get_allowlist():
-        found = next((issue for issue in registry.problems if tool.reference in issue.reason), None)
-        reason = found.reason if found else "it cannot be found."
-        remedy = (found and found.remediation) or "'strands tool check' says more."
-        return spec.issue(tool.pointer, f"Failed to load tool '{tool.reference}': {reason}", remedy)
-    remedy = "Use an existing native tool or add one under strands_cli.tools."
-    return spec.issue(
-        tool.pointer,
-        f"Python callable '{tool.reference}' not in allowlist",
-        f"{remedy} {_tool_suggestion(tools, tool.reference)}",
-    )
-
-
-def _tool_suggestion(tools: ToolSet, reference: str) -> str:
-    try:
-        tools.registry.require(reference)
-    except ToolError as error:
-        return error.hint
-    except (OSError, ValueError):
-        pass
-    return ""
+    error = tools.reference_error(tool.reference)
+    remedy = error.hint
+    if error.code == "unknown_tool":
+        remedy = f"Use an existing native tool or add one under strands_cli.tools. {remedy}"
+    return spec.issue(tool.pointer, error.message, remedy)
 
 
 def check_tools_differ(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
@@ -134,7 +120,7 @@ def check_agent_tools(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
                 continue
             known = {tool.info.id if tool.info else tool.reference for tool in tools.declared}
             hint = did_you_mean(reference, known | set(tools.executor_ids))
-            hint = hint or _tool_suggestion(tools, reference)
+            hint = hint or tools.reference_error(reference).hint
             remedy = f"{hint} Declare it in tools.python.".strip()
             yield spec.issue(at, f"There is no tool {reference!r}.", remedy)
 

@@ -79,9 +79,12 @@ def list_tools(category: str | None, verbose: bool, as_json: bool) -> None:
             print_columns(rows)
     if verbose:
         print_issues(registry.problems, err=True)
-    elif registry.problems:
-        hidden = count_text(len(registry.problems), "problem")
-        print_note(f"{hidden} not shown: 'strands list-tools --verbose' shows them.")
+        return
+    for shadowed in registry.shadowed:
+        print_warning(shadowed.warning_in(Path.cwd()))
+    if number := len(registry.problems) - len(registry.shadowed):
+        found = f"{count_text(number, 'problem')} found in tool files"
+        print_note(f"{found}: run 'strands list-tools --verbose' for details.")
 
 
 def _tool_group(info: ToolInfo) -> str:
@@ -238,6 +241,8 @@ def call(reference: str, arguments: tuple[str, ...], timeout: float | None, yes:
         raise UsageError("--timeout is not a number.", hint="Give seconds, such as --timeout 5.")
     registry = get_registry()
     settings, info = registry.settings, registry.require(reference)
+    for shadowed in registry.shadowed_by(reference):
+        print_warning(shadowed.warning_in(Path.cwd()))
     if info.deprecated:
         instead = f"; use {info.replaced_by}" if info.replaced_by else ""
         print_warning(f"{info.id} {info.version} is deprecated{instead}.")

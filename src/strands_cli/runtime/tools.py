@@ -10,46 +10,36 @@ from strands.agent import AgentBase
 from strands.tools import ToolProvider
 from strands.types.tools import AgentTool
 
-from strands_cli.errors import ToolError, did_you_mean
+from strands_cli.errors import ToolError
 from strands_cli.toolkit.bridge import ToolBridge, bridge_of
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.decorator import as_tool, tools_in
 from strands_cli.toolkit.functions import tool_from_sdk
 from strands_cli.tools import get_registry
-from strands_cli.tools.registry import LISTING_HINT, ToolRegistry, allow_hint
+from strands_cli.tools.registry import NOT_ALLOWED
 
 _SUBAGENT = "agent"
 """The SDK's `tool_type` of an agent that is used as a tool: it takes as long as it takes."""
 
 
 def load_python_callable(reference: str) -> Tool:
-    """Loads the tool for any form of reference. The tool is also the callable that the reference names."""
+    """Loads the tool for any form of reference. The tool is also the callable that the reference names.
+
+    A file is relative to the current directory.
+    """
     registry = get_registry()
-    info = registry.get_by_import_path(reference)
-    if info is None:
-        raise _reference_error(registry, reference)
+    info = None
     try:
+        info = registry.require(reference)
         return registry.load(info)
     except ToolError as error:
-        message = error.message.replace(f"'{info.id}'", f"'{reference}'", 1)
-        raise ToolError(message, code=error.code, hint=error.hint, issue=error.issue) from error
-
-
-def _reference_error(registry: ToolRegistry, reference: str) -> ToolError:
-    allowed = registry.get_allowlist()
-    if reference in allowed:
-        issue = next((issue for issue in registry.problems if reference in issue.reason), None)
-        reason, hint = (issue.reason, issue.remediation) if issue else ("it cannot be found", "")
-        message = f"Failed to load tool '{reference}': {reason}"
-        return ToolError(message, code="unavailable", hint=hint, issue=issue)
-    names = sorted({info.id for info in registry.list_all()})
-    custom = allow_hint(reference) if "." in reference else ""
-    hints = (did_you_mean(reference, allowed), custom, f"Allowed: {', '.join(names)}.", LISTING_HINT)
-    return ToolError(
-        f"Python callable '{reference}' not in allowlist",
-        code="unknown_tool",
-        hint=" ".join(hint for hint in hints if hint),
-    )
+        message, hint = error.message, error.hint
+        if info is not None:
+            message = message.replace(f"'{info.id}'", f"'{reference}'", 1)
+        elif error.code == "unknown_tool":
+            names = sorted({info.id for info in registry.list_all()})
+            message, hint = NOT_ALLOWED.format(reference), f"{hint} Allowed: {', '.join(names)}."
+        raise ToolError(message, code=error.code, hint=hint, issue=error.issue) from error
 
 
 def agent_tools(tools: Any) -> list[Any]:

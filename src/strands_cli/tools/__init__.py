@@ -1,11 +1,11 @@
 """Native tools, and the registry through which every tool is found."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from strands_cli.tools.registry import ToolRegistry
+    from strands_cli.tools.registry import ToolCategory, ToolRegistry, ToolSpec
 
-__all__ = ["get_registry"]
+__all__ = ["ToolCategory", "ToolRegistry", "ToolSpec", "get_registry"]
 
 
 def get_registry() -> "ToolRegistry":
@@ -13,3 +13,12 @@ def get_registry() -> "ToolRegistry":
     from strands_cli.tools.registry import ToolRegistry
 
     return ToolRegistry()
+
+
+def __getattr__(name: str) -> Any:
+    """The registry's classes; a tool's module is imported without them."""
+    if name in __all__:
+        from strands_cli.tools import registry
+
+        return getattr(registry, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

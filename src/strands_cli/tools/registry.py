@@ -1,15 +1,17 @@
 """The registry: every tool that can be named here, where it comes from, and what failed to become one."""
 
+import os
 import re
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from strands_cli.errors import Issue, SpecError, ToolError, did_you_mean
 from strands_cli.settings import Settings, cache_directory, load_settings
 from strands_cli.toolkit.info import DEFAULTS, ToolCategory, ToolInfo, ToolSpec, version_key
-from strands_cli.tools._discovery import Discovered, join_discovered
+from strands_cli.tools._discovery import join_discovered
 from strands_cli.tools._discovery.scan import NO_CACHE, Cache
 from strands_cli.tools.sources.modules import (
     NamedFiles,
@@ -17,7 +19,9 @@ from strands_cli.tools.sources.modules import (
     Project,
     Source,
     find_named_file,
+    forget_changed_modules,
     is_file_reference,
+    named_file_problem,
 )
 from strands_cli.tools.sources.packages import Callables, Packages
 from strands_cli.tools.sources.plugins import Plugins
@@ -28,7 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["ToolCategory", "ToolInfo", "ToolRegistry", "ToolSpec"]
 
 LISTING_HINT = "'strands list-tools' shows all of them."
-
+NOT_ALLOWED = "Python callable '{}' not in allowlist"
+"""The plan's words for a reference in a workflow that means no tool."""
 
 def allow_hint(reference: str) -> str:
     """What to do about a function that could be a tool, and is not allowed to be one."""
@@ -46,6 +51,37 @@ _ToolKey = tuple[str, str, str, str]
 """Source, file, id and version: a workflow may bring tools that have the id of a listed one."""
 
 
+class ShadowedTool(msgspec.Struct, frozen=True):
+    """A tool whose id leads to the tool of an earlier source."""
+
+    info: ToolInfo
+    by: ToolInfo
+    is_listed: bool
+    """Whether it has a version that the other does not have, which makes it a tool beside that one."""
+    shares_file: bool
+    """Whether its file has other tools too."""
+
+    def reference_from(self, directory: Path) -> str:
+        """The reference that reaches it, from a workflow or a command in this directory; "" for none."""
+        if self.info.source == Project.name:
+            path = os.path.relpath(self.info.file, directory)
+            path = path if path.startswith(os.pardir) else f"{os.curdir}{os.sep}{path}"
+            return f"{path}:{self.info.id}" if self.shares_file else path
+        return self.info.reference if self.is_listed else self.info.module_path
+
+    def warning_in(self, directory: Path) -> str:
+        reference = self.reference_from(directory)
+        other = f"; {reference} is the one of {self.info.origin}" if reference else ""
+        return f"{self.info.id} is the tool of {self.by.origin}{other}."
+
+    def issue_in(self, project: Path) -> Issue:
+        reason = f"The tool {self.info.id!r} of {self.info.origin} is hidden by the one of {self.by.origin}."
+        reference = self.reference_from(project)
+        other = f", or refer to it as {reference}" if reference else ""
+        remedy = f"Give it another name{other}."
+        return Issue(reason=reason, remediation=remedy, file=self.info.file, line=self.info.line)
+
+
 class _RegistrySnapshot:
     """What is registered at one moment. A change makes a new one; calls in flight keep theirs."""
 
@@ -59,25 +95,37 @@ class _RegistrySnapshot:
     ) -> None:
         self.settings = settings
         self.sources = sources
-        self.infos = tuple(infos)
+        self.infos, self.shadowed = _accepted_tools(infos)
+        hidden = (tool.issue_in(settings.project) for tool in self.shadowed)
         self.issues = tuple(issues)
+        self.problems = (*self.issues, *hidden)
         self.loaded = loaded
         """Tools that have been loaded so far."""
         self._by_id: dict[str, list[ToolInfo]] = {}
         self._by_name: dict[str, list[ToolInfo]] = {}
         for info in self.infos:
             self._by_id.setdefault(info.id, []).append(info)
+        for info in (*self.infos, *(tool.info for tool in self.shadowed if not tool.is_listed)):
             for name in dict.fromkeys(self.source_of(info).names(info)):
                 self._by_name.setdefault(name, []).append(info)
+
+    def with_changes(self, **changes: Any) -> "_RegistrySnapshot":
+        parts = {name: getattr(self, name) for name in ("settings", "sources", "infos", "issues", "loaded")}
+        parts["infos"] = (*self.infos, *(tool.info for tool in self.shadowed if not tool.is_listed))
+        return _RegistrySnapshot(**{**parts, **changes})
 
     @property
     def names(self) -> set[str]:
         return {*self._by_id, *self._by_name, *(info.reference for info in self.infos)}
 
+    def candidates(self, name: str) -> list[ToolInfo]:
+        """The tools of an id or another name, in all versions."""
+        return self._by_id.get(name) or self._by_name.get(name) or []
+
     def find(self, reference: str) -> ToolInfo | None:
         """The tool that is meant by `echo`, `echo@1.0.0`, `native:…`, `strands_tools.…` or a dotted path."""
         name, _, version = reference.partition("@")
-        candidates = self._by_id.get(name) or self._by_name.get(name) or []
+        candidates = self.candidates(name)
         if version:
             return next((info for info in candidates if info.version == version), None)
         if len(candidates) < 2:
@@ -98,15 +146,24 @@ class ToolRegistry:
     _elsewhere: "ToolRegistry | None" = None
     """That of the workflow that was looked at last, if it lies in another project."""
     _snapshot: _RegistrySnapshot
-    _added: "tuple[ToolInfo | Tool, ...]" = ()
+    _registered: "tuple[tuple[ToolInfo, Tool | None], ...]" = ()
     """What was registered at run time."""
+    _last_good: "dict[tuple[str, str, str], tuple[ToolInfo, Tool]]"
+    """The last version that could be loaded, by source, file and id."""
 
     def __new__(cls) -> "ToolRegistry":
         if cls._instance is None:
-            registry = super().__new__(cls)
-            registry.refresh()
-            cls._instance = registry
+            cls._instance = cls._make(load_settings())
         return cls._instance
+
+    @classmethod
+    def _make(
+        cls, settings: Settings, registered: "tuple[tuple[ToolInfo, Tool | None], ...]" = ()
+    ) -> "ToolRegistry":
+        registry = super().__new__(cls)
+        registry._registered, registry._last_good = registered, {}
+        registry.refresh(settings)
+        return registry
 
     @classmethod
     def of_workflow(cls, file: Path) -> "ToolRegistry":
@@ -120,29 +177,42 @@ class ToolRegistry:
             own = cls()
         if own is not None and own.settings.project == settings.project:
             return own
-        added = own._added if own else ()
-        if (other := cls._elsewhere) and (other.settings, other._added) == (settings, added):
-            return other
-        other = super().__new__(cls)
-        other.refresh(settings)
-        for item in added:
-            with suppress(ToolError):  # the project has a tool of that name, which comes first
-                other.register(item)
-        other._added, cls._elsewhere = added, other
+        registered = own._registered if own else ()
+        other = cls._elsewhere
+        if other is None or (other.settings, other._registered) != (settings, registered):
+            other = cls._elsewhere = cls._make(settings, registered)
         return other
 
     def refresh(self, settings: Settings | None = None) -> None:
-        """Discovers all tools again, by default for the current directory."""
+        """Discovers all tools again, by default for the current directory.
+
+        What has changed is loaded again, with the project's modules that it imports. A tool whose file is
+        broken now stays as it was when it was last loaded; what was registered at run time stays.
+        """
         settings = settings or load_settings()
         try:
             cache = Cache(cache_directory() / "discovery")
         except RuntimeError:  # there is no home directory
             cache = NO_CACHE
+        forget_changed_modules()
         sources = {kind.name: kind(settings, cache) for kind in SOURCES}
         found = join_discovered(source.discover() for source in sources.values())
-        infos, refused = _accepted_tools(found)
-        self._snapshot = _RegistrySnapshot(settings, sources, infos, (*found.issues, *refused), {})
-        self._added, type(self)._elsewhere = (), None
+        broken = {issue.file for issue in found.issues if issue.severity == "error"}
+        there = {_place_of(info) for info in found.infos}
+        kept = [
+            (info, tool)
+            for place, (info, tool) in self._last_good.items()
+            if info.file in broken and place not in there and info.source != NamedFiles.name
+        ]
+        issues = [
+            _with_last_good(issue, [info for info, _ in kept if info.file == issue.file])
+            for issue in found.issues
+        ]
+        extra = (*kept, *self._registered)
+        loaded = {_tool_key(info): tool for info, tool in extra if tool is not None}
+        infos = (*found.infos, *(info for info, _ in extra))
+        self._snapshot = _RegistrySnapshot(settings, sources, infos, issues, loaded)
+        type(self)._elsewhere = None
 
     async def aclose(self) -> None:
         """Ends processes that loaded tools keep running."""
@@ -156,7 +226,16 @@ class ToolRegistry:
     @property
     def problems(self) -> list[Issue]:
         """What could not be read, with file, line, reason and fix."""
-        return list(self._snapshot.issues)
+        return list(self._snapshot.problems)
+
+    @property
+    def shadowed(self) -> list[ShadowedTool]:
+        """The tools that another one of the same id hides."""
+        return list(self._snapshot.shadowed)
+
+    def shadowed_by(self, reference: str) -> list[ShadowedTool]:
+        """The tools that somebody may have meant who wrote nothing but their id."""
+        return [tool for tool in self._snapshot.shadowed if tool.info.id == reference]
 
     def list_all(self) -> list[ToolInfo]:
         return list(self._snapshot.infos)
@@ -193,86 +272,142 @@ class ToolRegistry:
     def get_allowlist(self) -> set[str]:
         return {*self._snapshot.settings.allow, *self._snapshot.names}
 
-    def register(self, *added: "ToolInfo | Tool") -> None:
-        """Adds tools at run time: a ToolSpec with the location of a tool, or the tool itself."""
+    def register(self, *added: Any) -> None:
+        """Adds tools at run time: a ToolSpec with the location of a tool, or the tool itself in any form."""
+        made: list[tuple[ToolInfo, Tool | None]] = []
         now = self._snapshot
-        infos, loaded = [*now.infos], {**now.loaded}
         for item in added:
-            info = item if isinstance(item, ToolInfo) else _info_of_tool(item)
+            info, tool = (item, None) if isinstance(item, ToolInfo) else _registered_tool(item)
             if earlier := now.find(info.reference):
                 reason = f"There is a tool {info.reference} already, from {earlier.origin}"
                 raise ToolError(reason, code="conflict", hint="Give it another name or another version.")
-            infos.append(info)
-            if not isinstance(item, ToolInfo):
-                loaded[_tool_key(info)] = item
-        self._snapshot = _RegistrySnapshot(now.settings, now.sources, infos, now.issues, loaded)
-        self._added = (*self._added, *added)
+            loaded = {**now.loaded, **({_tool_key(info): tool} if tool else {})}
+            now = now.with_changes(infos=(*now.infos, info), loaded=loaded)
+            made.append((info, tool))
+        self._snapshot, self._registered = now, (*self._registered, *made)
+
+    def unregister(self, *references: str) -> None:
+        """Takes back tools that were registered at run time; without a reference, all of them."""
+        gone = [self.require(reference) for reference in references] or [info for info, _ in self._registered]
+        kept = tuple(pair for pair in self._registered if pair[0] not in gone)
+        for info in gone:
+            if not any(info is own for own, _ in self._registered):
+                reason = f"{info.reference} was not registered at run time: it comes from {info.origin}"
+                raise ToolError(reason, code="conflict")
+        infos = [info for info in self._snapshot.infos if info not in gone]
+        self._snapshot, self._registered = self._snapshot.with_changes(infos=infos), kept
 
     def load(self, reference: "str | ToolInfo") -> "Tool":
         """Loads a tool. Raises ToolError if it cannot be loaded."""
         info = reference if isinstance(reference, ToolInfo) else self.require(reference)
-        loaded, key = self._snapshot.loaded, _tool_key(info)
-        if key not in loaded:
-            loaded[key] = self._snapshot.source_of(info).load(info)
-        return loaded[key]
+        now, key = self._snapshot, _tool_key(info)
+        if key not in now.loaded:
+            try:
+                now.loaded[key] = now.source_of(info).load(info)
+            except ToolError as error:
+                last = self._last_good.get(_place_of(info))
+                if last is None or error.issue is None:
+                    raise
+                now.loaded[key] = last[1]
+                issue = _with_last_good(error.issue, [info])
+                self._snapshot = now.with_changes(issues=(*now.issues, issue))
+            if not info.manifest:  # whether a plugin's tool may run is for its approval to say
+                self._last_good[_place_of(info)] = (info, now.loaded[key])
+        return now.loaded[key]
 
     def require(self, reference: str) -> ToolInfo:
-        """Like `get_by_import_path`, but raises an error with the closest name if it is unknown."""
+        """Like `get_by_import_path`, but raises an error: why the tool's file is refused, or the closest name
+        if it is unknown.
+        """
         info = self.get_by_import_path(reference)
-        if info is None:
-            raise ToolError(f"Unknown tool: {reference}", code="unknown_tool", hint=self._suggest(reference))
-        return info
+        if info is not None:
+            return info
+        if issue := self._refusal_of(reference):
+            where = f" ({issue.place})" if issue.place else ""
+            message = f"Failed to load tool '{reference}': {issue.reason}{where}"
+            raise ToolError(message, code="unavailable", hint=issue.remediation, issue=issue)
+        raise ToolError(f"Unknown tool: {reference}", code="unknown_tool", hint=self._suggest(reference))
+
+    def _refusal_of(self, reference: str) -> Issue | None:
+        """The problem that keeps a tool from being there: of its file, of its plugin, of an allowed name."""
+        if is_file_reference(reference):
+            return named_file_problem(reference)  # None where there is no such file
+        name = re.split("[:.]", reference.partition("@")[0])[-1]
+        plugin = name.partition("__")[0] if "__" in name else ""
+        for issue in self._snapshot.issues:
+            if issue.severity != "error":
+                continue
+            path = Path(issue.file)
+            is_own_file = name == (path.parent.name if path.stem == "__init__" else path.stem)
+            is_own_plugin = plugin and issue.file.endswith(f"/{plugin}/plugin.json")
+            is_allowed = reference in self.settings.allow and reference in issue.reason
+            if is_own_file or is_own_plugin or is_allowed or f"Tool {name!r} is refused" in issue.reason:
+                return issue
+        return self._plugin_off(plugin) if plugin else None
 
     def _suggest(self, reference: str) -> str:
         name, _, version = reference.partition("@")
-        versions = [info.version for info in self._snapshot.infos if info.id == name]
-        if version and versions:
-            return f"There is {name} in version {', '.join(versions)}."
+        if version and (known := self._snapshot.candidates(name)):
+            return f"{name} exists in version {', '.join(info.version for info in known)}."
         if is_file_reference(reference):
-            return "There is no such file, or no such tool in it: 'strands tool check FILE' says more."
-        plugin, marks, _ = name.partition("__")
-        if marks and (trouble := self._plugin_trouble(plugin)):
-            return trouble
-        meant = did_you_mean(re.split("[:.]", name)[-1], {info.id for info in self._snapshot.infos})
+            return "There is no such file."
+        ids = {info.id for info in self._snapshot.infos}
+        meant = did_you_mean(name, self._snapshot.names) or did_you_mean(re.split("[:.]", name)[-1], ids)
         if "." in name and ":" not in name and not name.startswith(("strands_cli.", "strands_tools.")):
             return f"{meant} {allow_hint(name)}".strip()
+        refused = any(issue.severity == "error" for issue in self._snapshot.issues)
+        broken = "Some tools cannot be used: 'strands tool check' shows why." if refused else ""
         searched = f"The project, whose tools/ and plugins/ count, is {self.settings.project}."
-        return f"{meant} {LISTING_HINT} {searched}".strip()
+        return " ".join(filter(None, (meant, LISTING_HINT, broken, searched)))
 
-    def _plugin_trouble(self, name: str) -> str:
-        """Why a plugin that is there has no tools."""
+    def _plugin_off(self, name: str) -> Issue | None:
         from strands_cli.plugins.plugin import find_plugins
 
-        for issue in self._snapshot.issues:
-            if issue.file.endswith(f"/{name}/plugin.json"):
-                return f"Its plugin is not in order: {issue.reason} ({issue.place}) {issue.remediation}"
         try:
             found = [plugin for plugin in find_plugins(self.settings) if not plugin.is_enabled]
         except (OSError, SpecError):
             found = []
-        if any(name in (plugin.name, plugin.place.name) for plugin in found):
-            return f"Its plugin is switched off: 'strands plugin enable {name}' switches it on."
-        return ""
+        if not any(name in (plugin.name, plugin.place.name) for plugin in found):
+            return None
+        remedy = f"'strands plugin enable {name}' switches it on."
+        return Issue(reason=f"The plugin {name} is switched off.", remediation=remedy)
 
 
-def _accepted_tools(found: Discovered) -> tuple[list[ToolInfo], list[Issue]]:
-    """The first of each id and version; a later one of the same is refused, and both origins are named."""
-    kept: dict[tuple[str, str], ToolInfo] = {}
-    refused: list[Issue] = []
-    for info in found.infos:
-        earlier = kept.setdefault((info.id, info.version), info)
-        if earlier is info:
-            continue
-        reason = f"There are two tools {info.reference}: {earlier.origin} has one, {info.origin} another."
-        remedy = f"The one of {earlier.origin} is used. Give the other one another name or version."
-        refused.append(Issue(reason=reason, remediation=remedy, file=info.file, line=info.line))
-    return list(kept.values()), refused
+def _accepted_tools(infos: Iterable[ToolInfo]) -> tuple[tuple[ToolInfo, ...], tuple[ShadowedTool, ...]]:
+    """The first tool of each id and version; and those whose id leads to the tool of an earlier source."""
+    infos = tuple(infos)
+    first: dict[str, ToolInfo] = {}
+    kept: dict[str, ToolInfo] = {}
+    files = [info.file for info in infos]
+    shadowed: list[ShadowedTool] = []
+    for info in infos:
+        by = first.setdefault(info.id, info)
+        is_listed = kept.setdefault(info.reference, info) is info
+        if by.source != info.source or not is_listed:
+            shadowed.append(ShadowedTool(info, by, is_listed, files.count(info.file) > 1))
+    return tuple(kept.values()), tuple(shadowed)
+
+
+def _with_last_good(issue: Issue, infos: list[ToolInfo]) -> Issue:
+    if not infos:
+        return issue
+    names = ", ".join(info.id for info in infos)
+    remedy = f"{issue.remediation} Until then, {names} stays as it was last loaded.".strip()
+    return msgspec.structs.replace(issue, remediation=remedy)
+
+
+def _place_of(info: ToolInfo) -> tuple[str, str, str]:
+    return info.source, info.file, info.id
 
 
 def _tool_key(info: ToolInfo) -> _ToolKey:
     return info.source, info.file, info.id, info.version
 
 
-def _info_of_tool(tool: "Tool") -> ToolInfo:
+def _registered_tool(value: Any) -> "tuple[ToolInfo, Tool]":
+    from strands_cli.toolkit.decorator import as_tool
+
+    tool = as_tool(value)
     fields = {name: getattr(tool, name) for name in DEFAULTS if name != "effects"}
-    return ToolInfo(**fields, id=tool.id, source="runtime", origin=tool.origin or "registered at run time")
+    origin = tool.origin or "registered at run time"
+    return ToolInfo(**fields, id=tool.id, source="runtime", origin=origin), tool

@@ -11,7 +11,7 @@ from strands_cli.errors import Issue, ToolError
 from strands_cli.secrets import NOTHING_SECRET, Redactor
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import ToolInfo
-from strands_cli.tools.registry import ToolRegistry
+from strands_cli.tools.registry import NOT_ALLOWED, ToolRegistry
 from strands_cli.tools.sources.modules import is_file_reference
 from strands_cli.tools.sources.plugins import read_named_plugin
 from strands_cli.types.sections import AgentSpec, BaseSpec, Skill
@@ -75,12 +75,28 @@ class ToolSet:
     def resolve(self, reference: str) -> ToolInfo | None:
         """The tool that a reference in the workflow means; files are relative to the workflow."""
         try:
-            if is_file_reference(reference) and not Path(reference).is_absolute():
-                reference = str(self._spec.file.parent / reference)
-            return self.registry.get_by_import_path(reference)
+            return self.registry.get_by_import_path(self._located(reference))
         except (OSError, ValueError):
             # A name that no file system takes: too long, or with a null byte.
             return None
+
+    def reference_error(self, reference: str) -> ToolError:
+        """Why no tool is meant by a reference in the workflow."""
+        hint = ""
+        try:
+            self.registry.require(self._located(reference))
+        except ToolError as error:
+            if error.code != "unknown_tool":
+                return error
+            hint = error.hint
+        except (OSError, ValueError):
+            pass
+        return ToolError(NOT_ALLOWED.format(reference), code="unknown_tool", hint=hint)
+
+    def _located(self, reference: str) -> str:
+        if is_file_reference(reference) and not Path(reference).is_absolute():
+            return str(self._spec.file.parent / reference)
+        return reference
 
     def find(self, reference: str) -> DeclaredTool | None:
         """The declared tool that a reference means: as it is declared, by its id, or in any other form."""
@@ -122,7 +138,7 @@ class ToolSet:
 
     def _load(self, tool: DeclaredTool) -> Tool:
         if tool.info is None:
-            raise ToolError(f"Python callable '{tool.reference}' not in allowlist", code="unknown_tool")
+            raise self.reference_error(tool.reference)
         try:
             return self.registry.load(tool.info)
         except ToolError as error:

@@ -42,7 +42,7 @@ class _CacheEntry(msgspec.Struct, frozen=True, array_like=True):
     stamps: tuple[Stamp, ...]
 
 
-class _FileStamps(dict[str, Stamp]):
+class FileStamps(dict[str, Stamp]):
     """The stamps of files, each taken once, when it is first asked for."""
 
     def __missing__(self, path: str) -> Stamp:
@@ -65,7 +65,7 @@ class CacheFile:
         self._entries = self._load()
         self._used: dict[str, _CacheEntry] = {}
         self._opened = time.time_ns()
-        self._stamps = _FileStamps()
+        self._stamps = FileStamps()
 
     def find(self, name: str) -> Discovered | None:
         """What is known under a name, if all the files that it rests on are as they were."""

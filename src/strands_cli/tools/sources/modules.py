@@ -6,17 +6,18 @@ Loading a module is the first place that runs a tool's code.
 import os
 import sys
 import traceback
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar
 from zlib import crc32
 
-from strands_cli.errors import Issue, ToolError
+from strands_cli.errors import Issue, ToolError, did_you_mean
 from strands_cli.settings import Settings
 from strands_cli.toolkit.info import ToolInfo
 from strands_cli.tools._discovery import Discovered
-from strands_cli.tools._discovery.scan import Cache, scan_directory
+from strands_cli.tools._discovery.scan import Cache, FileStamps, Stamp, scan_directory
 
 if TYPE_CHECKING:
     from strands_cli.toolkit.contract import Tool
@@ -56,6 +57,7 @@ class Source:
 
     def load(self, info: ToolInfo) -> "Tool":
         """Imports the tool's module and makes the tool; ToolError names the file, the line and the reason."""
+        before = {*sys.modules}
         try:
             module = self.import_module(info)
             from strands_cli.toolkit.decorator import tool_in
@@ -70,6 +72,9 @@ class Source:
             raise _load_failure(
                 info, reason, "Correct the file.", _line_of_failure(info.file, error)
             ) from error
+        finally:
+            roots = (f"{self.settings.project}{os.sep}", f"{os.path.dirname(info.file)}{os.sep}")
+            _remember_modules(before, roots)
 
     async def aclose(self) -> None:
         """Ends processes that loaded tools keep running."""
@@ -96,6 +101,42 @@ class Source:
         project = str(self.settings.project)
         if project not in sys.path:
             sys.path.append(project)
+
+
+_imported: dict[str, tuple[str, Stamp]] = {}
+"""The modules that loading tools has imported from files of projects: each file, and its state then."""
+
+
+def _remember_modules(before: set[str], roots: tuple[str, ...]) -> None:
+    stamps = FileStamps()
+    for name in {*sys.modules} - before:
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        is_ours = name.partition(".")[0] == __name__.partition(".")[0]
+        if file.startswith(roots) and "site-packages" not in file and not is_ours:
+            _imported[name] = (file, stamps[file])
+
+
+def forget_changed_modules() -> None:
+    """Lets the modules that tools have imported be imported again, where a file of theirs has changed.
+
+    All of them, since what has not changed may hold what has. What a program imported before is left alone.
+    """
+    from importlib import invalidate_caches
+    from importlib.util import cache_from_source
+
+    stamps = FileStamps()
+    invalidate_caches()  # a new file may stand beside them
+    if all(stamps[file] == stamp for file, stamp in _imported.values()):
+        return
+    for name, (file, stamp) in _imported.items():
+        sys.modules.pop(name, None)
+        package, _, last = name.rpartition(".")
+        vars(sys.modules.get(package, ModuleType(""))).pop(last, None)
+        if stamps[file] != stamp:
+            # Bytecode is dated by the second: an edit of the same size within one would not count.
+            with suppress(OSError, ValueError):
+                os.unlink(cache_from_source(file))
+    _imported.clear()
 
 
 def _load_failure(info: ToolInfo, reason: str, hint: str, line: int) -> ToolError:
@@ -134,7 +175,11 @@ class Native(Source):
         return [
             *super().names(info),
             *(f"native:{name}" for name in (own, f"{family}.{own}", f"{own}@{info.version}")),
-            *(f"strands_tools.{name}" for name in (own, f"{own}.{own}", f"{family}.{own}")),
+            *(
+                f"strands_tools{mark}{name}"
+                for mark in ".:"
+                for name in (own, f"{own}.{own}", f"{family}.{own}")
+            ),
         ]
 
 
@@ -172,13 +217,37 @@ def is_file_reference(reference: str) -> bool:
 
 def find_named_file(reference: str) -> ToolInfo | None:
     """The tool that a reference to a file means, or None."""
-    file, _, name = reference.rpartition(":") if ".py:" in reference else (reference, "", "")
-    if not Path(file).is_file():
-        return None
-    infos = read_tool_path(Path(file)).infos
-    if name:
-        infos = tuple(info for info in infos if name in (info.id, info.callable_name))[:1]
+    infos = _named_file_tools(reference)[1].infos
     return infos[0] if len(infos) == 1 else None
+
+
+def named_file_problem(reference: str) -> Issue | None:
+    """Why a reference to a file means no tool; None where the file does not exist."""
+    file, found = _named_file_tools(reference)
+    if not os.path.isfile(file):
+        return None
+    if len(found.infos) > 1:
+        names = ", ".join(f"{file}:{info.id}" for info in found.infos)
+        reason = f"The file has {len(found.infos)} tools."
+        return Issue(file=file, reason=reason, remediation=f"Name one of them: {names}.")
+    for issue in found.issues:
+        if issue.severity == "error":
+            return issue
+    name, known = reference.rpartition(":")[2], [info.id for info in _named_file_tools(file)[1].infos]
+    remedy = did_you_mean(name, known) or f"Its tools are {', '.join(known)}."
+    return Issue(file=file, reason=f"The file has no tool {name!r}.", remediation=remedy)
+
+
+def _named_file_tools(reference: str) -> tuple[str, Discovered]:
+    """The file that a reference names, and its tools: all of them, or the one that it names."""
+    file, _, name = reference.rpartition(":") if ".py:" in reference else (reference, "", "")
+    if not os.path.isfile(file):  # which answers for names that no file system takes, too
+        return file, Discovered()
+    found = read_tool_path(Path(file))
+    if not name:
+        return file, found
+    infos = tuple(info for info in found.infos if name in (info.id, info.callable_name))[:1]
+    return file, Discovered(infos, found.issues)
 
 
 def read_tool_path(path: Path) -> Discovered:
