@@ -610,3 +610,22 @@ def test_a_tool_with_the_id_of_a_native_one_is_never_hidden_in_silence(project: 
     assert "The tool 'echo' of tools/echo.py is hidden by the one of strands-cli." in checked.out
     assert project.strands("tool", "call", "./tools/echo.py").out == "mine\n"
     assert warning not in project.strands("tool", "call", "native:echo", "message=hi").err
+
+
+def test_an_sdk_tool_with_a_context_gets_what_the_shell_can_give_and_is_told_what_it_cannot(
+    project: Project,
+) -> None:
+    project.write(
+        "tools/contextual.py",
+        "from strands import Agent, ToolContext, tool\n"
+        "@tool(context=True)\ndef who(word: str, tool_context: ToolContext) -> str:\n    '''Who.'''\n"
+        "    return f\"{word} {tool_context.tool_use['name']}\"\n"
+        "@tool(context=True)\ndef mine(tool_context: ToolContext) -> str:\n    '''Mine.'''\n"
+        "    return tool_context.agent.name\n"
+        "@tool\ndef old(agent: Agent) -> str:\n    '''Old.'''\n    return agent.messages\n",
+    )
+    assert project.strands("tool", "call", "who", "word=hi").out == "hi who\n"
+    for name, part in (("mine", "name"), ("old", "messages")):
+        outcome = project.strands("tool", "call", name)
+        assert f"{name} uses 'agent.{part}', and no agent makes this call." in outcome.err
+        assert outcome.exit_code == 10

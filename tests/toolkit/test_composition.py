@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from strands import tool as sdk_decorator
 
 from strands_cli import CallContext, ToolContext, ToolFailed, call_tool, tool
 from strands_cli.errors import ToolError
@@ -572,3 +573,22 @@ def test_an_error_is_raised_as_the_failure_that_it_was() -> None:
     assert failed.value.message == "It is gone"
     assert (failed.value.code, failed.value.hint) == ("not_found", "a hint")
     assert failed.value.details == [{"pointer": "/deep"}]
+
+
+def test_a_tool_of_the_sdk_is_a_step_with_validated_input() -> None:
+    @sdk_decorator
+    def twice(n: int) -> int:
+        """Double a number."""
+        return 2 * n
+
+    count = make("count", lambda text: {"n": len(text.split())}, {"text": TEXT})
+
+    def answer(made: Tool, **sent: Any) -> ToolResult:
+        return asyncio.run(call_tool(made, {"toolUseId": "t", "input": sent}))
+
+    assert answer(pipe(count, twice), text="a b c")["content"] == [{"text": "6"}]
+    refused = answer(pipe(count, lambda found: {"n": "many"}, twice), text="a b")
+    assert "/n must be an integer" in refused["content"][0]["text"]
+    assert answer(fan_out(twice, again=twice), n=2)["content"] == [{"json": {"twice": "4", "again": "4"}}]
+    assert answer(fallback(twice), n=2)["content"] == [{"text": "4"}]
+    assert answer(each(twice), items=[{"n": 1}, {"n": 2}])["content"] == [{"json": ["2", "4"]}]

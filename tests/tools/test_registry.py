@@ -1,17 +1,23 @@
 """The registry: every name of a tool leads to it, and what is not a tool is reported."""
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strands import tool as sdk_decorator
 
-from strands_cli import CallContext, ToolFailed, get_registry, tool
+from strands_cli import CallContext, ToolFailed, call_tool, get_registry, tool
 from strands_cli.errors import ToolError
 from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.decorator import tools_in
 from strands_cli.toolkit.info import version_key
+from strands_cli.tools.base import NativeTool
 from strands_cli.tools.registry import ToolCategory, ToolInfo, ToolRegistry, ToolSpec
 from tests.projects import Project
 
@@ -540,3 +546,170 @@ def test_a_context_without_an_agent_says_so() -> None:
         context.call("echo", message="x")
     with pytest.raises(ToolFailed, match="nobody can be asked"):
         context.interrupt("why")
+
+
+# --- classes and objects ----------------------------------------------------------------------------------
+
+AGENT_TOOL = """
+from strands.types.tools import AgentTool
+from strands.types._events import ToolResultEvent
+
+
+class Weather(AgentTool):
+    @property
+    def tool_name(self):
+        return "weather"
+
+    @property
+    def tool_type(self):
+        return "python"
+
+    @property
+    def tool_spec(self):
+        properties = {"city": {"type": "string"}}
+        schema = {"json": {"type": "object", "properties": properties, "required": ["city"]}}
+        return {"name": "weather", "description": "Tell the weather.", "inputSchema": schema}
+
+    async def stream(self, tool_use, invocation_state, **kwargs):
+        content = [{"text": f"sunny in {tool_use['input']['city']}"}]
+        result = {"toolUseId": tool_use["toolUseId"], "status": "success", "content": content}
+        yield ToolResultEvent(result)
+
+
+class Warmer(Weather):
+    pass
+
+"""
+NATIVE_CLASS = """
+from strands_cli.tools.base import NativeTool
+
+TOOL_SPEC = {"name": "weather", "description": "Tell the weather.", "inputSchema": {
+    "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
+
+
+class Weather(NativeTool):
+    def execute(self, tool, **kwargs):
+        return f"sunny in {tool['input']['city']}"
+
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        AGENT_TOOL + "__all__ = ['Weather']\n",
+        AGENT_TOOL + "weather = Warmer()\n",
+        AGENT_TOOL + "weather_tool = Weather()\n__all__ = ['weather_tool', 'Weather']\n",
+        NATIVE_CLASS + "__all__ = ['Weather']\n",
+        NATIVE_CLASS + "weather = Weather()\n",
+    ],
+)
+def test_a_class_of_tools_and_an_object_of_one_are_tools(text: str, inside: Project) -> None:
+    inside.write("tools/forecast.py", text)
+    registry = get_registry()
+    registry.refresh()
+    assert [issue for issue in registry.problems if issue.severity == "error"] == []
+    weather = registry.load("weather")
+    assert weather.input_schema["required"] == ["city"]
+    assert answer_of(weather, city="Ulm") == "sunny in Ulm"
+    assert answer_of(weather) == "The input does not fit: /city is missing"
+    module = next(module for name, module in sys.modules.items() if name.endswith(".forecast"))
+    assert {made.id for made in tools_in(module)} == {"weather"}
+
+
+def answer_of(made: Tool, **sent: Any) -> str:
+    result = asyncio.run(call_tool(made, {"toolUseId": "t", "input": sent}))
+    return str(result["content"][0]["text"])
+
+
+def test_a_class_of_tools_that_nobody_makes_is_reported_with_what_to_do(inside: Project) -> None:
+    inside.write("tools/forecast.py", AGENT_TOOL)
+    registry = get_registry()
+    registry.refresh()
+    (problem,) = registry.problems
+    assert "Make an object of Weather, or write __all__ = ['Weather']." in problem.remediation
+
+
+def test_a_module_without_a_tool_is_an_error_where_tools_are_wanted() -> None:
+    with pytest.raises(ToolError, match="The module empty has no tool"):
+        tools_in(ModuleType("empty"))
+
+
+class Shout(NativeTool):
+    TOOL_SPEC: ClassVar[dict[str, Any]] = {
+        "name": "shout",
+        "description": "Shout.",
+        "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
+    }
+
+    def execute(self, tool: dict[str, Any], **kwargs: Any) -> str:
+        return str(tool["input"]["text"]).upper()
+
+
+class Yell(Shout):
+    TOOL_SPEC: ClassVar[dict[str, Any]] = {**Shout.TOOL_SPEC, "name": "yell"}
+
+
+@sdk_decorator
+def twice(n: int) -> int:
+    """Double a number."""
+    return 2 * n
+
+
+def test_every_form_of_tool_can_be_registered(inside: Project) -> None:
+    space: dict[str, Any] = {"__name__": "here"}
+    exec(AGENT_TOOL, space)
+    registry = get_registry()
+    registry.register(space["Weather"], Shout, Yell(), twice)
+    assert answer_of(registry.load("weather"), city="Ulm") == "sunny in Ulm"
+    assert answer_of(registry.load("shout"), text="hi") == answer_of(registry.load("yell"), text="hi") == "HI"
+    assert answer_of(registry.load("twice"), n="21") == "42"
+
+
+class NoSpec(NativeTool):
+    def execute(self, tool: dict[str, Any], **kwargs: Any) -> str:
+        return ""
+
+
+class NeedsMore(NoSpec):
+    def __init__(self, more: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (42, "42 is not a tool"),
+        ("echo", "'echo' is not a tool"),
+        (NoSpec, "NoSpec has no TOOL_SPEC"),
+        (NoSpec(), "NoSpec has no TOOL_SPEC"),
+        (NeedsMore, r"NeedsMore\(\) failed: TypeError"),
+    ],
+)
+def test_what_cannot_be_registered_is_refused_with_the_reason(
+    value: object, why: str, inside: Project
+) -> None:
+    with pytest.raises(ToolError, match=why) as caught:
+        get_registry().register(value)
+    assert caught.value.hint
+
+
+def test_a_spec_may_leave_its_schema_to_the_function(inside: Project) -> None:
+    inside.write(
+        "tools/family/__init__.py",
+        "from strands_cli.tools.registry import ToolSpec\n"
+        "TOOL_SPECS = [ToolSpec(id='anything'), ToolSpec(id='repeat', version='2.0.0')]\n"
+        "def anything(tool, **kwargs):\n    return sorted(tool['input'])\n"
+        "def repeat(text: str, times: int = 2):\n    '''Repeat a text.'''\n    return text * times\n",
+    )
+    registry = get_registry()
+    registry.refresh()
+    assert registry.problems == []
+    anything, repeat = registry.require("anything"), registry.require("repeat")
+    assert anything.input_schema == {"type": "object"}
+    assert (repeat.description, repeat.version) == ("Repeat a text.", "2.0.0")
+    loaded: Any = registry.load("anything")
+    assert loaded.input_schema == anything.input_schema
+    assert loaded({"toolUseId": "t", "input": {"b": 1, "a": 2}})["content"] == [{"json": ["a", "b"]}]
+    loaded = registry.load("repeat")
+    assert loaded.input_schema == repeat.input_schema
+    assert loaded({"toolUseId": "t", "input": {"text": "ab"}})["content"] == [{"text": "abab"}]

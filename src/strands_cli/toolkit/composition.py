@@ -27,7 +27,8 @@ from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.toolkit.call import call_tool, nested_context
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.contract import PLACEHOLDER, Effects, Tool, closed_schema
-from strands_cli.toolkit.decorator import FunctionTool
+from strands_cli.toolkit.decorator import FunctionTool, as_tool
+from strands_cli.toolkit.functions import is_sdk_tool
 from strands_cli.toolkit.results import ToolResult, ToolUse, error_of
 from strands_cli.toolkit.schedule import call_tools
 from strands_cli.toolkit.values import tool_failed_from_error, value_of_result
@@ -57,8 +58,8 @@ def pipe(first: Tool, *others: Step, **identity: Unpack[Identity]) -> FunctionTo
     be a plain function from the value to the input of the next step. Steps that can never fit are an error
     here.
     """
-    steps = (first, *others)
-    last = steps[-1]
+    steps = tuple(map(_as_step, (first, *others)))
+    first, last = steps[0], steps[-1]
     tools = _checked_tools([step for step in steps if isinstance(step, Tool) or not callable(step)])
     if not isinstance(first, Tool):
         raise _composition_refusal(
@@ -106,6 +107,7 @@ def fan_out(
     A tool's name is its id or its keyword. Each gets the arguments that it accepts. If one fails, the call
     fails; with `partial=True`, its value is `{"error": …}` instead.
     """
+    tools, named = tuple(map(_as_step, tools)), {key: _as_step(tool) for key, tool in named.items()}
     _checked_tools([*tools, *named.values()])
     members = {tool.id: tool for tool in tools} | named
     inner = list(members.values())
@@ -141,7 +143,7 @@ def fallback(*tools: Tool, **identity: Unpack[Identity]) -> FunctionTool:
 
     No other tool is tried after a call that was cancelled, denied or blocked, or that had no consent.
     """
-    inner = _checked_tools(tools)
+    inner = _checked_tools([*map(_as_step, tools)])
 
     async def body(arguments: dict[str, Any], context: ToolContext) -> Any:
         details: list[dict[str, Any]] = []
@@ -180,6 +182,7 @@ def each(
     If an item fails, the call fails, with a pointer to the item. With `partial=True`, its value is `{"error":
     …}` instead. The time limit is long enough for `max_items`, `max_parallel` at once.
     """
+    tool = _as_step(tool)
     inner = _checked_tools([tool])
     for name, limit in (("max_items", max_items), ("max_parallel", max_parallel)):
         if limit < 1:
@@ -283,6 +286,11 @@ def _effects_of_each(tool: Tool) -> Effects | None:
         for side in (effects.reads, effects.writes)
     )
     return Effects(reads=reads, writes=writes, exclusive=effects.exclusive)
+
+
+def _as_step(value: Any) -> Any:
+    """A tool of the SDK under our contract; anything else as it is."""
+    return as_tool(value) if is_sdk_tool(value) else value
 
 
 def _checked_tools(items: Sequence[object]) -> list[Tool]:

@@ -18,9 +18,12 @@ from strands_cli.toolkit.functions import (
     is_method,
     is_native_tool,
     is_sdk_tool,
+    is_tool_class,
     keyword_invoke,
+    made_tool,
     refuse_signature_mismatch,
     runs_async,
+    spec_beside,
     takes_tool_use,
     tool_from_class,
     tool_from_sdk,
@@ -218,10 +221,11 @@ def as_tool(value: Any, spec: dict[str, Any] | None = None, **options: Any) -> T
     """
     if isinstance(value, Tool):
         return value.with_fields(**options) if options else value
+    value = made_tool(value)
     if is_sdk_tool(value):
         return tool_from_sdk(value, **options)
-    if spec is not None and is_native_tool(value):
-        return tool_from_class(value, spec, **options)
+    if is_native_tool(value):
+        return tool_from_class(value, spec or spec_beside(value), **options)
     if spec is not None:
         return tool_from_function(value, spec, **options)
     if callable(value):
@@ -243,6 +247,8 @@ def tool_in(module: ModuleType, info: ToolInfo) -> Tool:
         spec = {**spec, "name": info.id}
     elif info.input_schema is not None and not info.inferred:
         spec = {"name": info.id, "description": info.description, "inputSchema": info.input_schema}
+    elif inspect.isfunction(attribute) and takes_tool_use(attribute, None):
+        spec = {"name": info.id, "description": info.description, "inputSchema": {"type": "object"}}
     fields = declared_fields(info)
     for name in ("description", "input_schema"):
         fields.pop(name, None)  # which the tool brings along
@@ -254,15 +260,27 @@ def tool_in(module: ModuleType, info: ToolInfo) -> Tool:
 
 
 def tools_in(module: ModuleType) -> list[Tool]:
-    """Returns the tools of a loaded module: its TOOL_SPEC, or the tools in its `__all__` or public names."""
-    spec = getattr(module, "TOOL_SPEC", None)
+    """Returns the tools of a loaded module: its TOOL_SPEC, or the tools in its `__all__` or public names.
+
+    A class of tools counts where `__all__` has it.
+    """
+    spec, exported = getattr(module, "TOOL_SPEC", None), getattr(module, "__all__", None)
+    found = [getattr(module, name) for name in exported or vars(module) if exported or name[0] != "_"]
+    classes = [value for value in found if exported and is_tool_class(value)]
     if spec is not None:
         name = spec.get("name", "") if isinstance(spec, dict) else ""
-        if not hasattr(module, name):
+        values = [getattr(module, name)] if hasattr(module, name) else classes[:1]
+        if not values:
             raise ToolError(
                 f"{module.__name__} has a TOOL_SPEC for {name!r} but nothing of that name", code="unavailable"
             )
-        return [as_tool(getattr(module, name), spec)]
-    names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
-    found = [getattr(module, name) for name in names]
-    return [as_tool(value) for value in found if isinstance(value, Tool) or is_sdk_tool(value)]
+        return [as_tool(values[0], spec)]
+    tools = [value for value in found if isinstance(value, Tool) or is_sdk_tool(value) or _is_object(value)]
+    if not tools and not classes:
+        hint = "It needs a function with @tool, a TOOL_SPEC, an AgentTool, or a class of tools in __all__."
+        raise ToolError(f"The module {module.__name__} has no tool", code="unavailable", hint=hint)
+    return [as_tool(value) for value in (*tools, *classes)]
+
+
+def _is_object(value: Any) -> bool:
+    return is_native_tool(value) and not isinstance(value, type)

@@ -10,6 +10,7 @@ from typing import Any
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.toolkit.arguments import Convert
 from strands_cli.toolkit.context import (
+    AgentView,
     InterruptRequested,
     ToolContext,
     call_context_of,
@@ -91,9 +92,15 @@ def is_context_parameter(parameter: inspect.Parameter) -> bool:
     return _CONTEXT.search(written) is not None
 
 
-def takes_tool_use(function: Function, schema: dict[str, Any]) -> bool:
-    """Whether a function beside a spec is called as SDK modules are: `f(tool, **kwargs)`."""
+def takes_tool_use(function: Function, schema: dict[str, Any] | None) -> bool:
+    """Whether a function beside a spec is called as SDK modules are: `f(tool, **kwargs)`.
+
+    Where nobody gave a schema, only a function of exactly that form is.
+    """
     parameters = parameters_of(function)
+    if schema is None:
+        kinds = [(item.name, item.kind) for item in parameters]
+        return len(kinds) == 2 and kinds[0][0] == "tool" and kinds[1][1] is inspect.Parameter.VAR_KEYWORD
     first = parameters[0] if parameters else None
     if first is None or first.kind not in _POSITIONAL or is_context_parameter(first):
         return False
@@ -295,11 +302,12 @@ def _report_item(item: Any, context: ToolContext) -> None:
 # --- tools of other kinds; nothing here imports the SDK ---------------------------------------------------
 
 
+_SDK_TOOL = ("tool_spec", "tool_name", "stream")
+
+
 def is_sdk_tool(value: Any) -> bool:
     """Whether a value looks like the SDK's AgentTool; asking its class would import the SDK."""
-    return not isinstance(value, type) and all(
-        hasattr(value, name) for name in ("tool_spec", "tool_name", "stream")
-    )
+    return not isinstance(value, type) and all(hasattr(value, name) for name in _SDK_TOOL)
 
 
 def tool_from_sdk(sdk: Any, **options: Any) -> Tool:
@@ -311,13 +319,31 @@ def tool_from_sdk(sdk: Any, **options: Any) -> Tool:
 
     async def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
         use = {**context.tool_use, "name": sdk.tool_name, "input": arguments}
-        return await _sdk_stream_result(sdk.stream(use, engine_state_of(context)), context)
+        state = engine_state_of(context)
+        state.setdefault("agent", _NoAgent(sdk.tool_name, call_context_of(context).agent))
+        return await _sdk_stream_result(sdk.stream(use, state), context)
 
     return AgentReadyTool(
         **(tool_spec_parts(parts) | {"origin": f"{type(sdk).__module__}.{type(sdk).__name__}"} | options),
         invoke=invoke,
         is_async=True,
     )
+
+
+class _NoAgent:
+    """What a tool of the SDK gets as its agent where none makes the call: as much as the caller gave."""
+
+    def __init__(self, tool_name: str, view: AgentView | None) -> None:
+        self._tool_name = tool_name
+        self._view = view
+
+    def __getattr__(self, name: str) -> Any:
+        if self._view is not None and name in ("name", "state"):
+            return getattr(self._view, name)
+        raise AttributeError(
+            f"{self._tool_name} uses 'agent.{name}', and no agent makes this call. Call it in a workflow, in "
+            "'strands chat' or in an agent of your program."
+        )
 
 
 async def _sdk_stream_result(events: AsyncIterator[Any], context: ToolContext) -> Any:
@@ -342,9 +368,37 @@ def is_native_tool(value: Any) -> bool:
     return callable(getattr(value, "execute", None)) and callable(getattr(value, "validate_inputs", None))
 
 
+def is_tool_class(value: Any) -> bool:
+    """Whether a value is a class of tools, the SDK's AgentTool or ours, that objects can be made of."""
+    is_sdk = all(hasattr(value, name) for name in _SDK_TOOL)
+    return isinstance(value, type) and not inspect.isabstract(value) and (is_sdk or is_native_tool(value))
+
+
+def made_tool(value: Any) -> Any:
+    """An object of a class of tools; anything else is itself."""
+    if not is_tool_class(value):
+        return value
+    try:
+        return value()
+    except TypeError as error:  # it asks for arguments
+        reason = f"{value.__name__}() failed: {type(error).__name__}: {error}"
+        hint = f"Make the object yourself: my_tool = {value.__name__}(…)."
+        raise ToolError(reason, code="unavailable", hint=hint) from error
+
+
+def spec_beside(value: Any) -> dict[str, Any]:
+    """The TOOL_SPEC of a class of ours, or of the module that defines it."""
+    kind = type(value)
+    spec = getattr(value, "TOOL_SPEC", None) or getattr(sys.modules.get(kind.__module__), "TOOL_SPEC", None)
+    if isinstance(spec, dict):
+        return spec
+    hint = "Write TOOL_SPEC = {…} in the class, or beside it in its module."
+    raise ToolError(f"{kind.__name__} has no TOOL_SPEC", code="unavailable", hint=hint)
+
+
 def tool_from_class(value: Any, spec: dict[str, Any], **options: Any) -> Tool:
-    """A class with `validate_inputs` and `execute`, or an object of one, as a Tool."""
-    instance = value() if isinstance(value, type) else value
+    """An object with `validate_inputs` and `execute` as a Tool."""
+    instance = made_tool(value)
 
     def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
         fits, reason = instance.validate_inputs(arguments)

@@ -35,6 +35,7 @@ LISTING_HINT = "'strands list-tools' shows all of them."
 NOT_ALLOWED = "Python callable '{}' not in allowlist"
 """The plan's words for a reference in a workflow that means no tool."""
 
+
 def allow_hint(reference: str) -> str:
     """What to do about a function that could be a tool, and is not allowed to be one."""
     return (

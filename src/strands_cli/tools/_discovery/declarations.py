@@ -14,6 +14,7 @@ import msgspec
 
 from strands_cli.errors import Issue, ToolError, did_you_mean
 from strands_cli.toolkit.docstring import read_docstring
+from strands_cli.toolkit.functions import takes_tool_use
 from strands_cli.toolkit.info import FIELDS, OPTIONS, SPEC_KEYS, ToolInfo, tool_spec_problem
 from strands_cli.tools._discovery.static import (
     Binding,
@@ -28,6 +29,8 @@ from strands_cli.tools._discovery.static import (
 )
 
 _TOOL = frozenset({"tool"})
+_TOOL_CLASSES = frozenset({"AgentTool", "NativeTool"})
+_TOOL_METHODS = ({"tool_spec", "tool_name", "stream"}, {"execute", "validate_inputs"})
 _LARGEST = 1e300
 """Beyond it a number is infinite, or not a number, or an integer that nobody meant."""
 
@@ -193,15 +196,28 @@ def declaration_from_function(
         field: options[option] for option, field in OPTIONS.items() if option in options and field != "id"
     }
     context = options["context"].value if "context" in options else False
-    _add_signature(file, function, declared, context)
+    add_signature(file, function, declared, context)
     return declared
 
 
-def _add_signature(file: SourceFile, function: Function, declared: ToolDeclaration, context: object) -> None:
+def is_module_function(function: Function) -> bool:
+    """Whether it has the form `f(tool, **kwargs)`, whose input is whatever a schema says."""
+    return takes_tool_use(stand_in_function(function, ast.unparse, lambda _: None), None)
+
+
+def add_signature(
+    file: SourceFile,
+    function: Function,
+    declared: ToolDeclaration,
+    context: object = False,
+    *,
+    takes_any: bool = False,
+) -> None:
+    """Adds what the function itself tells, where nobody has declared it: schema and description."""
     line, description = function.lineno, read_docstring(ast.get_docstring(function)).description
     if not declared.has_spec and "input_schema" not in declared.values:
         declared.inferred = True
-        if schema := _signature_schema(file, function, context):
+        if schema := {"type": "object"} if takes_any else _signature_schema(file, function, context):
             declared.values["input_schema"] = FieldValue(schema, "signature", declared.file, line)
     if description and "description" not in declared.values:
         declared.values["description"] = FieldValue(description, "docstring", declared.file, line)
@@ -222,15 +238,64 @@ def _declaration_from_decorator_spec(
 
 
 def declarations_from_assignments(file: SourceFile, known: set[str]) -> Iterator[ToolDeclaration]:
-    """`greet = tool(…)(function)`: certainly a tool, but what it is shows only when the module runs."""
+    """`greet = tool(…)(function)`, `weather = Weather()` or a class in `__all__`: certainly tools, but what
+    they are shows only when the module runs.
+    """
+    made: set[str] = set()
     for name, bindings in file.scope.bindings.items():
         call = bindings[-1].value
         while isinstance(call, ast.Call) and isinstance(call.func, ast.Call):
             call = call.func
-        if name not in known and isinstance(call, ast.Call) and file.origin_of(call.func, _TOOL):
+        if name in known or not isinstance(call, ast.Call):
+            continue
+        owner = tool_class_of(file, dotted_name(call.func)) if name[0] != "_" else None
+        if owner or file.origin_of(call.func, _TOOL):
+            made |= {owner.name} if owner else set()
             line = bindings[-1].line
             unread = (name, file.unread(line, describe_expression(call)))
-            yield ToolDeclaration(id=name, file=str(file.path), line=line, callable_name=name, unread=unread)
+            yield _made_tool(file, owner, name, line, unread)
+    for name in exported_names(file):
+        owner = tool_class_of(file, name)
+        if owner and name not in known and owner.name not in made:
+            unread = (
+                name,
+                file.unread(
+                    owner.lineno, "is a class, and what its tool takes is known when the module runs"
+                ),
+            )
+            yield _made_tool(file, owner, name, owner.lineno, unread)
+
+
+def _made_tool(
+    file: SourceFile, owner: ast.ClassDef | None, name: str, line: int, unread: tuple[str, Unread]
+) -> ToolDeclaration:
+    """A tool that the module makes. Its id is what its class returns as `tool_name`, else `name`."""
+    found = name
+    for item in owner.body if owner else ():
+        match item:
+            case ast.FunctionDef(name="tool_name", body=[*_, ast.Return(value=ast.Constant(value=str(own)))]):
+                found = own
+    return ToolDeclaration(id=found, file=str(file.path), line=line, callable_name=name, unread=unread)
+
+
+def exported_names(file: SourceFile) -> list[str]:
+    """The names in `__all__`, as far as they can be read."""
+    names = file.value("__all__")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list | tuple) else []
+
+
+def tool_class_of(file: SourceFile, name: str, seen: frozenset[str] = frozenset()) -> ast.ClassDef | None:
+    """The class of that name, if objects of it are tools: so its bases say, or its methods."""
+    home, binding = file.find(name) or (file, None)
+    owner = binding.definition if binding else None
+    if not isinstance(owner, ast.ClassDef) or name in seen:
+        return None
+    methods = {item.name for item in owner.body if isinstance(item, Function)}
+    is_tool = any(wanted <= methods for wanted in _TOOL_METHODS) or any(
+        home.origin_of(base, _TOOL_CLASSES) or tool_class_of(home, dotted_name(base), seen | {name})
+        for base in owner.bases
+    )
+    return owner if is_tool else None
 
 
 # --- A signature as a schema ------------------------------------------------------------------------------

@@ -14,12 +14,16 @@ from strands_cli.tools._discovery import Discovered, is_module_name
 from strands_cli.tools._discovery.declarations import (
     NotJson,
     ToolDeclaration,
+    add_signature,
     declaration_from_call,
     declaration_from_function,
     declaration_from_spec,
     declarations_from_assignments,
+    exported_names,
     first_unread_part,
+    is_module_function,
     literal_as_json,
+    tool_class_of,
     tool_decorator_of,
 )
 from strands_cli.tools._discovery.static import (
@@ -170,6 +174,9 @@ class _ToolReader:
                 declared.inferred = base.inferred and "input_schema" not in declared.values
                 declared.unread = declared.unread or base.unread
                 declared.values = {**base.values, **declared.values}
+        function = binding.definition if binding else None
+        if isinstance(function, Function):
+            add_signature(home, function, declared, takes_any=is_module_function(function))
         self._keep(declared, home, binding, name)
 
     def _homes(self, file: SourceFile, declared: ToolDeclaration) -> list[SourceFile] | None:
@@ -246,6 +253,11 @@ class _ToolReader:
         elif named is None and (declared.unread or file.find(declared.id) or file.scope.last("__getattr__")):
             declared.callable_name = declared.id
             return [declared, *decorated]
+        elif named is None and (
+            classes := [name for name in exported_names(file) if tool_class_of(file, name)]
+        ):
+            declared.callable_name = classes[0]
+            return [declared, *decorated]
         elif named is None:
             self.issues.append(_missing_callable_issue(declared, declared.id, file))
         return decorated
@@ -270,12 +282,6 @@ class _ToolReader:
             "origin": origin,
         }
         info, issues = _info_of_declaration(declared, place, self._family)
-        # A plain function has no schema of its own; anything else may still bring one when it is loaded.
-        is_plain = binding is not None and isinstance(binding.definition, Function)
-        if info and is_plain and info.input_schema is None and not (declared.inferred or info.unread):
-            remedy = "Give its ToolSpec an input_schema, or its module a TOOL_SPEC with an inputSchema."
-            issues.append(declared.refusal("it has no input schema", remedy))
-            info = None
         self.issues += issues
         if info is None:
             return
@@ -371,15 +377,17 @@ def _missing_callable_issue(declared: ToolDeclaration, name: str, file: SourceFi
 
 def _no_tool_issue(file: SourceFile, family: str) -> Issue:
     classes = [item for item in file.scope.definitions() if isinstance(item, ast.ClassDef)]
+    unused = [item.name for item in classes if tool_class_of(file, item.name)]
     methods = [item for owner in classes for item in owner.body if isinstance(item, Function)]
     needs_object = any(tool_decorator_of(file, method) for method in methods)
     why = "methods decorated with @tool need an instance, which only a program makes"
     what = f"The family {family!r}" if family else file.path.name
+    made = f"Make an object of {unused[0]}, or write __all__ = [{unused[0]!r}]. " if unused else ""
     return Issue(
         severity="warning" if needs_object else "error",
         file=str(file.path),
         line=1,
         reason=f"{what} has no tool: {why if needs_object else _NO_TOOL}.",
-        remediation="If it only serves other modules, rename it to "
+        remediation=f"{made}If it only serves other modules, rename it to "
         f"_{file.path.parent.name if family else file.path.name}.",
     )
