@@ -15,6 +15,7 @@ import msgspec
 from strands_cli.errors import Issue, SpecError, UsageError, did_you_mean
 
 DEFAULT_THREADS = 40
+DEFAULT_THREAD_WAIT = 600.0
 _TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 
 
@@ -47,6 +48,7 @@ class _FileSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     workspace: tuple[str, ...] = (".",)
     allow: tuple[str, ...] = ()
     threads: int = DEFAULT_THREADS
+    thread_wait: float = DEFAULT_THREAD_WAIT
     timeout: float | None = None
     http: HttpSettings = HttpSettings()
     sandbox: SandboxSettings = SandboxSettings()
@@ -66,6 +68,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Functions that may be used as tools, by their dotted names."""
     threads: int = DEFAULT_THREADS
     """The maximum number of blocking tool bodies that run at the same time."""
+    thread_wait: float = DEFAULT_THREAD_WAIT
+    """How many seconds a blocking tool body may wait for a free thread."""
     timeout: float | None = None
     """The maximum duration of every tool call, in seconds."""
     http: HttpSettings = HttpSettings()
@@ -97,6 +101,7 @@ def load_settings(start: Path | None = None, environment: Mapping[str, str] = os
         workspace=tuple(_workspace_root(marked or current, root, file) for root in values.workspace),
         allow=(*values.allow, *(item for item in custom if item)),
         threads=values.threads,
+        thread_wait=values.thread_wait,
         timeout=values.timeout,
         http=values.http,
         sandbox=values.sandbox,
@@ -177,10 +182,10 @@ def _convert_settings(table: dict[str, Any], file: Path | None) -> _FileSettings
         raise _settings_error(str(error), table, file) from None
     timeout_fits = values.timeout is None or values.timeout > 0  # not so for NaN
     local_fits = values.local.threads is None or values.local.threads > 0
-    if values.threads < 1 or not timeout_fits or values.http.max_bytes < 1 or not local_fits:
-        raise SpecError(
-            f"{file}: threads, timeout, http.max_bytes and local.threads must be greater than zero"
-        )
+    threads_fit = values.threads > 0 and values.thread_wait > 0
+    if not (threads_fit and timeout_fits and local_fits) or values.http.max_bytes < 1:
+        names = "threads, thread_wait, timeout, http.max_bytes and local.threads"
+        raise SpecError(f"{file}: {names} must be greater than zero")
     return values
 
 

@@ -357,7 +357,7 @@ def refuse_one_for_want_of_a_thread(pool: DaemonPool) -> None:
     size = threading.stack_size(1 << 46)  # more than any machine has
     try:
         with pytest.raises(ToolFailed, match="No thread can be started"):
-            pool.submit(Job(lambda: None, lambda _: None, is_extra=True))
+            pool.submit(Job(lambda: None, lambda _: None, "probe", is_extra=True))
     finally:
         threading.stack_size(size)
 
@@ -378,7 +378,7 @@ def test_a_pool_runs_no_more_bodies_at_once_than_its_size(before: Callable[[Daem
             running[0] -= 1
 
     for _ in range(30):
-        pool.submit(Job(body, lambda _: finished.release()))
+        pool.submit(Job(body, lambda _: finished.release(), "probe"))
     for _ in range(30):
         assert finished.acquire(timeout=5)
     assert most[0] == 3
@@ -391,19 +391,19 @@ def test_a_pool_with_too_many_abandoned_bodies_says_so_and_recovers() -> None:
         started.release()
         release.wait(10)
 
-    for _ in range(MAX_ABANDONED):
-        job = Job(body, lambda _: None)
+    for number in range(MAX_ABANDONED):
+        job = Job(body, lambda _: None, f"tool{number // 10}")
         pool.submit(job)
         assert started.acquire(timeout=5)
         pool.abandon(job)
     with pytest.raises(ToolFailed) as caught:
-        pool.submit(Job(body, lambda _: None))
+        pool.submit(Job(body, lambda _: None, "probe"))
     assert caught.value.code == "overloaded"
     release.set()
     delivered = threading.Event()
     for _ in range(100):
         try:
-            pool.submit(Job(lambda: None, lambda _: delivered.set()))
+            pool.submit(Job(lambda: None, lambda _: delivered.set(), "probe"))
             break
         except ToolFailed:
             time.sleep(0.05)

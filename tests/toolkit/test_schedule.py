@@ -17,8 +17,9 @@ from strands_cli.errors import ToolError
 from strands_cli.events import Event, ToolStarted
 from strands_cli.toolkit.context import InterruptRequested
 from strands_cli.toolkit.contract import Effects, Tool, parse_effects
+from strands_cli.toolkit.effects import resources_of
 from strands_cli.toolkit.results import ToolResult, error_of
-from strands_cli.toolkit.schedule import Turn, call_tools, resources_of
+from strands_cli.toolkit.schedule import Turn, call_tools
 from strands_cli.toolkit.workspace import Workspace
 from tests.exploring import examples
 

@@ -251,7 +251,7 @@ async def look_up_addresses(host: str, port: int) -> list[str]:
             return []
         return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
-    addresses: list[str] = await call_in_pool(ask, threads=_LOOKUP_THREADS)
+    addresses: list[str] = await call_in_pool(ask, threads=_LOOKUP_THREADS, owner=f"the look-up of {host}")
     if not addresses:
         raise request_failed(
             f"the host {host} could not be found",

@@ -241,12 +241,15 @@ class _ProgressRelay:
         self._queue: asyncio.Queue[Any] = asyncio.Queue()
 
     def emit(self, event: Event) -> None:
+        # Not of a tool that the body calls.
+        if (
+            self.is_open
+            and isinstance(event, ToolProgress)
+            and (event.tool_id, event.call_id) == self._source
+        ):
+            call_in_loop(self._loop, self._queue.put_nowait, event.data)
         if self._listener is not None:
             self._listener(event)
-        if not self.is_open or not isinstance(event, ToolProgress):
-            return
-        if (event.tool_id, event.call_id) == self._source:  # not of a tool that the body calls
-            call_in_loop(self._loop, self._queue.put_nowait, event.data)
 
     def close(self, _task: object) -> None:
         self._queue.put_nowait(_END)

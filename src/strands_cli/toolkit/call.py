@@ -20,12 +20,15 @@ from strands_cli.toolkit.context import (
     InterruptRequested,
     Permit,
     ToolContext,
+    abandon_body,
     call_context_of,
     emit_event,
     inner_cancel_of,
+    loop_of,
     tool_of,
 )
 from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.effects import are_bodies_left, has_body_ended, wait_for_left_bodies
 from strands_cli.toolkit.info import missing_requirements
 from strands_cli.toolkit.results import (
     ToolResult,
@@ -78,11 +81,15 @@ async def _answer_call(tool: Tool, call: ToolUse, context: CallContext) -> ToolR
         arguments = prepare_arguments(tool, call)
         if tool.requires or tool.requires_consent or context.permit is not None:
             await _check_permission(tool, arguments, context)
+        if are_bodies_left():
+            await wait_for_left_bodies(tool, arguments, context)
         if context.cancel is not None and context.cancel.is_set():
             raise ToolFailed(f"The call of {tool.id} was cancelled before it began", code="cancelled")
         if tool.runs_inline:
             inner = ToolContext(tool, call, context, _call_other_tool)
-            value = value_of_outcome(run_body_inline(tool, arguments, inner), tool)
+            outcome = run_body_inline(tool, arguments, inner)
+            abandon_body(inner)
+            value = value_of_outcome(outcome, tool)
         else:
             value = await _run_with_retries(tool, call, arguments, context)
         return finish_result(tool, call_id, value, context.max_output)
@@ -140,18 +147,20 @@ async def _ask_permission(permit: Permit, tool: Tool, arguments: dict[str, Any])
 async def _run_with_retries(
     tool: Tool, call: ToolUse, arguments: dict[str, Any], context: CallContext
 ) -> Any:
-    """The body's value, after as many tries as the tool allows."""
+    """The body's value, after as many tries as the tool allows; never two bodies at the same time."""
     from asyncio import sleep
 
     from strands_cli.toolkit.execution import run_body
 
     for attempt in range(tool.retries + 1):
+        inner = ToolContext(tool, call, context, _call_other_tool)
         try:
-            return await run_body(arguments, ToolContext(tool, call, context, _call_other_tool))
+            return await run_body(arguments, inner)
         except ToolFailed as failed:
             may_help = error_code_row(failed.code).retryable and failed.code != "cancelled"
-            if attempt == tool.retries or not may_help:
+            if attempt == tool.retries or not may_help or not await has_body_ended(inner, context.cancel):
                 raise
+            arguments = prepare_arguments(tool, call)  # the body may have changed its own
             pause = _FIRST_PAUSE_SECONDS * 2**attempt
             if context.cancel is None:
                 await sleep(pause)
@@ -172,9 +181,12 @@ def _call_other_tool(context: ToolContext, other: Tool, arguments: dict[str, Any
 
     if caller.is_async:
         return value()
-    from strands_cli.toolkit.execution import run_coroutine_in_thread
+    from strands_cli.toolkit.execution import run_coroutine_in_loop, run_coroutine_in_thread
 
-    return run_coroutine_in_thread(value())
+    loop = loop_of(context)
+    if loop is None:  # the body has the loop's own thread, so that the loop cannot go on
+        return run_coroutine_in_thread(value())
+    return run_coroutine_in_loop(value(), loop, inner_cancel_of(context))
 
 
 def nested_context(context: ToolContext, step: str = "") -> CallContext:

@@ -28,6 +28,7 @@ from strands_cli.toolkit.call import call_tool, nested_context
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.contract import PLACEHOLDER, Effects, Tool, closed_schema
 from strands_cli.toolkit.decorator import FunctionTool, as_tool
+from strands_cli.toolkit.effects import LONGEST_GRACE_SECONDS
 from strands_cli.toolkit.functions import is_sdk_tool
 from strands_cli.toolkit.results import ToolResult, ToolUse, error_of
 from strands_cli.toolkit.schedule import call_tools
@@ -256,8 +257,12 @@ def _describe_tools(how: str, tools: Sequence[Tool]) -> str:
 
 
 def _longest_call_seconds(tool: Tool) -> float:
-    """The seconds that a call may take: each try has the tool's limit, and there are pauses between them."""
-    return tool.timeout * (tool.retries + 1) + (0.1 * 2**tool.retries if tool.retries else 0)
+    """The seconds that a call may take: each try has the tool's limit.
+
+    Between two of them there is a pause, and the first one may take a while to end after its deadline.
+    """
+    pauses = 0.1 * 2**tool.retries + tool.retries * LONGEST_GRACE_SECONDS if tool.retries else 0
+    return tool.timeout * (tool.retries + 1) + pauses
 
 
 def _united_effects(tools: Sequence[Tool]) -> Effects | None:

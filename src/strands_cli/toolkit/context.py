@@ -9,7 +9,7 @@ import msgspec
 from strands_cli.errors import ToolFailed
 from strands_cli.events import Event, Listener, ToolProgress, ToolStderr
 from strands_cli.settings import Settings, load_settings
-from strands_cli.toolkit.cancellation import Cancellation
+from strands_cli.toolkit.cancellation import Cancellation, call_in_loop
 from strands_cli.toolkit.results import ToolUse
 from strands_cli.toolkit.workspace import Workspace, current_directory
 
@@ -77,7 +77,7 @@ class ToolContext:
     """What a tool's body can see of its call. A parameter with this annotation is filled in for you."""
 
     # What the platform itself asks of a context are functions below, so that authors do not see them here.
-    __slots__ = ("_abandoned", "_call", "_calls", "_inner_cancel", "_outer", "_tool", "tool_use")
+    __slots__ = ("_abandoned", "_call", "_calls", "_inner_cancel", "_loop", "_outer", "_tool", "tool_use")
 
     def __init__(
         self,
@@ -90,6 +90,8 @@ class ToolContext:
         self._tool = tool
         self._outer = outer
         self._call = call
+        self._loop: Any = None
+        """The event loop of the call, where the body runs in another thread."""
         self._calls = count(1)  # not a number: bodies may call tools from several threads
         self._abandoned = False
         self._inner_cancel: Cancellation | None = None
@@ -123,7 +125,13 @@ class ToolContext:
 
     def progress(self, data: Any) -> None:
         """Reports to listeners how far the body has come."""
-        emit_event(self._outer, ToolProgress(self._tool.id, self.tool_use.get("toolUseId", ""), data))
+        if self._outer.emit is None:
+            return
+        if self._loop is None:
+            _emit_progress(self, data)
+        else:  # by way of the loop, where the order is certain: nothing is reported after the end of the call
+            told = data.copy() if isinstance(data, dict | list) else data  # the body may go on to change it
+            call_in_loop(self._loop, _emit_progress, self, told)
 
     def call(self, reference: str, **arguments: Any) -> Any:
         """Calls another tool and returns its value. Await it in an async body. Raises ToolFailed."""
@@ -164,6 +172,22 @@ def report_stderr(context: ToolContext, text: str, refused: str) -> None:
     if text or refused:
         call_id = context.tool_use.get("toolUseId", "")
         emit_event(context._outer, ToolStderr(context._tool.id, call_id, text, refused))
+
+
+def _emit_progress(context: ToolContext, data: Any) -> None:
+    if not context._abandoned:
+        call_id = context.tool_use.get("toolUseId", "")
+        emit_event(context._outer, ToolProgress(context._tool.id, call_id, data))
+
+
+def leave_loop(context: ToolContext, loop: Any) -> None:
+    """The body will run in another thread than the loop of its call."""
+    context._loop = loop
+
+
+def loop_of(context: ToolContext) -> Any:
+    """The event loop that the body's own thread may wait for; None for bodies that run in the loop."""
+    return context._loop
 
 
 def tool_of(context: ToolContext) -> "Tool":

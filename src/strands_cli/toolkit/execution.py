@@ -1,115 +1,252 @@
 """Running a body: in a worker thread, in a task or in a process of its own, against one deadline."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import nullcontext
 from contextvars import copy_context
 from functools import cache, partial
 from queue import SimpleQueue
-from threading import Lock, Thread
-from typing import Any
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from strands_cli.errors import ToolFailed
-from strands_cli.settings import DEFAULT_THREADS
-from strands_cli.toolkit.cancellation import call_in_loop
-from strands_cli.toolkit.context import ToolContext, abandon_body, call_context_of, call_time_limit, tool_of
+from strands_cli.settings import DEFAULT_THREAD_WAIT, DEFAULT_THREADS
+from strands_cli.toolkit.arguments import copied_json
+from strands_cli.toolkit.cancellation import Cancellation, call_in_loop
+from strands_cli.toolkit.context import (
+    ToolContext,
+    abandon_body,
+    call_context_of,
+    call_time_limit,
+    leave_loop,
+    tool_of,
+)
+from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.effects import note_left_body, resources_of
 from strands_cli.toolkit.values import Raised, await_body, run_body_inline, value_of_outcome
 
+if TYPE_CHECKING:
+    import logging
+
 MAX_ABANDONED = 100
+MAX_ABANDONED_OF_ONE = 20
+"""How many of them one tool may have, so that a tool that hangs takes no threads from the others."""
+
+_CLEAN_UP_SECONDS = 0.4
+"""How long a loop that ends waits for cancelled bodies; `cli/event_loop` waits a little longer for all."""
+_SHORTEST_LOOK_SECONDS = 0.05
 
 Settle = Callable[[Any], None]
 """Gives the call its outcome; only the first one counts."""
-Leave = Callable[[], object]
-"""Ends a body, or stops waiting for one that cannot be ended."""
+
+
+class Left(NamedTuple):
+    """What is known of a body that nothing waits for any longer, and that still runs."""
+
+    ended: Cancellation
+    is_running: Callable[[], bool]
+
+
+class Body(msgspec.Struct, eq=False, kw_only=True):
+    """A body on its way; the times are those of `monotonic`."""
+
+    begun: float = 0.0
+    """0 while it waits for a thread."""
+    ended: float = 0.0
+    leave: Callable[[], Left | None] = lambda: None
+    """Ends the body, or stops waiting for one that cannot be ended."""
+
 
 _EXPIRED = object()
+_UNSERVED = object()
 _CANCELLED = object()
 
 
 async def run_body(arguments: dict[str, Any], context: ToolContext) -> Any:
     """The body's value; ToolFailed when it says no, crashes, is late or is cancelled.
 
-    The answer comes at the deadline even if the body swallows its cancellation: it is left to itself then.
+    Its time counts from its start; how long it may wait for a thread is another limit. The answer comes at
+    the deadline even if the body swallows its cancellation: it is left to itself then.
     """
-    tool, cancel = tool_of(context), call_context_of(context).cancel
+    tool, outer = tool_of(context), call_context_of(context)
     seconds = call_time_limit(context)
+    wait = outer.settings.thread_wait if outer.settings else DEFAULT_THREAD_WAIT
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Any] = loop.create_future()
+    timer: asyncio.TimerHandle
 
     def settle(outcome: Any) -> None:
         if not answer.done():
             answer.set_result(outcome)
 
+    def look_at_clock() -> None:
+        nonlocal timer
+        now = monotonic()
+        left = body.begun + seconds - now if body.begun else asked + wait - now
+        if left <= 0:
+            settle(_EXPIRED if body.begun else _UNSERVED)
+            return
+        # A body that has not begun may do so at any time: its deadline is then `seconds` away at least.
+        again = left if body.begun else min(left, max(seconds, _SHORTEST_LOOK_SECONDS))
+        timer = loop.call_later(again, look_at_clock)
+
+    kept = copied_json(arguments) if tool.effects else {}  # the body may change what it gets
+    asked = monotonic()
     start = _start_in_process if tool.isolate else _start_in_task if tool.is_async else _start_in_thread
-    leave = start(arguments, context, settle)
-    timer = loop.call_later(seconds, settle, _EXPIRED)
+    body = start(arguments, context, settle)
+    timer = loop.call_later(min(seconds, wait), look_at_clock)
     try:
-        with cancel.on_set_in_loop(settle, _CANCELLED) if cancel else nullcontext():
+        with outer.cancel.on_set_in_loop(settle, _CANCELLED) if outer.cancel else nullcontext():
             outcome = await answer
     finally:
         timer.cancel()
         abandon_body(context)
-        leave()
-    if outcome is _EXPIRED:
-        raise ToolFailed(
-            f"{tool.id} did not answer within {seconds:g} s",
-            code="timeout",
-            hint="Ask for less at once, or give the tool a higher timeout.",
-        )
+        left = body.leave()
+        if left is not None:
+            note_left_body(context, resources_of(tool.effects, kept, outer.workspace), *left)
     if outcome is _CANCELLED:
         raise ToolFailed(f"The call of {tool.id} was cancelled", code="cancelled")
+    if outcome is _UNSERVED:
+        raise ToolFailed(
+            f"{tool.id} did not run: no worker thread was free for {wait:g} s",
+            code="overloaded",
+            hint="Make fewer calls at once, or raise threads or thread_wait in the settings.",
+        )
+    if outcome is _EXPIRED or body.ended - body.begun > seconds:
+        raise _late_answer(tool, body, seconds)
     return value_of_outcome(outcome, tool)
 
 
-def _start_in_task(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
+def _late_answer(tool: Tool, body: Body, seconds: float) -> ToolFailed:
+    if (
+        tool.is_async and body.ended
+    ):  # it has answered, and before the timer could: nothing else ran meanwhile
+        text = "%s blocked the event loop and answered after %.1f s; isolate='process' is for such bodies"
+        _logger().warning(text, tool.id, body.ended - body.begun)
+    return ToolFailed(
+        f"{tool.id} did not answer within {seconds:g} s",
+        code="timeout",
+        hint="Ask for less at once, or give the tool a higher timeout.",
+    )
+
+
+def _logger() -> "logging.Logger":
+    import logging
+
+    return logging.getLogger("strands_cli.tools")
+
+
+def _start_in_task(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Body:
+    body = Body(begun=monotonic())
+
     async def run() -> None:
         """Settles from inside the task: a callback on its end would cost a round of the loop more."""
         outcome = run_body_inline(tool_of(context), arguments, context)
-        settle(outcome if isinstance(outcome, Raised) else await await_body(outcome))
+        if not isinstance(outcome, Raised):
+            outcome = await await_body(outcome)
+        body.ended = monotonic()
+        settle(outcome)
 
-    return asyncio.get_running_loop().create_task(run()).cancel
+    task = asyncio.get_running_loop().create_task(run())
+    body.leave = partial(_leave_task, task, tool_of(context).id)
+    return body
 
 
-def _start_in_thread(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
+def _leave_task(task: "asyncio.Task[None]", tool_id: str) -> Left | None:
+    """Cancels a task. Should it swallow that, the loop can still end: it waits for another task instead."""
+    if task.done():
+        return None
+    task.cancel()
+    # `asyncio.run` cancels all tasks that asyncio knows, and waits for their end, however long that takes.
+    asyncio._unregister_task(task)
+    ended = Cancellation()
+    loop = task.get_loop()
+    guard = loop.create_task(_see_task_off(task, tool_id, ended))
+    return Left(ended, lambda: not guard.done() and not loop.is_closed())
+
+
+async def _see_task_off(task: "asyncio.Task[None]", tool_id: str, ended: Cancellation) -> None:
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:  # the loop is about to end
+        task.cancel()
+        await asyncio.wait({task}, timeout=_CLEAN_UP_SECONDS)
+        if not task.done():
+            # Who swallows everything may do so when it is destroyed, and for ever: a thread that ends with
+            # the process holds it, so that it never is.
+            Thread(target=lambda _: Event().wait(), args=(task,), name="strands-left", daemon=True).start()
+            _logger().warning("%s ignores that it is cancelled, and was left behind", tool_id)
+    finally:
+        ended.set()
+
+
+def _start_in_thread(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Body:
     variables = copy_context()
     return _submit_call(
         context, lambda: variables.run(run_body_inline, tool_of(context), arguments, context), settle
     )
 
 
-def _start_in_process(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Leave:
+def _start_in_process(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Body:
     """A worker thread waits for the child; once the child is killed, the thread is free again."""
     from strands_cli.toolkit.isolation import IsolatedBody
 
-    body = IsolatedBody(arguments, context)
-    leave_thread = _submit_call(context, body.outcome, settle)
+    isolated = IsolatedBody(arguments, context)
+    body = _submit_call(context, isolated.outcome, settle)
+    leave_thread = body.leave
 
-    def leave() -> None:
-        body.kill()
-        leave_thread()
+    def leave() -> Left | None:
+        isolated.kill()
+        return leave_thread()
 
-    return leave
+    body.leave = leave
+    return body
 
 
-def _submit_call(context: ToolContext, body: Callable[[], Any], settle: Settle) -> Leave:
+def _submit_call(context: ToolContext, body: Callable[[], Any], settle: Settle) -> Body:
     outer = call_context_of(context)
     threads = outer.settings.threads if outer.settings else DEFAULT_THREADS
-    return submit_to_pool(body, settle, threads=threads, extra=outer.depth > 0)
+    owner = tool_of(context).id
+    leave_loop(context, asyncio.get_running_loop())
+    return submit_to_pool(body, settle, threads=threads, owner=owner, is_extra=outer.depth > 0)
 
 
-def submit_to_pool(body: Callable[[], Any], settle: Settle, *, threads: int, extra: bool = False) -> Leave:
+def submit_to_pool(
+    body: Callable[[], Any], settle: Settle, *, threads: int, owner: str, is_extra: bool = False
+) -> Body:
     """Runs `body` in one of so many daemon threads, and `settle` with its outcome in the running loop."""
     deliver = partial(call_in_loop, asyncio.get_running_loop(), settle)
-    job, pool = Job(body, deliver, extra), daemon_pool(threads)
+    job, pool = Job(body, deliver, owner, is_extra), daemon_pool(threads)
     pool.submit(job)
-    return partial(pool.abandon, job)
+    job.leave = partial(pool.abandon, job)
+    return job
+
+
+def run_coroutine_in_loop(coroutine: Any, loop: asyncio.AbstractEventLoop, cancel: Cancellation) -> Any:
+    """A coroutine's value, from a thread that may wait for a loop in another thread.
+
+    ToolFailed (`cancelled`) if nobody waits for the thread any longer, or the loop has ended.
+    """
+    try:
+        outcome = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        with cancel.on_set(outcome.cancel):
+            return outcome.result()
+    except CancelledError:
+        pass
+    except RuntimeError:
+        if not loop.is_closed():
+            raise
+        coroutine.close()
+    raise ToolFailed("The call was cancelled: nobody waits for its answer", code="cancelled")
 
 
 async def call_in_pool(
-    function: Callable[[], Any], *, threads: int = DEFAULT_THREADS, extra: bool = False
+    function: Callable[[], Any], *, owner: str, threads: int = DEFAULT_THREADS, is_extra: bool = False
 ) -> Any:
     """What a function returns or raises, from a daemon thread: no deadline and no exit waits for it."""
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -125,11 +262,11 @@ async def call_in_pool(
         if not answer.done():
             answer.set_result(outcome)
 
-    leave = submit_to_pool(call, settle, threads=threads, extra=extra)
+    job = submit_to_pool(call, settle, threads=threads, owner=owner, is_extra=is_extra)
     try:
         outcome = await answer
     finally:
-        leave()
+        job.leave()
     if isinstance(outcome, Raised):
         raise outcome.error
     return outcome
@@ -159,17 +296,21 @@ def run_coroutine_in_thread(coroutine: Any) -> Any:
 # are daemons; one whose call has timed out is abandoned, and another takes its place.
 
 
-class Job(msgspec.Struct, eq=False):
+class Job(Body):
     """A body on its way through the pool; `deliver` gets its outcome, from the worker's thread.
 
-    An `extra` one, for a call inside a call, gets a thread beyond the pool's size. Otherwise bodies that wait
+    An extra one, for a call inside a call, gets a thread beyond the pool's size. Otherwise bodies that wait
     for the tools they call could hold all the threads that those need.
     """
 
-    body: Callable[[], Any]
+    run: Callable[[], Any]
     deliver: Callable[[Any], None]
+    owner: str
+    """Whose body it is: the id of a tool."""
     is_extra: bool = False
     state: str = "waiting"
+    left: Cancellation | None = None
+    """Set when the body ends that was abandoned."""
 
 
 class DaemonPool:
@@ -185,37 +326,56 @@ class DaemonPool:
         self._lock = Lock()
         self._under_way = 0
         self._threads = 0
-        self._abandoned = 0
+        self._abandoned: Counter[str] = Counter()
+        """How many abandoned bodies still run, by their owners."""
         self._extra = 0
         """How many calls inside calls are under way: so many threads more may serve."""
 
     def submit(self, job: Job) -> None:
         with self._lock:
-            if self._abandoned >= MAX_ABANDONED:
-                raise ToolFailed(
-                    f"{self._abandoned} earlier calls outlived their limits and still hold their threads",
-                    code="overloaded",
-                    hint="Repair the tools that hang (the log names them), or restart the program.",
-                )
-            self._count(job, 1)
-            self._start_thread_if_short()
-            if self._threads == 0:
-                self._count(job, -1)
-                raise ToolFailed("No thread can be started for the call", code="overloaded")
+            overload = self._overload(job.owner)
+            if overload is None:
+                self._count(job, 1)
+                self._start_thread_if_short()
+                if self._threads == 0:
+                    self._count(job, -1)
+                    overload = ToolFailed("No thread can be started for the call", code="overloaded")
+        if overload is not None:
+            raise overload
         self._queue.put(job)
 
-    def abandon(self, job: Job) -> None:
+    def abandon(self, job: Job) -> Left | None:
         """Nothing waits for this job any longer: it never starts, or its thread no longer counts."""
         with self._lock:
             if job.state == "waiting":
                 job.state = "dropped"
                 self._count(job, -1)
-            elif job.state == "running":
-                job.state = "abandoned"
-                self._abandoned += 1
-                self._threads -= 1
-                self._count(job, -1)
-                self._start_thread_if_short()
+            if job.state != "running":
+                return None
+            job.state = "abandoned"
+            job.left = Cancellation()
+            self._abandoned[job.owner] += 1
+            self._threads -= 1
+            self._count(job, -1)
+            self._start_thread_if_short()
+        return Left(job.left, lambda: job.state == "abandoned")
+
+    def _overload(self, owner: str) -> ToolFailed | None:
+        """Why no body of this owner may start, if so. A tool that hangs counts up to its own bound only."""
+        if not self._abandoned:  # as nearly always
+            return None
+        own = self._abandoned[owner]
+        total = sum(min(number, MAX_ABANDONED_OF_ONE) for number in self._abandoned.values())
+        if own < MAX_ABANDONED_OF_ONE and total < MAX_ABANDONED:
+            return None
+        names = ", ".join(f"{name} ({number})" for name, number in self._abandoned.most_common())
+        _logger().warning("calls of %s are refused: abandoned bodies still hold threads: %s", owner, names)
+        whose = f"{own} earlier calls of {owner}" if own >= MAX_ABANDONED_OF_ONE else f"{total} earlier calls"
+        return ToolFailed(
+            f"{whose} outlived their limits and still hold their threads",
+            code="overloaded",
+            hint="Repair the tools that hang (the log names them), or restart the program.",
+        )
 
     def _count(self, job: Job, number: int) -> None:
         self._under_way += number
@@ -238,14 +398,20 @@ class DaemonPool:
                 if job.state == "dropped":
                     continue
                 job.state = "running"
-            outcome = job.body()
+                job.begun = monotonic()
+                overload = self._overload(job.owner)  # it may have come while the job waited
+            outcome = job.run() if overload is None else Raised(overload)
             with self._lock:
+                job.ended = monotonic()
                 is_abandoned = job.state == "abandoned"
+                job.state = "finished"
                 if is_abandoned:
-                    self._abandoned -= 1
+                    self._abandoned[job.owner] -= 1
+                    self._abandoned += Counter()  # without those that have none left
                 else:
-                    job.state = "finished"
                     self._count(job, -1)
+            if job.left is not None:
+                job.left.set()
             job.deliver(outcome)
 
 

@@ -15,6 +15,7 @@ from strands_cli.toolkit.context import (
     ToolContext,
     call_context_of,
     engine_state_of,
+    tool_of,
 )
 from strands_cli.toolkit.contract import Invoke, Tool
 from strands_cli.toolkit.info import bare_schema, tool_spec_problem
@@ -175,7 +176,8 @@ async def _invoke_wrapper(invoke: Invoke, arguments: dict[str, Any], context: To
     from strands_cli.toolkit.execution import call_in_pool
 
     is_nested = call_context_of(context).depth > 0
-    value = await call_in_pool(partial(invoke, arguments, context), extra=is_nested)
+    body, owner = partial(invoke, arguments, context), tool_of(context).id
+    value = await call_in_pool(body, owner=owner, is_extra=is_nested)
     return await _settled_value(value, context)
 
 

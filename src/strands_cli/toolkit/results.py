@@ -59,7 +59,18 @@ _ROWS = (
         exit_code=19,
     ),
     Code("timeout", "The tool did not answer within its time limit.", "author", retryable=True),
-    Code("overloaded", "Too many abandoned calls still hold their threads.", "nobody", retryable=True),
+    Code(
+        "overloaded",
+        "No worker thread was free in time, or abandoned calls hold too many; the tool did not run.",
+        "nobody",
+        retryable=True,
+    ),
+    Code(
+        "busy",
+        "A call that was given up still runs and touches the same things; the tool did not run.",
+        "nobody",
+        retryable=True,
+    ),
     Code("cancelled", "The call was cancelled.", "nobody", retryable=True, exit_code=EXIT_INTERRUPTED),
     Code(
         "blocked", "The call depends on one that waits for a human; it did not run.", "nobody", retryable=True

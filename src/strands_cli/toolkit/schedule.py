@@ -6,90 +6,20 @@ tool that declares nothing is independent of all but the exclusive ones.
 """
 
 import asyncio
-import stat
-import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from itertools import product
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.call import call_tool, prepare_arguments
 from strands_cli.toolkit.context import NO_CONTEXT, CallContext, InterruptRequested
-from strands_cli.toolkit.contract import PLACEHOLDER, Effects, Tool
+from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.effects import Resource, Resources, resources_of
 from strands_cli.toolkit.results import ToolResult, ToolUse, failure_result
-from strands_cli.toolkit.workspace import Workspace, current_directory
-
-Resource = tuple[str, ...]
-"""What can be in conflict: equal ones, and one that begins with another, as a file's path does with its
-directory's."""
-
-_FOLDS_CASE = sys.platform in ("darwin", "win32")
-
-
-class Resources(NamedTuple):
-    reads: frozenset[Resource] = frozenset()
-    writes: frozenset[Resource] = frozenset()
-    exclusive: bool = False
-
-
-def resources_of(
-    effects: Effects, arguments: dict[str, Any], workspace: Workspace | None = None
-) -> Resources:
-    """What a call with these arguments touches; relative paths are relative to the workspace's base."""
-    base = workspace.base if workspace else current_directory()
-    reads, writes = (
-        frozenset(
-            key
-            for item in side
-            for text in _filled_templates(item, arguments)
-            for key in _resource_keys(text, base)
-        )
-        for side in (effects.reads, effects.writes)
-    )
-    return Resources(reads, writes, effects.exclusive)
-
-
-def _filled_templates(template: str, arguments: dict[str, Any]) -> Iterator[str]:
-    names = PLACEHOLDER.findall(template)
-    for chosen in product(*(list(_argument_texts(arguments, name.split("."))) for name in names)):
-        values = iter(chosen)
-        yield PLACEHOLDER.sub(lambda _: next(values), template)  # noqa: B023 - used up before it changes
-
-
-def _argument_texts(value: Any, path: list[str]) -> Iterator[str]:
-    """The values at a path, as text; each item of a list on the way counts."""
-    if isinstance(value, list | tuple):
-        for item in value:
-            yield from _argument_texts(item, path)
-    elif path:
-        if isinstance(value, dict) and path[0] in value:
-            yield from _argument_texts(value[path[0]], path[1:])
-    elif value is not None:
-        yield value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
-
-
-def _resource_keys(text: str, base: Path) -> Iterator[Resource]:
-    if not text.startswith("file:"):
-        yield (text,)
-        return
-    try:
-        file = (base / text.removeprefix("file:")).resolve()
-    except (OSError, RuntimeError, ValueError):
-        yield (text,)  # no usable path: the call will say so itself
-        return
-    yield ("file:", *(part.casefold() if _FOLDS_CASE else part for part in file.parts))
-    try:
-        known = file.stat()
-    except (OSError, ValueError):
-        return
-    if not stat.S_ISDIR(known.st_mode):  # one file by another name: a hard link, or another case of it
-        yield ("inode:", f"{known.st_dev}:{known.st_ino}")
-
+from strands_cli.toolkit.workspace import Workspace
 
 # --- who waits for whom -----------------------------------------------------------------------------------
 
@@ -173,8 +103,7 @@ class Turn:
         for index, (call_id, tool, arguments) in enumerate(calls):
             before: set[int] = set()
             if tool is not None and arguments is not None:
-                touched = resources_of(tool.effects, arguments, workspace) if tool.effects else Resources()
-                before = order.before(index, touched)
+                before = order.before(index, resources_of(tool.effects, arguments, workspace))
             same = self._indexes.setdefault(call_id, [])
             before.update(same[-1:])
             same.append(index)
