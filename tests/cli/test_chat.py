@@ -303,6 +303,13 @@ def test_a_chat_has_the_projects_tools_or_those_that_are_asked_for(
     assert sorted(offered(with_tools(project), ollama, *options)) == tools
 
 
+def test_a_chat_in_a_project_without_tools_begins_without_any(
+    project: Project, ollama: OllamaStandin
+) -> None:
+    project.environment["XDG_CONFIG_HOME"] = str(project.root.parent / "config")
+    assert offered(project, ollama) == []
+
+
 def test_all_tools_are_the_projects_and_ours(project: Project, ollama: OllamaStandin) -> None:
     found = offered(with_tools(project), ollama, "--tools", "all")
     assert {"my-plugin__one", "note", "echo", "file_read", "calculator"} <= {*found}

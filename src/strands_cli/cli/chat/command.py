@@ -117,7 +117,7 @@ def _tool_references(tools: Iterable[str]) -> tuple[str, ...]:
     registry, found = get_registry(), dict[str, None]()
     for part in filter(None, (part.strip() for text in tools for part in text.split(","))):
         members = [] if registry.get_by_import_path(part) else _group_members(part, registry)
-        if not members and part != NO_TOOLS:
+        if not members and part not in (OWN_TOOLS, ALL_TOOLS, NO_TOOLS):
             registry.require(part)
             members = [str(Path.cwd() / part) if is_file_reference(part) else part]
         found |= dict.fromkeys(members)
