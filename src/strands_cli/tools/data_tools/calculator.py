@@ -98,6 +98,7 @@ def _evaluate_expression(expression: str) -> Number:
     try:
         return _evaluate_node(ast.parse(text, mode="eval").body, text)
     except SyntaxError as problem:
+        _check_parentheses(text)
         raise _unreadable_expression(text, (problem.offset or len(text) + 1) - 1) from None
     except (RecursionError, MemoryError):
         raise ToolFailed(
@@ -192,6 +193,27 @@ def _function_usage(name: str) -> str:
     parameters = inspect.signature(_FUNCTIONS[name]).parameters.values()
     written = ("…" if each.kind is each.VAR_POSITIONAL else each.name for each in parameters)
     return f"Write it as {name}({', '.join(written)})."
+
+
+def _check_parentheses(text: str) -> None:
+    """Says which parenthesis is missing, if one is."""
+    open_at: list[int] = []
+    for position, character in enumerate(text, 1):
+        if character == "(":
+            open_at.append(position)
+        elif character == ")" and not open_at:
+            raise ToolFailed(
+                f"The ')' at position {position} has no '(' before it",
+                hint="Add the missing '(', or remove this ')'.",
+            )
+        elif character == ")":
+            open_at.pop()
+    if open_at:
+        missing = "A ')' is missing" if len(open_at) == 1 else f"{len(open_at)} ')' are missing"
+        raise ToolFailed(
+            f"{missing}: the '(' at position {open_at[-1]} is never closed",
+            hint="Add ')' where its part ends.",
+        )
 
 
 def _unreadable_expression(text: str, position: int) -> ToolFailed:
