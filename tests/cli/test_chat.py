@@ -70,6 +70,13 @@ def said(project: Project, standin: Standin, lines: str, *arguments: str, **env:
     return project.strands(*to(standin, *arguments), input=lines, **env)
 
 
+@pytest.mark.parametrize("host", ["http://localhost:99999", "http://", "two words"])
+def test_a_host_that_is_not_an_address_is_a_mistake_of_the_command_line(project: Project, host: str) -> None:
+    outcome = project.strands("chat", "--provider", "ollama", "--host", host, input="hi\n")
+    assert outcome.exit_code == 2, outcome
+    assert f"error: The host {host!r} is not an address: it" in outcome.err
+
+
 def asked(standin: Standin, index: int = -1) -> list[tuple[str, str]]:
     """Who said what, as the provider got it."""
     messages = standin.requests[index].body["messages"]

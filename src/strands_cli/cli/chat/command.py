@@ -93,12 +93,13 @@ def chat(
             if value:
                 reason = f"{option} is about a workflow, and no file is given."
                 raise UsageError(reason, hint="Name the file: strands chat FILE")
-        runtime = Runtime(provider=provider or DEFAULT_PROVIDER, model_id=model, host=host)
+        runtime = Runtime(provider=DEFAULT_PROVIDER)
         unnamed = () if tools else added
         name, spec = _AGENT, _chat_workflow(runtime, DEFAULT_PROMPT if system is None else system, unnamed)
     else:
-        spec = with_model_options(load_workflow(file, pairs), provider=provider, model=model, host=host)
+        spec = load_workflow(file, pairs)
         name = _chosen_agent(spec, agent)
+    spec = with_model_options(spec, provider=provider, model=model, host=host)
     spec = _with_tools(spec, name, added)
     if file is None:  # there is no 'validate' for it, which would warn
         for issue in check_capability(spec).warnings:
