@@ -26,7 +26,7 @@ from strands_cli.tools import get_registry
 from tests.exec.flows import Flow, steps
 from tests.fakes import Call, Pause, ScriptedModel, call, installed
 from tests.projects import Project
-from tests.standins import OllamaStandin, OpenAIStandin
+from tests.standins import BedrockStandin, OllamaStandin, OpenAIStandin
 from tests.standins.anthropic import AnthropicStandin
 from tests.standins.base import Status
 
@@ -334,6 +334,24 @@ def test_the_key_of_a_provider_is_not_told_where_its_answer_repeats_it(project: 
         )
     assert outcome.exit_code == 10, outcome
     assert "sk-the-key" not in outcome.out + outcome.err
+
+
+def test_the_credentials_of_aws_are_told_neither_in_errors_nor_in_events(project: Project) -> None:
+    secrets = {
+        "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCY",
+        "AWS_SESSION_TOKEN": "FwoGZXIvYXdzEBYaDHqa0AP+session",
+    }
+    project.write("flow.yaml", FLOW)
+    with BedrockStandin() as bedrock:
+        bedrock.enqueue(Status(400, f"The request was signed with {' and '.join(secrets.values())}"))
+        bedrock.enqueue(f"Your keys are {' and '.join(secrets.values())}.").enqueue("Done.")
+        flow = ("run", "flow.yaml", "--provider", "bedrock", "--host", bedrock.url, "--json")
+        env = secrets | {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_REGION": "eu-west-1"}
+        refused, done = project.strands(*flow, **env), project.strands(*flow, **env)
+    assert (refused.exit_code, done.exit_code) == (10, 0), f"{refused}{done}"
+    assert "signed with *** and ***" in refused.err
+    for value in secrets.values():
+        assert value not in refused.out + refused.err + done.out + done.err
 
 
 # --- What models and servers send -------------------------------------------------------------------------

@@ -28,6 +28,7 @@ def build(choice: ModelChoice, read_seconds: float = READ_SECONDS) -> "Model":
 PROVIDER = Provider(
     build=build,
     default_model="global.anthropic.claude-sonnet-4-6",
+    secrets=("AWS_BEARER_TOKEN_BEDROCK", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
     places=("host", "region"),
     ignores=("seed",),
     errors={

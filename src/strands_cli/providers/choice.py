@@ -99,6 +99,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """What `pip install 'strands-cli[…]'` is to be given to have the package."""
     credentials: tuple[str, ...] = ()
     """Environment variables, one of which must be set, unless a host is given that needs none."""
+    secrets: tuple[str, ...] = ()
+    """Further ones that its client may read, and whose values must not be shown either."""
     places: tuple[str, ...] = ("host",)
     """Which of `host` and `region` say where it is."""
     is_local: bool = False
@@ -200,7 +202,8 @@ def missing_for_provider(
 
 def provider_keys(choices: Iterable[ModelChoice]) -> Iterator[str]:
     """The keys that these models are asked with; not a word such as `none`, for a server that wants any."""
-    names = {name for choice in choices for name in PROVIDERS[choice.provider].credentials}
+    providers = [PROVIDERS[choice.provider] for choice in choices]
+    names = {name for provider in providers for name in (*provider.credentials, *provider.secrets)}
     values = (os.environ.get(name, "") for name in sorted(names))
     return (value for value in values if len(value) >= _SHORTEST_KEY)
 
