@@ -116,6 +116,55 @@ def render(
     raise TemplateError(message, hint=hint, issues=[issue])
 
 
+def render_known(text: str, scope: Mapping[str, Any]) -> str:
+    """As `render`, as far as the scope goes: a part that needs other names stays as it is written.
+
+    So does what could take long: to look at a file must be quick, whatever stands in it.
+    """
+    return "".join(_render_part(part, scope) for part in _template_parts(text))
+
+
+def _render_part(part: str, scope: Mapping[str, Any]) -> str:
+    names, flaws = names_in_template(part)
+    if flaws or any(name.name not in scope for name in names) or _ENDLESS.search(part):
+        return part
+    try:
+        return render(part, scope)
+    except TemplateError:
+        return part
+
+
+_ENDLESS = re.compile(r"\b(?:range|namespace|cycler|joiner)\b|\{%[-+]?\s*(?:set|macro)\b")
+_OPENING_TAGS = ("for", "if", "call", "filter", "with", "autoescape", "block")
+
+
+def _template_parts(text: str) -> list[str]:
+    """A template cut into texts, expressions and whole statements, each of which can be rendered by itself.
+
+    A template that makes variables or macros is one part.
+    """
+    if not any(mark in text for mark in _MARKS):
+        return [text]
+    from jinja2 import TemplateSyntaxError
+
+    parts, part, depth, last = [], "", 0, ""
+    try:
+        for _, kind, token in template_environment().lex(text):
+            if last == "block_begin" and kind != "whitespace":
+                if token in ("set", "macro"):
+                    return [text]
+                depth += (token in _OPENING_TAGS) - token.startswith("end")
+            depth += (kind == "raw_begin") - (kind == "raw_end")
+            last = kind if kind != "whitespace" else last
+            part += token
+            if depth == 0 and (kind == "data" or kind.endswith("_end")):
+                parts.append(part)
+                part = ""
+    except TemplateSyntaxError:
+        return [text]
+    return [*parts, part]
+
+
 # --- Reading ----------------------------------------------------------------------------------------------
 
 

@@ -170,6 +170,62 @@ def test_a_workflow_that_could_not_run_is_shown_and_exits_with_18(project: Proje
     assert "nowhere" in outcome.out
 
 
+BRIEF = """\
+version: 0
+name: brief
+runtime: {provider: ollama}
+inputs:
+  required: {topic: string}
+  optional: {tone: {type: string, default: plain}}
+agents:
+  writer: {prompt: "You write in a {{ tone }} tone.{% if tone == 'plain' %} Be short.{% endif %}"}
+pattern:
+  type: chain
+  config:
+    steps:
+      - {id: draft, agent: writer, input: "Write about {{ topic }}."}
+      - agent: writer
+        input: |
+          Find a title, not {{ topic | upper }}:
+          {{ steps.draft.response }}
+          {% for step in steps %}{{ step.response }}{% endfor %}
+          {% for n in range(99999) %}{% for m in range(99999) %}x{% endfor %}{% endfor %}
+"""
+
+
+@pytest.mark.parametrize("command", ["plan", "run --dry-run"])
+def test_prompts_are_shown_as_they_would_be_sent_and_what_steps_will_answer_as_it_is_written(
+    project: Project, command: str
+) -> None:
+    project.write("brief.yaml", BRIEF)
+    outcome = project.strands(*command.split(), "brief.yaml", "--var", "topic=owls", "--json")
+    first, second = outcome.json["steps"]
+    assert first["prompt"] == "You write in a plain tone. Be short."
+    assert first["input"] == "Write about owls."
+    lines = second["input"].splitlines()
+    assert lines[:3] == [
+        "Find a title, not OWLS:",
+        "{{ steps.draft.response }}",
+        "{% for step in steps %}{{ step.response }}{% endfor %}",
+    ]
+    assert "range(99999)" in lines[3]  # what could take long is not computed
+    said = project.strands(*command.split(), "brief.yaml", "--var", "topic=owls").out
+    assert "   prompt You write in a plain tone. Be short.\n   input  Write about owls.\n" in said
+    assert "   input  Find a title, not OWLS:\n          {{ steps.draft.response }}\n" in said
+
+
+def test_an_input_that_is_not_given_stays_a_placeholder(project: Project) -> None:
+    assert planned(project, BRIEF)["steps"][0]["input"] == "Write about {{ topic }}."
+
+
+def test_the_prompt_of_a_router_has_its_routes(project: Project) -> None:
+    router = planned(project, workflow(PATTERNS["routing"]))["steps"][0]
+    assert (
+        router["prompt"]
+        == "You judge.\n\nChoose one of these routes:\n- billing: Money\n- technical: Machines\n- other"
+    )
+
+
 def test_a_graph_counts_what_is_certain_and_what_is_possible(inside: Project) -> None:
     text = """
   type: graph

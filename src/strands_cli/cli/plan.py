@@ -19,9 +19,11 @@ from strands_cli.cli.output import (
 )
 from strands_cli.drawing.overview import budget_texts, outline_of
 from strands_cli.errors import UnsupportedError, UsageError
+from strands_cli.loader.run_values import known_inputs
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.outline import Box, Outline, first_line, printable_text, tool_name
 from strands_cli.providers.choice import PROVIDERS, ModelChoice, model_of, with_default_model
+from strands_cli.templates import render_known
 from strands_cli.tools.toolset import ToolSet
 
 
@@ -50,8 +52,9 @@ def warn_of_problems(spec: Spec, tools: ToolSet, *, quiet: bool = False) -> int:
 def plan(file: Path, pairs: tuple[str, ...], as_json: bool) -> int:
     """Show what a workflow would run, in which order, and how many model calls it takes.
 
-    Nothing is run, and no tool is imported. Steps with the same number run at the same time if they take
-    equally long.
+    Prompts and inputs are shown as they would be sent, with the values of --var; what earlier steps will
+    answer stays as the file writes it. Nothing is run, and no tool is imported. Steps with the same number
+    run at the same time if they take equally long.
     """
     spec = load_workflow(file, pairs)
     tools = ToolSet(spec)
@@ -86,20 +89,36 @@ def _print_step(box: Box, spec: Spec, digits: int) -> None:
     remarks = "; ".join(filter(None, [condition, box.note]))
     click.echo(f"{number} {click.style(box.title, bold=True)}{f'  ({remarks})' if remarks else ''}")
     for name, text in _step_details(box, spec):
-        click.echo(f"{'':{digits + 2}}{name:<6} {printable_text(text)}")
+        for index, line in enumerate(text.splitlines() or [""]):
+            click.echo(f"{'':{digits + 2}}{'' if index else name:<6} {printable_text(line)}".rstrip())
 
 
 def _step_details(box: Box, spec: Spec) -> Iterator[tuple[str, str]]:
     if box.kind == "human":
-        yield "asks", f"a human: {first_line(box.input)}"
+        yield "asks", f"a human: {_sent_text(spec, box.input)}"
         return
     model = resolved_model(spec, box.agent)
     undeclared = f"{first_line(box.agent)}, which the file does not declare"
     yield "agent", f"{box.agent}, {model}" if model else undeclared
     yield "tools", ", ".join(tool_name(tool) for tool in box.tools) or "none"
-    if box.input.strip():
-        yield "input", first_line(box.input)
+    if prompt := _sent_prompt(spec, box):
+        yield "prompt", prompt
+    if sent := _sent_text(spec, box.input):
+        yield "input", sent
     yield "calls", f"{box.calls}{', plus one per round of tool calls' if box.tools else ''}"
+
+
+def _sent_prompt(spec: Spec, box: Box) -> str:
+    """The system prompt of a step, without what skills, notes and the form of an answer add to it."""
+    agent = spec.agents.get(box.agent)
+    prompt = _sent_text(spec, agent.prompt) if agent else ""
+    return "\n\n".join(part for part in (prompt, box.instructions) if part)
+
+
+def _sent_text(spec: Spec, text: str) -> str:
+    """A template as the model would get it; what only the run will know stays as it is written."""
+    inputs = known_inputs(spec)
+    return render_known(text, {**inputs, "inputs": inputs}).strip()
 
 
 def _plan_facts(spec: Spec, outline: Outline) -> Iterator[tuple[str, str]]:
@@ -151,7 +170,9 @@ def _step_document(box: Box, spec: Spec) -> dict[str, Any]:
     model = resolved_model(spec, box.agent)
     return {
         "order": box.stage or None,
-        **{name: getattr(box, name) for name in ("key", "kind", "title", "tools", "input", "note")},
+        **{name: getattr(box, name) for name in ("key", "kind", "title", "tools", "note")},
+        "prompt": _sent_prompt(spec, box) or None,
+        "input": _sent_text(spec, box.input),
         "agent": box.agent or None,
         "model": model.address if model else None,
         "when": box.when or None,

@@ -37,11 +37,17 @@ def resolve_inputs(spec: Spec, variables: Mapping[str, Any] | None = None) -> di
             issues.append(spec.issue(f"/inputs/required/{name}", reason, f"Give it with --var {name}=…"))
     if issues:
         raise SpecError(issues[0].reason, hint=issues[0].remediation, issues=issues)
+    return known_inputs(spec, variables)
+
+
+def known_inputs(spec: Spec, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The inputs whose value is known: given, or left to their default."""
     defaults = {
         name: declared.default
         for name, declared in spec.inputs.declared.items()
         if declared.default is not msgspec.UNSET
     }
+    given = {**spec.inputs.values, **spec.variables, **(variables or {})}
     return {**{name: None for name in spec.inputs.optional}, **defaults, **given}
 
 

@@ -80,6 +80,10 @@ class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         agent = spec.agents.get(self.evaluator.agent)
         return (agent.output_schema if agent else None) or {}
 
+    @property
+    def instructions(self) -> str:
+        return f"Judge it with a score from 0 to 100; {self.min_score:g} is good enough."
+
     def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
         yield agent_place(f"{CONFIG}/producer", self.producer, partial(scope_names, spec))
         judging = partial(scope_names, spec, draft=None, last_response=None)
@@ -103,7 +107,16 @@ class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         note = "once" if most == 1 else f"until score >= {score}, at most {most} times"
         boxes = [
             step_box("producer", self.producer, "producer", stage=1, calls=calls, note=note),
-            step_box("evaluator", self.evaluator, "evaluator", "evaluator", stage=2, calls=calls, note=note),
+            step_box(
+                "evaluator",
+                self.evaluator,
+                "evaluator",
+                "evaluator",
+                stage=2,
+                calls=calls,
+                note=note,
+                instructions=self.instructions,
+            ),
         ]
         done = f"score >= {score}, or after {most} times" if most > 1 else ""
         arrows = [
@@ -124,7 +137,6 @@ class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         required = dict.fromkeys([*own.get("required", ()), *_VERDICT])
         properties = {**own.get("properties", {}), **_VERDICT}
         schema = {**own, "type": "object", "properties": properties, "required": list(required)}
-        instructions = f"Judge it with a score from 0 to 100; {self.min_score:g} is good enough."
         order: dict[str, Any] = {"names": {}}
         for turn in range(1, self.max_iters + 1):
             time = f", time {turn}" if turn > 1 else ""
@@ -139,7 +151,7 @@ class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
                 names={"draft": draft.response, "last_response": draft.response},
                 turn=turn,
                 schema=schema,
-                instructions=instructions,
+                instructions=self.instructions,
             )
             run.names["evaluation"] = verdict.output
             run.names["last_response"] = draft.response

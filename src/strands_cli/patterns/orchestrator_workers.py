@@ -68,7 +68,7 @@ class OrchestratorWorkers(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         calls, work = Calls(1, rounds), Calls(0, rounds * tasks)
         boxes = [
             step_box("orchestrator", self.orchestrator, "orchestrator", "orchestrator", stage=1, calls=calls,
-                note="makes the tasks"),
+                note="makes the tasks", instructions=self._instructions((), 1)),
             step_box("worker", self.worker, "worker", "worker", stage=2, calls=work, note=note),
         ]  # fmt: skip
         arrows = [

@@ -37,6 +37,8 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     tools: tuple[str, ...] = ()
     input: str = ""
+    instructions: str = ""
+    """What the pattern adds to the prompt of the agent."""
     stage: int = 0
     """When it runs, from 1 on, if everything takes equally long; what has the same number runs at the same
     time. 0 for what never does."""

@@ -82,7 +82,7 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             yield _steps_at(name), [step.id for step in route.steps]
 
     def outline(self, spec: BaseSpec) -> Parts:
-        boxes = [step_box("router", self.router, "router", "router", stage=1)]
+        boxes = [step_box("router", self.router, "router", "router", stage=1, instructions=self.instructions)]
         arrows, frames = [Arrow(source=START, target="router")], list[Frame]()
         for name, route in self.routes.items():
             is_default = name == self.default
@@ -123,17 +123,25 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         steps = self.routes[route].steps
         return (await run.steps(f"routes/{route}/steps", steps, names={"route": route}))[-1]
 
+    @property
+    def instructions(self) -> str:
+        lines = (f"- {name}: {route.description}" for name, route in self.routes.items())
+        listed = "\n".join(line.removesuffix(": ") for line in lines)
+        return f"Choose one of these routes:\n{listed}"
+
     async def _choose(self, run: StepRunner) -> str:
         """The route that the router names; the default if it names none of them."""
         route = {"enum": list(self.routes), "description": "The name of the route"}
         reason = {"type": "string", "description": "Why, in one sentence"}
         schema = {"type": "object", "properties": {"route": route, "reason": reason}, "required": ["route"]}
-        lines = (f"- {name}: {route.description}" for name, route in self.routes.items())
-        listed = "\n".join(line.removesuffix(": ") for line in lines)
-        instructions = f"Choose one of these routes:\n{listed}"
         try:
             chosen = await run.step(
-                "router", self.router, title="router", names={}, schema=schema, instructions=instructions
+                "router",
+                self.router,
+                title="router",
+                names={},
+                schema=schema,
+                instructions=self.instructions,
             )
         except AnswerError:
             if self.default is None:
