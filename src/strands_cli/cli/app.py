@@ -33,7 +33,7 @@ from strands_cli.errors import (
 COMMANDS = {
     "list-tools": (
         "strands_cli.cli.tool:list_tools",
-        "List all tools, where they come from and whether they are available.",
+        "List all tools and whether they are available.",
     ),
     "tool": ("strands_cli.cli.tool:tool", "List, show, call, check and create tools."),
     "plugin": ("strands_cli.cli.plugin:plugin", "List, create, validate, test, add and update plugins."),

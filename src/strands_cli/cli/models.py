@@ -54,7 +54,7 @@ def _model_document(model: CatalogueModel) -> dict[str, Any]:
 def pull(name: str, source: Path | None) -> None:
     """Download a model, verify it and print its path.
 
-    Without NAME, it is the default model, which chat and the demo use.
+    Without NAME, this is the default model, which chat and the demo use.
     """
     model = model_named(name)
     try:

@@ -58,7 +58,7 @@ def tool() -> None:
 
 @tool.command("list")
 @click.option("--category", type=click.Choice(_GROUPS), help="Show only this category.")
-@click.option("--verbose", "-v", is_flag=True, help="Also show the files of tools and the errors in them.")
+@click.option("--verbose", "-v", is_flag=True, help="Also show files, and errors in them.")
 @json_option
 def list_tools(category: str | None, verbose: bool, as_json: bool) -> None:
     """List all tools, where they come from and whether they are available. Runs no tool's code."""
@@ -118,9 +118,7 @@ def _info_document(info: ToolInfo) -> dict[str, Any]:
 
 @tool.command()
 @click.argument("reference", metavar="TOOL", shell_complete=complete_tools)
-@click.option(
-    "--load", is_flag=True, help="Import the tool, to show what cannot be read without running its code."
-)
+@click.option("--load", is_flag=True, help="Import the tool, to show what is known only then.")
 @json_option
 def show(reference: str, load: bool, as_json: bool) -> None:
     """Show a tool: description, arguments, result and requirements."""

@@ -55,7 +55,7 @@ _AGENT = "assistant"
     multiple=True,
     shell_complete=complete_tools,
     metavar="TOOL,…",
-    help="Tools for the model, separated by commas. Can be repeated.",
+    help="Tools, plugins or patterns, separated by commas. Can be repeated.",
 )
 @click.option(
     "--provider",

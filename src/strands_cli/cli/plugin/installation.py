@@ -52,8 +52,8 @@ def add(source: str, user: bool, yes: bool) -> None:
     """Add a plugin from a directory or a Git repository.
 
     You first see what the plugin contains and which permissions it wants. If you approve it, it is copied,
-    and its hashes are written to strands-plugins.lock. If a file changes later, its tools do not run until
-    you approve the change.
+    and its hashes are written to a lock file. If a file changes later, its tools do not run until you
+    approve the change.
     """
     settings = load_settings()
     owner = "user" if user else "project"
@@ -191,7 +191,7 @@ def _replace_plugin(found: FoundPlugin, approval: Approval, candidate: Candidate
 @plugin_argument()
 @_yes_option
 def remove(name: str, yes: bool) -> None:
-    """Remove a plugin: its directory and its entry in the lock file. Of a link, only the link is removed."""
+    """Remove a plugin and its entry in the lock file. If it is a link, only the link is removed."""
     settings = load_settings()
     found = find_plugin(name, settings)
     print_note(f"{found.place}  ({found.owner}'s)")
