@@ -187,10 +187,10 @@ class AgentHooks:
     # --- stopping ---------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Ends the invocation cleanly, from any thread: no more answers, running calls end as `cancelled`.
+        """Stops the invocation, from any thread. Running calls return `cancelled`.
 
         The agent is cancelled first, so that it does not go on when its calls return. Its history ends with
-        an assistant message, and takes a new prompt.
+        an assistant message and accepts a new prompt.
         """
         with self._lock:
             if self._is_running:  # the agent would keep the signal for its next invocation otherwise

@@ -46,8 +46,8 @@ def agent_tools(tools: Any) -> list[Any]:
     """Returns tools for an Agent from references, functions, tools, modules of tools and the SDK's own tools.
 
     `tools` is one of these or several. All of them follow the contract. Objects that only the SDK knows, such
-    as agents and tool providers, stay unchanged. This is also where the SDK's spans are redacted, since tools
-    are there before their agent.
+    as agents and tool providers, stay unchanged. This also redacts the SDK's spans, because tools are created
+    before their agent.
     """
     redact_sdk_spans()
     is_one = isinstance(tools, str) or not isinstance(tools, Iterable)

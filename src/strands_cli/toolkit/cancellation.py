@@ -42,8 +42,8 @@ class Cancellation:
     async def wait(self, seconds: float | None = None) -> bool:
         """Returns True as soon as it is set, and False if it is not set within `seconds`.
 
-        `await cancel.wait(delay)` is therefore a sleep that a cancellation cuts short, and
-        `asyncio.ensure_future(cancel.wait())` is what something else can be raced against.
+        `await cancel.wait(delay)` is a sleep that ends early if it is cancelled. To race it against something
+        else, use `asyncio.ensure_future(cancel.wait())`.
         """
         import asyncio  # here, so that a light command that only loads a tool does not load asyncio
 
@@ -57,9 +57,10 @@ class Cancellation:
 
     @contextmanager
     def on_set(self, callback: Callable[[], object]) -> Iterator[None]:
-        """Has `callback()` called if it is set while the block runs, or now if it is set already.
+        """Calls `callback()` if it is set while the block runs, or at once if it is already set.
 
-        It is called in the thread that sets it: `with parent.on_set(child.set): ...` links two of them.
+        The callback runs in the thread that sets it. `with parent.on_set(child.set): ...` links two
+        cancellations.
         """
         self.add_callback(callback)
         try:
@@ -69,10 +70,10 @@ class Cancellation:
 
     @contextmanager
     def on_set_in_loop(self, callback: Callable[..., object], *arguments: object) -> Iterator[None]:
-        """The same for code that belongs to the running event loop: the loop calls `callback(*arguments)`.
+        """Like `on_set`, for code in the running event loop: the loop calls `callback(*arguments)`.
 
-        `with cancel.on_set_in_loop(queue.put_nowait, END): ...` needs no care for threads. The callback may
-        still come shortly after the block has ended, so it must bear that.
+        `with cancel.on_set_in_loop(queue.put_nowait, END): ...` is safe across threads. The callback may
+        still be called shortly after the block has ended.
         """
         from asyncio import get_running_loop
 
@@ -84,7 +85,7 @@ class Cancellation:
             self.remove_callback(call)
 
     def add_callback(self, callback: Callable[[], object]) -> None:
-        """For what outlives a block: `callback` stays until it is called or removed. See `on_set`."""
+        """Like `on_set`, without a block: `callback` stays until it is called or removed."""
         with self._lock:
             if not self._set:
                 self._callbacks.append(callback)

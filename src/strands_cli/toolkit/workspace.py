@@ -49,7 +49,7 @@ class Workspace(msgspec.Struct, frozen=True):
     def open(self, path: str) -> io.BufferedReader:
         """Opens a regular file for reading. Raises ToolFailed if it is missing or outside the workspace.
 
-        Answers that were too long for a model, which are kept in files elsewhere, can be read too.
+        It can also open the files of answers that were too long for a model.
         """
         roots = self.roots
         with suppress(RuntimeError):  # no such home
@@ -60,7 +60,7 @@ class Workspace(msgspec.Struct, frozen=True):
     def locate(self, path: str) -> Path:
         """Returns the real path, whether or not it exists. Raises ToolFailed if it leaves the workspace.
 
-        Whoever may write to the workspace can change it before it is used: to read a file, use `open`.
+        Other programs can change the path before you use it. To read a file, use `open`.
         """
         parts = Path(path).parts
         for end in range(len(parts), 0, -1):
@@ -79,7 +79,7 @@ class Workspace(msgspec.Struct, frozen=True):
     def place(
         self, path: str, act: str, roots: tuple[Path, ...] = (), *, make: bool = False
     ) -> Iterator[Place]:
-        """Where `path` leads, held open. What the system refuses meanwhile becomes a ToolFailed.
+        """Opens the place of `path`. Errors of the system meanwhile become a ToolFailed.
 
         `act` is "read", "written", "listed" or "searched"; `make` creates missing directories.
         """

@@ -24,7 +24,7 @@ class StepResult(msgspec.Struct, frozen=True, kw_only=True):
     """What one agent, or one human, answered."""
 
     key: str
-    """The place of the step in the pattern, and its visit."""
+    """The place of the step in the pattern, with a number for repeated visits."""
     id: str
     agent: str
     response: str
