@@ -511,6 +511,26 @@ def test_what_was_typed_is_there_the_next_time_and_for_nobody_else(
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
 
 
+def test_waiting_for_a_model_and_for_a_tool_is_seen_with_its_seconds(
+    project: Project, ollama: OllamaStandin
+) -> None:
+    body = (
+        "def count(context: ToolContext):\n    context.progress('page 12 of 40')\n"
+        "    while not os.path.exists('end'):\n        time.sleep(0.05)\n    return 'counted'"
+    )
+    project.tool("count", body, options="version='1.0.0'")
+    ollama.enqueue(Pause(2.5), "Well.", call("count")).enqueue("Done.")
+    with window(project, *to(ollama, "--tools", "count")) as shown:
+        shown.type("Count.\r")
+        shown.expect("waiting for ollama")
+        shown.expect(" 1 s")
+        shown.expect("page 12 of 40")
+        project.write("end", "")
+        shown.expect("count()  ✓")
+        shown.expect("Done.")
+        shown.expect_prompt()
+
+
 def test_consent_is_given_once_refused_or_for_the_whole_conversation(
     project: Project, ollama: OllamaStandin
 ) -> None:

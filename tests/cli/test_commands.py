@@ -215,6 +215,16 @@ def test_a_crash_in_a_library_names_the_line_of_the_tool_that_called_it(project:
     assert f"Raised at tools/boom.py:{line}." in project.strands("tool", "call", "boom").err
 
 
+def test_the_progress_of_a_tool_goes_to_standard_error(project: Project) -> None:
+    body = (
+        "def count(context: ToolContext):\n    context.progress('one \\x1b[31mof two')\n    return 'counted'"
+    )
+    project.tool("count", body, options="version='1.0.0'")
+    outcome = project.strands("tool", "call", "count")
+    assert outcome.out == "counted\n"
+    assert outcome.err == "count: one of two\n"
+
+
 def test_what_a_tool_prints_does_not_mix_with_its_result(project: Project) -> None:
     body = "def noisy():\n    print('noise')\n    os.system('echo more noise')\n    return {'a': 1}"
     file = project.tool("noisy", body)

@@ -115,6 +115,7 @@ def test_something_that_is_no_terminal_gets_a_line_for_each_thing_worth_telling(
         habitat: started, researcher, ollama llama3.2
         hearing: started, researcher, ollama llama3.2
         hearing: 429 Too Many Requests, again in 2 s
+        habitat: search: page 2
         habitat: search, 340 ms
         habitat: fetch failed [timeout], 30.0 s
         habitat: context compacted from 40 messages to 12
@@ -849,3 +850,91 @@ def test_a_run_that_is_stopped_and_goes_on_is_painted_again(terminal: Open) -> N
     window.wait_for("1 running")
     window.allow("end")
     window.wait(lambda lines: any("not finished" in line for line in lines))
+
+
+# --- Progress of tools, and columns, in windows of 80 and 60 ------------------------------------------------
+
+PAGES = "fetched page 12 of 40 of the catalogue of owls, whose index was written last"
+
+
+def test_progress_that_comes_often_is_told_once_in_a_while() -> None:
+    often: list[Event] = [ToolProgress("search", "c1", f"page {n}", "branches/0") for n in range(500)]
+    lines = told([*RUN[:8], *often, *RUN[9:]]).splitlines()
+    assert "habitat: search: page 0" in lines
+    assert len([line for line in lines if ": page " in line]) < 50
+
+
+def test_the_progress_of_a_tool_is_seen_whole_at_80_columns(terminal: Open) -> None:
+    script = f"""
+    emit(RunStarted("owls", "chain"))
+    start(0, "habitat")
+    emit(ToolStarted("search", "1", "c", {{}}, "s/0"))
+    emit(ToolProgress("search", "c", "2 of 5", "s/0"))
+    until("long")
+    emit(ToolProgress("search", "c", "{PAGES}", "s/0"))
+    until("end")
+    """
+    window = terminal(child(script), columns=80)
+    window.wait_for("2 of 5")
+    window.allow("long")
+    lines = window.wait_for("fetched page 12")
+    assert PAGES in " ".join(line.strip() for line in lines)
+    window.allow("end")
+
+
+SEARCH = f'''
+import pathlib, time
+from strands_cli import ToolContext, tool
+
+@tool
+def search(context: ToolContext, subject: str = "owls", kind: str = "all") -> str:
+    """Search a catalogue for what it has about a subject, page by page, and answer with all that was found.
+
+    Args:
+        subject: What the catalogue is searched for, in one or two words that would be found in its index
+    """
+    context.progress("{PAGES}")
+    while not pathlib.Path("end").exists():
+        time.sleep(0.05)
+    return "found"
+'''
+
+
+def command(*arguments: str) -> str:
+    """A script that runs `strands` in a project with one tool."""
+    return (
+        "import pathlib, sys\n"
+        "pathlib.Path('strands.toml').touch()\n"
+        "pathlib.Path('tools').mkdir()\n"
+        f"pathlib.Path('tools/search.py').write_text({SEARCH!r})\n"
+        f"sys.argv[1:] = {[*arguments]!r}\n"
+        "from strands_cli.__main__ import main\n"
+        "raise SystemExit(main())\n"
+    )
+
+
+def test_a_call_shows_the_progress_of_its_tool_and_then_only_its_result(terminal: Open) -> None:
+    window = terminal(command("tool", "call", "search"), columns=80)
+    lines = window.wait_for("search 1 s", "fetched page 12")
+    assert PAGES in " ".join(line.strip() for line in lines)
+    window.allow("end")
+    lines = window.wait_for("code 0")
+    assert lines[lines.index("code 0") - 1] == "found"
+    assert not any("fetched" in line for line in lines)
+    assert window.has_cursor()
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+@pytest.mark.parametrize("arguments", [("tool", "show", "search"), ("list-tools",)])
+def test_descriptions_are_shown_whole_and_no_word_is_broken(
+    terminal: Open, columns: int, arguments: tuple[str, ...]
+) -> None:
+    window = terminal(command(*arguments), columns=columns, lines=70)
+    seen = " ".join(line.strip() for line in window.wait_for("code 0"))
+    described = (
+        "Search a catalogue for what it has about a subject, page by page, and answer with all that was found"
+    )
+    assert described in seen
+    if "show" in arguments:
+        assert "in one or two words that would be found in its index" in seen
+    assert "…" not in seen

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from strands_cli.cli.terminal import clean_text
+from strands_cli.cli.terminal import cell_width, clean_text, terminal_size, wrapped_text
 from strands_cli.errors import Issue, SpecError, StrandsError, ToolError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -223,27 +223,51 @@ def print_findings(issues: Sequence[Issue], *, document: dict[str, Any], summary
 
 
 def print_columns(rows: Sequence[Sequence[str]], *, indent: str = "  ") -> None:
-    """Rows with aligned columns; on a terminal the last column is cut to the width of the window."""
-    width = None
-    if sys.stdout.isatty():
-        from shutil import get_terminal_size
-
-        width = get_terminal_size().columns
-    for line in aligned_columns(rows, indent=indent, width=width):
+    """Rows with aligned columns; on a terminal the words of the last column are wrapped to the window."""
+    for line in aligned_columns(rows, indent=indent, width=_window_width()):
         click.echo(line)
+
+
+def print_paragraphs(text: str) -> None:
+    """Text with its own line breaks; on a terminal a line that is longer than the window is wrapped."""
+    width = _window_width()
+    for line in text.strip().splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        parts = wrapped_text(line, width - 1 - len(indent)) if width else []
+        click.echo("\n".join(indent + part for part in parts) if len(parts) > 1 else line)
+
+
+def _window_width() -> int | None:
+    """The columns of the terminal that gets the output; None if it goes elsewhere."""
+    return terminal_size(sys.stdout)[0] if sys.stdout.isatty() else None
 
 
 def aligned_columns(
     rows: Sequence[Sequence[str]], *, indent: str = "  ", width: int | None = None
 ) -> Iterator[str]:
-    """Rows as lines; a column with nothing in it is left out, and the last one is cut to the width."""
+    """Rows as lines; a column with nothing in it is left out, and the last one is wrapped to the width.
+
+    In a window so narrow that it would have little room, the last column stands below the others.
+    """
     columns = [column for column in zip(*rows, strict=True) if any(column)]
-    widths = [max(len(cell) for cell in column) for column in columns[:-1]]
-    room = max(width - len(indent) - sum(widths) - 2 * len(widths), 20) if width else sys.maxsize
+    widths = [max(cell_width(cell) for cell in column) for column in columns[:-1]]
+    begin = len(indent) + sum(widths) + 2 * len(widths)
+    is_below = bool(width and widths and width - 1 - begin < _NARROWEST)
+    hanging = indent + " " * 4 if is_below else " " * begin
     for *cells, last in zip(*columns, strict=True):
-        shown = last if len(last) <= room else last[: room - 1] + "…"
-        padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
-        yield (indent + "  ".join([*padded, shown])).rstrip()
+        padded = [cell + " " * (room - cell_width(cell)) for cell, room in zip(cells, widths, strict=True)]
+        shown = [last]
+        if width and (is_below or begin + cell_width(last) >= width):
+            shown = wrapped_text(last, width - 1 - len(hanging)) or [""]
+        if is_below:
+            yield (indent + "  ".join(padded)).rstrip()
+        else:
+            yield (indent + "  ".join([*padded, shown.pop(0)])).rstrip()
+        yield from (hanging + part for part in shown if part)
+
+
+_NARROWEST = 30
+"""How many cells of text are worth a column."""
 
 
 def count_text(number: int, noun: str) -> str:

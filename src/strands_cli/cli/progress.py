@@ -27,11 +27,13 @@ from strands_cli.cli.terminal import (
     failure_text,
     fit_text,
     is_live,
+    lines_below,
     one_line,
+    progress_lines,
+    progress_text,
     terminal_size,
     text_tail,
     tokens_text,
-    value_text,
     wrapped_text,
 )
 from strands_cli.events import (
@@ -54,11 +56,13 @@ from strands_cli.events import (
 )
 
 Kind = Literal[
-    "heading", "started", "running", "done", "failed", "stopped", "again", "trouble", "call", "note"
+    "heading", "started", "running", "progress",
+    "done", "failed", "stopped", "again", "trouble", "call", "note",
 ]  # fmt: skip
 
 _KEPT_CHARACTERS = 400
-_KEPT_PROGRESS = 60
+_PROGRESS_SECONDS = 5.0
+"""How often lines that stay tell the progress of one call; a live display shows all of it."""
 _LONGEST_REASON = 400
 _LONGEST_FAILURE = 120
 _LONGEST_CALL = 120
@@ -95,6 +99,8 @@ class RunningCall(msgspec.Struct):
     arguments: Any
     started: float
     progress: str = ""
+    told_at: float = -_PROGRESS_SECONDS
+    """When a line that stays told its progress."""
 
 
 class RunningStep(msgspec.Struct):
@@ -136,8 +142,7 @@ class RunningStep(msgspec.Struct):
             case ToolStarted():
                 self.calls[event.call_id] = RunningCall(event.tool_id, event.arguments, now)
             case ToolProgress(call_id=call_id) if call_id in self.calls:
-                # Read at once: the tool may change it later, while it is shown.
-                self.calls[call_id].progress = value_text(event.data, _KEPT_PROGRESS).strip('"')
+                return self._call_went_on(self.calls[call_id], event.data, now)
             case ToolStderr() | ToolFinished():
                 return self._call_line(event, verbose=verbose)
             case ContextCompacted():
@@ -151,6 +156,13 @@ class RunningStep(msgspec.Struct):
         self.text = self.preview = ""
         self.streamed = 0
         self.again_at = self.preview_at = 0.0
+
+    def _call_went_on(self, call: RunningCall, data: Any, now: float) -> ProgressLine | None:
+        call.progress = progress_text(data)  # at once: the tool may change its data later
+        if now - call.told_at < _PROGRESS_SECONDS:
+            return None
+        call.told_at = now
+        return self.line("progress", f"{one_line(call.tool_id)}: {call.progress}")
 
     def _call_line(self, event: ToolStderr | ToolFinished, *, verbose: bool) -> ProgressLine | None:
         if isinstance(event, ToolStderr):
@@ -201,7 +213,8 @@ class Board:
         self._used = 0
         """Of the steps that have ended."""
         self._verbose = verbose
-        self._outside = RunningStep("", "", "", now)
+        self.outside = RunningStep("", "", "", now)
+        """For calls that no step makes, as those of `strands tool call`."""
 
     def take(self, event: Event, now: float) -> list[ProgressLine]:
         """Takes an event in, and returns the lines that it is worth."""
@@ -224,7 +237,7 @@ class Board:
                 return [ProgressLine(kind="note", rest=wrote)]
         self.calls_made += isinstance(event, ToolFinished) and is_call(event)
         self.crashes += isinstance(event, ToolFinished) and event.code == "crashed"
-        step = self.steps.get(getattr(event, "step", ""), self._outside)
+        step = self.steps.get(getattr(event, "step", ""), self.outside)
         line = step.take(event, now, verbose=self._verbose)
         return [line] if line else []
 
@@ -257,7 +270,8 @@ class Board:
 
     def still_running(self, now: float) -> list[ProgressLine]:
         """A line for each running step, for a run that has been silent for a while."""
-        return [step.line("running", step.activity, now - step.started) for step in self.steps.values()]
+        steps = [*self.steps.values(), *([self.outside] if self.outside.calls else [])]
+        return [step.line("running", step.activity, now - step.started) for step in steps]
 
     def _crashes_noted(self) -> Iterator[ProgressLine]:
         if self.crashes and not is_debugging():
@@ -315,12 +329,16 @@ _COLOURS = {
 def open_progress(
     *,
     verbose: bool = False,
+    shows_calls: bool = True,
     stream: TextIO | None = None,
     longest_silence: float = _LONGEST_SILENCE_SECONDS,
 ) -> Iterator["Progress"]:
-    """Shows a run until the end of the block. With `verbose`, each tool call and what it is called with."""
+    """Shows a run, or a call, until the end of the block.
+
+    With `verbose`, each tool call and what it is called with. Without `shows_calls`, no line when one ends.
+    """
     shown_on = stream or sys.stderr or StringIO()  # standard error may be closed
-    shown = Progress(shown_on, verbose=verbose, longest_silence=longest_silence)
+    shown = Progress(shown_on, verbose=verbose, shows_calls=shows_calls, longest_silence=longest_silence)
     try:
         yield shown
     finally:
@@ -337,7 +355,12 @@ class Progress:
     """
 
     def __init__(
-        self, stream: TextIO, *, verbose: bool, longest_silence: float = _LONGEST_SILENCE_SECONDS
+        self,
+        stream: TextIO,
+        *,
+        verbose: bool,
+        shows_calls: bool = True,
+        longest_silence: float = _LONGEST_SILENCE_SECONDS,
     ) -> None:
         self._stream = stream
         self._longest_silence = longest_silence
@@ -345,9 +368,10 @@ class Progress:
         # The log of --debug goes to the same stream, in the order of what happens.
         self._is_live = is_live(stream) and not is_debugging()
         self._style = StreamStyle(stream, coloured=self._is_live and may_colour())
+        self._shows_calls = shows_calls
         self._hidden_kinds = set[str]()
         if self._is_live:
-            self._hidden_kinds = {"started"} if verbose else {"started", "call"}
+            self._hidden_kinds = {"started", "progress"} if verbose else {"started", "progress", "call"}
         self._board = Board(monotonic(), verbose=verbose)
         self._lines: list[ProgressLine] = []
         self._notes = Lock()
@@ -365,6 +389,7 @@ class Progress:
     def __call__(self, event: Event) -> None:
         with self._notes:
             lines = self._board.take(event, monotonic())
+            lines = [] if isinstance(event, ToolFinished) and not self._shows_calls else lines
             self._lines += [line for line in lines if line.kind not in self._hidden_kinds]
         if lines and not self._is_live:
             self._paint_unless_asking()
@@ -420,10 +445,17 @@ class Progress:
         with self._notes:
             lines, self._lines = self._lines, []
             self._written_at = monotonic() if lines else self._written_at
-            framed = framed and self._board.is_running
+            framed = framed and (self._board.is_running or bool(self._board.outside.calls))
             frame = painter.frame(self._board, monotonic(), height) if framed else []
         lasting = [painter.lasting(line) if self._is_live else line.plain() for line in lines]
         self._block.paint(lasting, frame)
+
+
+def _call_activity(step: RunningStep, now: float) -> tuple[str, str]:
+    """The first of the calls that a step makes, how long it has run, and its progress."""
+    call, others = next(iter(step.calls.values())), len(step.calls) - 1
+    more = f" (+{others})" if others else ""
+    return f"{one_line(call.tool_id)} {clock_text(now - call.started)}{more}", call.progress
 
 
 class Painter:
@@ -466,10 +498,14 @@ class Painter:
         sign = self._style.paint(spinner[int(now * _SPINNER_PER_SECOND) % len(spinner)], "cyan")
         room = max(height - 4, 1)
         steps = list(board.steps.values())
-        lines = []
-        for step in steps[:room]:
-            columns = self._columns(step.title, step.agent, clock_text(now - step.started), step.tokens)
-            lines.append(f"{sign} {columns}{self._style.paint(self._activity(step, now), 'dim')}")
+        if not board.is_running:
+            head, progress = _call_activity(board.outside, now)
+            lines = progress_lines(head, progress, self._width - 3, dots)
+            return ["", *(f"{sign if number == 0 else ' '} {line}" for number, line in enumerate(lines))]
+        tall = [self._step_lines(step, now, sign, is_tall=True) for step in steps]
+        if sum(map(len, tall)) > room:
+            tall = [self._step_lines(step, now, sign, is_tall=False) for step in steps[:room]]
+        lines = [line for step_lines in tall for line in step_lines]
         if len(steps) > room:
             more = cut_text(f"  {dots} and {len(steps) - room} more", self._title + self._rest)
             lines.append(self._style.paint(more, "dim"))
@@ -479,13 +515,23 @@ class Painter:
         footer = self._style.paint(f"  {columns}{cut_text(text, self._rest, dots)}", "dim")
         return ["", *lines, footer][: max(height - 1, 1)]
 
+    def _step_lines(self, step: RunningStep, now: float, sign: str, *, is_tall: bool) -> list[str]:
+        """A step in one line; the progress of its tool below it where that does not fit and may be."""
+        columns = self._columns(step.title, step.agent, clock_text(now - step.started), step.tokens)
+        text, below = self._activity(step, now), list[str]()
+        if is_tall and step.calls:
+            head, progress = _call_activity(step, now)
+            if cell_width(f"{head} {progress}") > self._rest:
+                text = cut_text(head, self._rest, self._style.signs.dots)
+                below = lines_below(progress, self._width - 3, self._style.signs.dots)
+        painted = [f"  {self._style.paint(line, 'dim')}" for line in below]
+        return [f"{sign} {columns}{self._style.paint(text, 'dim')}", *painted]
+
     def _activity(self, step: RunningStep, now: float) -> str:
         """What a step does right now."""
         room = min(self._rest, _WIDEST_GLIMPSE)
         if step.calls:
-            call, others = next(iter(step.calls.values())), len(step.calls) - 1
-            more = f" (+{others})" if others else ""
-            text = f"{one_line(call.tool_id)} {clock_text(now - call.started)}{more} {call.progress}"
+            text = " ".join(_call_activity(step, now))
         elif step.text:
             if now - step.preview_at >= _PREVIEW_SECONDS:
                 step.preview, step.preview_at = one_line(step.text), now

@@ -13,6 +13,7 @@ import click
 from strands_cli.cli.terminal import clean_text, discard_typed_input
 from strands_cli.errors import Interrupted, ToolFailed
 from strands_cli.toolkit.cancellation import Cancellation
+from strands_cli.toolkit.context import Permit
 from strands_cli.toolkit.contract import Tool
 
 if TYPE_CHECKING:
@@ -41,13 +42,19 @@ def confirm(question: str) -> bool:
         return False
 
 
-async def ask_for_permit(tool: Tool, arguments: dict[str, Any]) -> None:
-    """Asks about one call, as `strands tool call` makes it."""
-    if not tool.requires_consent:
-        return
-    _show_call(tool.id, arguments)
-    if not confirm("Run it?"):
-        raise ToolFailed(f"You refused the call of {tool.id}.", code="denied")
+def permit_asked_in(aside: Callable[[], AbstractContextManager[None]]) -> Permit:
+    """Asks about one call, as `strands tool call` makes it, inside of `aside`, which makes room for it."""
+
+    async def ask_for_permit(tool: Tool, arguments: dict[str, Any]) -> None:
+        if not tool.requires_consent:
+            return
+        with aside():
+            _show_call(tool.id, arguments)
+            agreed = confirm("Run it?")
+        if not agreed:
+            raise ToolFailed(f"You refused the call of {tool.id}.", code="denied")
+
+    return ask_for_permit
 
 
 class Questions:

@@ -140,6 +140,7 @@ def bytes_text(number: int) -> str:
 
 _SHOWN_ITEMS = 8
 _SHOWN_DEPTH = 3
+_LONGEST_PROGRESS = 300
 
 
 def call_text(tool_id: str, arguments: Any, room: int) -> str:
@@ -180,6 +181,27 @@ def crash_place(error: Any) -> str:
     if not isinstance(place, dict) or not place.get("file"):
         return ""
     return one_line(f"{place['file']}:{place.get('line')}")
+
+
+def progress_text(data: Any) -> str:
+    """What a tool says before it is done, on one line."""
+    if isinstance(data, str):
+        return cut_text(one_line(data[: 4 * _LONGEST_PROGRESS]), _LONGEST_PROGRESS)
+    return value_text(data, _LONGEST_PROGRESS)
+
+
+def progress_lines(head: str, progress: str, room: int, dots: str = "…") -> list[str]:
+    """A call and its progress: on one line if that fits, else the progress in at most two lines below."""
+    if cell_width(head) + 1 + cell_width(progress) <= room:
+        return [f"{head} {progress}".rstrip()]
+    return [cut_text(head, room, dots), *lines_below(progress, room, dots)]
+
+
+def lines_below(progress: str, room: int, dots: str = "…") -> list[str]:
+    """The progress in at most two indented lines."""
+    first, *more = wrapped_text(progress, room - 4) or [""]
+    lines = [first, " ".join(more)] if more else [first]
+    return [f"    {cut_text(line, room - 4, dots)}" for line in lines if line]
 
 
 def value_text(value: Any, room: int, depth: int = _SHOWN_DEPTH) -> str:

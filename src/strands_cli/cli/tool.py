@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from keyword import iskeyword
 from math import isnan
 from pathlib import Path
@@ -30,6 +30,7 @@ from strands_cli.cli.output import (
     print_issues,
     print_json,
     print_note,
+    print_paragraphs,
     print_text,
     print_warning,
     tool_output_aside,
@@ -40,7 +41,8 @@ from strands_cli.toolkit.info import DEFAULTS, FIELDS, ToolCategory, ToolInfo, m
 from strands_cli.tools import get_registry
 
 if TYPE_CHECKING:
-    from strands_cli.events import Listener
+    from strands_cli.cli.progress import Progress
+    from strands_cli.events import Event, Listener
     from strands_cli.plugins.manifest import CliTool, Manifest
     from strands_cli.toolkit.results import ToolResult
 
@@ -137,7 +139,7 @@ def show(reference: str, load: bool, as_json: bool) -> None:
         print_json(document)
         return
     click.secho(f"{info.id} {info.version}", bold=True)
-    click.echo(info.description.strip())
+    print_paragraphs(info.description)
     for remark in tool_remarks(info):
         click.echo(remark)
     click.echo()
@@ -246,28 +248,44 @@ def call(reference: str, arguments: tuple[str, ...], timeout: float | None, yes:
         print_warning(f"{info.id} {info.version} is deprecated{instead}.")
     with tool_output_aside():
         loaded = registry.load(info)
-    permit: Permit | None = None
-    if yes or settings.bypass_consent:
-        permit = permit_all
-    elif can_ask():
-        from strands_cli.cli.questions import ask_for_permit
-
-        permit = ask_for_permit
     sent = _tool_input(arguments, loaded.input_schema)
-    with tool_output_aside(), _span_export() as emit:
+    with tool_output_aside(), _span_export() as export, ExitStack() as stack:
+        progress: Progress | None = None
+        if not loaded.runs_inline:  # a quick one has nothing to show
+            from strands_cli.cli.progress import open_progress
+
+            progress = stack.enter_context(open_progress(shows_calls=False))
+        permit: Permit | None = None
+        if yes or settings.bypass_consent:
+            permit = permit_all
+        elif can_ask():
+            from strands_cli.cli.questions import permit_asked_in
+
+            permit = permit_asked_in(progress.asking if progress else nullcontext)
         context = CallContext(
+            emit=_both_listeners(progress, export),
             permit=permit,
             timeout=timeout,
             max_output=0,
             settings=settings,
             workspace=Workspace(settings.workspace, current_directory()),
-            emit=emit,
             resolve=registry.load,
         )
         result = run_async(
             call_tool(loaded, {"toolUseId": "call-1", "name": loaded.id, "input": sent}, context)
         )
     return _print_result(result, as_json)
+
+
+def _both_listeners(one: "Listener | None", other: "Listener | None") -> "Listener | None":
+    if one is None or other is None:
+        return one or other
+
+    def tell(event: "Event") -> None:
+        one(event)
+        other(event)
+
+    return tell
 
 
 @contextmanager

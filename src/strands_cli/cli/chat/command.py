@@ -236,6 +236,7 @@ async def _run_chat(resources: "RunResources", agent: str, prompt: str, *, yes: 
         read = partial(_read_line, "> " if can_ask() else "")
     while (line := await read()) is not None and await session.take(line):
         pass
+    screen.close()
     return 0 if live else session.exit_code
 
 

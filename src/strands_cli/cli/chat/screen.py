@@ -1,17 +1,27 @@
 """How a conversation looks: answers on one stream, all else on the other."""
 
 import re
-from threading import Lock
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event as Flag
+from threading import Lock, Thread
+from time import monotonic
 from typing import TextIO
+
+import msgspec
 
 from strands_cli.cli.output import count_text, may_colour
 from strands_cli.cli.terminal import (
+    LiveBlock,
     StreamStyle,
     call_text,
     clean_text,
+    clock_text,
     duration_text,
     failure_text,
     one_line,
+    progress_lines,
+    progress_text,
     terminal_size,
     tokens_text,
 )
@@ -25,6 +35,7 @@ from strands_cli.events import (
     ModelText,
     RunNoticed,
     ToolFinished,
+    ToolProgress,
     ToolStarted,
     ToolStderr,
 )
@@ -32,7 +43,7 @@ from strands_cli.types.run_results import Usage
 
 _CALL_ROOM = 100
 _USUAL_WIDTH = 100
-_ERASED = "\r\x1b[K"
+_FRAMES_PER_SECOND = 8
 _MAX_HELD = 2100
 # What may be the beginning of something that acts on a terminal, at the end of what has come so far.
 _UNFINISHED = re.compile(
@@ -62,11 +73,20 @@ class CleanStream:
         return clean_text(held)
 
 
+class OpenCall(msgspec.Struct):
+    """A tool call that goes on, as it is shown."""
+
+    shown: str
+    started: float
+    progress: str = ""
+
+
 class Screen:
     """A listener that shows what happens as it happens.
 
-    On a terminal (`live`) the answer comes word by word. Elsewhere it is written when it is complete, so that
-    a reader gets answers and nothing else.
+    On a terminal (`live`) the answer comes word by word, and a thread paints what is waited for, with its
+    seconds and the progress of tools. Elsewhere an answer is written when it is complete, so that a reader
+    gets answers and nothing else.
     """
 
     def __init__(self, out: TextIO, err: TextIO, *, live: bool) -> None:
@@ -77,11 +97,15 @@ class Screen:
         self._stream = CleanStream()
         self._lock = Lock()
         self._is_inside_line = False
-        self._is_waiting = False
-        self._calls: dict[str, str] = {}
-        """The calls that are being made, as they are shown."""
-        self._open_call = ""
-        """The call whose line is not ended: its outcome still fits there."""
+        self._model = ""
+        self._waiting_since = 0.0
+        """When the request began that has no answer yet; 0 if there is none."""
+        self._calls: dict[str, OpenCall] = {}
+        self._asking = 0
+        self._block = LiveBlock(err, self._style, is_live=live)
+        self._closed = Flag()
+        if live:
+            Thread(target=self._paint_repeatedly, name="screen", daemon=True).start()
 
     @property
     def width(self) -> int:
@@ -94,11 +118,12 @@ class Screen:
         with self._lock:
             match event:
                 case ModelStarted():
-                    self._wait()
+                    self._model, self._waiting_since = one_line(event.model), monotonic()
                 case ModelText():
                     self._write_answer(self._stream.feed(event.text))
                 case ModelFinished():
                     self._write_answer(self._stream.end())
+                    self._end_waiting()
                 case ModelRetried():
                     again = f"again in {duration_text(event.wait_seconds)}"
                     self._line(
@@ -109,43 +134,55 @@ class Screen:
                     self._line(self._style.signs.note, f"the conversation was summarised: {shorter}", "dim")
                 case RunNoticed():
                     self._line(self._style.signs.trouble, one_line(event.text), "yellow")
-                case ToolStarted():
-                    self._begin_call(event)
-                case ToolStderr(refused=refused) if refused:
-                    self._line(self._style.signs.trouble, f"{event.tool_id}: {one_line(refused)}", "yellow")
-                case ToolFinished():
-                    self._end_call(event)
+                case _:
+                    self._take_call(event)
 
-    def _wait(self) -> None:
-        """Shows that the model is at work, until it says something."""
-        if self.is_live and not self._is_inside_line and not self._is_waiting:
-            self._write(self._style.paint(self._style.signs.dots, "dim"))
-            self._is_waiting = True
+    def _take_call(self, event: Event) -> None:
+        match event:
+            case ToolStarted():
+                self._fresh_line()
+                shown = call_text(event.tool_id, event.arguments, min(_CALL_ROOM, self.width - 20))
+                self._calls[event.call_id] = OpenCall(shown, monotonic())
+            case ToolProgress(call_id=call_id) if call_id in self._calls:
+                self._calls[call_id].progress = progress_text(event.data)
+            case ToolStderr(refused=refused) if refused:
+                self._line(self._style.signs.trouble, f"{event.tool_id}: {one_line(refused)}", "yellow")
+            case ToolFinished():
+                self._end_call(event)
+
+    def _paint_repeatedly(self) -> None:
+        while not self._closed.wait(1 / _FRAMES_PER_SECOND):
+            with self._lock:
+                if not self._asking and not self._is_inside_line:
+                    self._block.paint([], self._frame(monotonic()))
+
+    def _frame(self, now: float) -> list[str]:
+        """What is waited for: calls of tools, or the model."""
+        spinner, dots, room = self._style.signs.spinner, self._style.signs.dots, self.width - 3
+        lines: list[str] = []
+        for call in self._calls.values():
+            lines += progress_lines(
+                f"{call.shown} {clock_text(now - call.started)}", call.progress, room, dots
+            )
+        if not lines and self._waiting_since:
+            waiting = f"waiting for {self._model or 'an answer'} {clock_text(now - self._waiting_since)}"
+            lines = progress_lines(waiting, "", room, dots)
+        sign = spinner[int(now * _FRAMES_PER_SECOND) % len(spinner)]
+        return [self._style.paint(f"{' ' if line[0] == ' ' else sign} {line}", "dim") for line in lines]
 
     def _write_answer(self, text: str) -> None:
         if not text or not self.is_live:
             return
-        if self._open_call:
-            self._fresh_line()
         self._end_waiting()
         self._err.flush()
         self._out.write(self._out_style.encodable(text))
         self._out.flush()
         self._is_inside_line = not text.endswith("\n")
 
-    def _begin_call(self, event: ToolStarted) -> None:
-        shown = call_text(event.tool_id, event.arguments, _CALL_ROOM)
-        self._calls[event.call_id] = shown
-        if self.is_live:
-            self._fresh_line()
-            self._write(self._style.paint(f"  {shown}", "dim"))
-            self._is_inside_line, self._open_call = True, event.call_id
-
     def _end_call(self, event: ToolFinished) -> None:
-        shown = self._calls.pop(event.call_id, one_line(event.tool_id))
-        if self._open_call != event.call_id:
-            self._fresh_line()
-            self._write(self._style.paint(f"  {shown}", "dim"))
+        call = self._calls.pop(event.call_id, None)
+        self._fresh_line()
+        self._write(self._style.paint(f"  {call.shown if call else one_line(event.tool_id)}", "dim"))
         signs = self._style.signs
         sign = (
             self._style.paint(signs.failed, "red") if event.code else self._style.paint(signs.done, "green")
@@ -156,14 +193,13 @@ class Screen:
         why = failure_text(event.tool_id, event.content, room) if event.code else ""
         if why:
             self._write(f"    {self._style.paint(why, 'dim')}\n")
-        self._is_inside_line, self._open_call = False, ""
 
     # --- what the program says ----------------------------------------------------------------------------
 
     def answered(self, text: str, usage: Usage, seconds: float, *, is_stopped: bool) -> None:
         """Ends an answer, with what it cost; `text` is all of it."""
         with self._lock:
-            self._fresh_line()
+            self._end_turn()
             if not self.is_live and text:
                 self._out.write(self._out_style.encodable(clean_text(text)) + "\n")
                 self._out.flush()
@@ -174,21 +210,31 @@ class Screen:
 
     def note(self, text: str) -> None:
         with self._lock:
-            self._fresh_line()
+            self._end_turn()
             self._write(f"{clean_text(text)}\n")
 
     def error(self, error: StrandsError) -> None:
         """What went wrong and what to do; the conversation goes on."""
         with self._lock:
-            self._fresh_line()
+            self._end_turn()
             self._write(f"{self._style.paint('error:', 'red')} {clean_text(error.message)}\n")
             if error.hint:
                 self._write(f"  {clean_text(error.hint)}\n")
 
-    def begin_line(self) -> None:
-        """Lets other code write to the terminal."""
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Lets other code write to the terminal, from the beginning of a line."""
         with self._lock:
+            self._asking += 1
             self._fresh_line()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asking -= 1
+
+    def close(self) -> None:
+        self._closed.set()
 
     # --- lines --------------------------------------------------------------------------------------------
 
@@ -197,15 +243,20 @@ class Screen:
         self._write(f"  {self._style.paint(f'{sign} {text}', colour)}\n")
 
     def _fresh_line(self) -> None:
-        self._end_waiting()
+        self._block.paint([], [])
         if self._is_inside_line:
             self._write("\n")
-        self._is_inside_line, self._open_call = False, ""
+        self._is_inside_line = False
+
+    def _end_turn(self) -> None:
+        """Nothing is waited for any more, whether or not its end was reported."""
+        self._calls.clear()
+        self._end_waiting()
+        self._fresh_line()
 
     def _end_waiting(self) -> None:
-        if self._is_waiting:
-            self._write(_ERASED)
-        self._is_waiting = False
+        self._waiting_since = 0.0
+        self._block.paint([], [])
 
     def _write(self, text: str) -> None:
         """Beside the answer. If it cannot be written, the conversation goes on."""

@@ -93,7 +93,8 @@ class ChatSession:
         match name:
             case "/help":
                 rows = [(f"{name} {usage}".strip(), text) for name, (usage, text) in COMMANDS.items()]
-                self._screen.note("\n".join([*aligned_columns(rows), _KEYS]))
+                shown = aligned_columns(rows, width=self._screen.width)
+                self._screen.note("\n".join([*shown, _KEYS]))
             case "/tools":
                 self._screen.note(self._tools())
             case "/model":
@@ -110,7 +111,7 @@ class ChatSession:
         for tool in self._conversation.tools:
             asks = "asks for your consent" if tool.requires_consent else ""
             rows.append((tool.id, asks, first_sentence(tool.description)))
-        return "\n".join(aligned_columns(rows)) or _NO_TOOLS
+        return "\n".join(aligned_columns(rows, width=self._screen.width)) or _NO_TOOLS
 
     async def _save(self, argument: str, *, replace: bool) -> None:
         file = _path_to_save(argument)
@@ -145,12 +146,12 @@ class ChatQuestions(Questions):
 
     @contextmanager
     def _on_line_of_its_own(self) -> Iterator[None]:
-        self._screen.begin_line()
-        try:
-            yield
-        except Interrupted:
-            click.echo(err=True)  # the cursor is still on the line of the question
-            raise
+        with self._screen.asking():
+            try:
+                yield
+            except Interrupted:
+                click.echo(err=True)  # the cursor is still on the line of the question
+                raise
 
     async def consent(self, calls: Sequence[PendingCall]) -> Collection[str]:
         """After a stop, what was agreed to before it."""
