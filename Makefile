@@ -41,12 +41,15 @@ setup: .venv/.ready
 			echo "Install it, or say where it is: make setup PYTHON=/path/to/python3" >&2; \
 			exit 1; \
 		fi; \
+		echo "Making .venv with $$python ..."; \
 		"$$python" -m venv --clear .venv || { \
 			echo "'$$python' could not make .venv. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }; \
 	fi; \
 	uv=$$(command -v uv || true); \
+	if [ -z "$$uv" ]; then echo "Installing uv into .venv ..."; fi; \
 	if [ -z "$$uv" ] && $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-uv.lock; \
 		then uv=$(BIN)/uv; fi; \
+	echo "Installing the locked packages into .venv: up to a minute the first time ..."; \
 	if [ -n "$$uv" ] \
 		&& "$$uv" pip sync -q --python $(BIN)/python --require-hashes --compile-bytecode requirements.lock \
 		&& "$$uv" pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .; then :; else \
@@ -54,11 +57,13 @@ setup: .venv/.ready
 		$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock; \
 		$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .; \
 	fi; \
+	echo "Compiling ..."; \
 	$(BIN)/python -m compileall -q src; \
-	touch $@
+	touch $@; \
+	echo "Ready: $(BIN)/strands"
 
 demo: setup
-	sh scripts/demo.sh
+	@sh scripts/demo.sh
 
 check: setup
 	$(BIN)/ruff format --check

@@ -1,22 +1,28 @@
 #!/bin/sh
-# A language model on this machine's processor decides to call a tool, the tool runs, the model answers.
-# No account, no server, no key. Before that: what a tool is, in four commands.
+# Shows what a tool is, then a workflow file, then a run of it with a language model on this machine's processor:
+# no account, no server, no key. Everything it makes stays in a directory that it names at the end.
 set -eu
 
 repository="$(cd "$(dirname "$0")/.." && pwd)"
-strands="$repository/.venv/bin/strands"
-place=$(mktemp -d)
-trap 'rm -rf "$place"' EXIT
+PATH="$repository/.venv/bin:$PATH"
+place=$(mktemp -d "${TMPDIR:-/tmp}/strands-demo.XXXXXX")
 cd "$place"
+
+bold= plain=
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ] && [ "${TERM:-dumb}" != dumb ]; then
+    bold=$(printf '\033[1m') plain=$(printf '\033[0m')
+fi
+
+say() { printf '\n# %s\n' "$@"; }
 
 # Prints a command as it could be pasted into a shell, then runs it.
 show() {
-    line="strands"
+    line=
     for word in "$@"; do
         case $word in *[!A-Za-z0-9_./:=@%-]*) line="$line '$word'" ;; *) line="$line $word" ;; esac
     done
-    printf '\n\033[1m$ %s\033[0m\n' "$line"
-    "$strands" "$@"
+    printf '\n%s$%s%s\n' "$bold" "$line" "$plain"
+    "$@"
 }
 
 refused() {
@@ -28,23 +34,37 @@ refused() {
     fi
 }
 
-printf '# A tool is checked before it runs, and answers with a reason where it does not.\n'
-show tool call calculator '{"expression": "sqrt(2) * 10", "precision": 3}'
-refused tool call calculator '{"expresion": "1 + 1"}'
-refused tool call python_exec code='open("/etc/passwd").read()'
+say "1. A tool is a function with a schema. Its input is checked before it runs."
+show strands tool call calculator '{"expression": "sqrt(2) * 10", "precision": 3}'
+refused strands tool call calculator '{"expresion": "1 + 1"}'
 
-printf '\n# The model: pulled once, checked, kept.\n'
-show models pull
+say "2. Code that a model writes runs in a sandbox."
+refused strands tool call python_exec code='open("/etc/passwd").read()'
 
-cp "$repository/examples/echo-demo.yaml" "$repository/examples/local-three-tools.yaml" .
+say "3. The model: downloaded once (491 MB), verified, kept. No account, no server, no key."
+show strands models pull
 
-printf '\n# A workflow: the model decides to call a tool.\n'
-show run echo-demo.yaml --provider local --verbose
-printf '\n# What it has written:\n'
-show_file() { printf '%s: ' "$1"; cat "$1"; echo; }
-show_file echo-result.txt
+say "4. A workflow is a file: agents, their tools, and the steps. This one has one agent, three tools, three steps."
+sed '/^#/d' "$repository/examples/local-three-tools.yaml" > workflow.yaml
+show cat workflow.yaml
 
-printf '\n# Three tools to choose from.\n'
-show run local-three-tools.yaml --verbose
-printf '\n# What it has written:\n'
-show_file three-tools.txt
+say "5. It is checked, then run. In each step the model chooses a tool, the tool runs, the model answers."
+show strands validate workflow.yaml
+show strands run workflow.yaml --verbose
+
+say "6. What it wrote:"
+show cat three-tools.txt
+
+cat <<END
+
+Everything is still in $place
+
+Try next:
+  cd $place && export PATH="$repository/.venv/bin:\$PATH"
+  strands run workflow.yaml --force          edit a question in workflow.yaml first
+  strands graph workflow.yaml                the same workflow as a picture
+  strands tool new greet                     a tool of your own, with a test
+  strands chat --provider local --tools calculator,current_time
+
+Then read docs/getting-started/first-workflow.md and docs/getting-started/first-tool.md
+END
