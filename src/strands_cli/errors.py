@@ -48,6 +48,11 @@ class Issue(msgspec.Struct, frozen=True, kw_only=True):
         return "  ".join(part for part in (position, self.pointer) if part)
 
 
+def install_hint(extra: str) -> str:
+    """How to get the packages of an extra. strands-cli is installed from a clone."""
+    return f"Install it: pip install '/path/to/strands-cli[{extra}]', with the path of your clone."
+
+
 class StrandsError(Exception):
     """A failure that a user can understand and act on."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from strands_cli.capability import check_capability
-from strands_cli.errors import ProviderError
+from strands_cli.errors import ProviderError, install_hint
 from strands_cli.loader import load_spec
 from strands_cli.providers.choice import PROVIDERS, ModelChoice, build_model, missing_for_provider
 from strands_cli.types.sections import Inference
@@ -55,7 +55,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(provider: 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         f"The provider {provider} needs the package {row.package}, which is not installed.",
-        f"Install it: pip install 'strands-cli[{row.extra}]'",
+        install_hint(row.extra),
     ]
 
 

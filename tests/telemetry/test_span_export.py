@@ -9,7 +9,7 @@ from time import perf_counter
 
 import pytest
 
-from strands_cli.errors import UnsupportedError
+from strands_cli.errors import UnsupportedError, install_hint
 from strands_cli.telemetry import SpanExport, missing_exporter, open_telemetry
 from strands_cli.types.sections import Telemetry
 from tests.telemetry.collector import Collector, collecting
@@ -184,7 +184,7 @@ def test_a_missing_package_is_an_error_only_where_the_workflow_asks_for_it(
     asked = Telemetry(otlp_endpoint="http://127.0.0.1:1")
     with pytest.raises(UnsupportedError, match="opentelemetry-exporter-otlp-proto-http") as caught:
         open_telemetry(asked, environment=NOWHERE)
-    assert caught.value.hint == "Install it: pip install 'strands-cli[otel]'"
+    assert caught.value.hint == install_hint("otel")
     assert len([*missing_exporter(asked, NOWHERE)]) == 1
 
     warnings: list[str] = []

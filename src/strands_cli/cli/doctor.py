@@ -13,7 +13,7 @@ import msgspec
 from strands_cli import __version__
 from strands_cli.cli.options import json_option
 from strands_cli.cli.output import count_text, print_columns, print_json
-from strands_cli.errors import SpecError
+from strands_cli.errors import SpecError, install_hint
 from strands_cli.settings import cache_directory
 from strands_cli.toolkit.info import missing_requirements
 from strands_cli.tools import get_registry
@@ -70,7 +70,7 @@ def _sandbox_findings() -> Iterator[Finding]:
     for layer, need in level.missing.items():
         yield Finding("sandbox", "note", f"without {layer}: {need}")
     if level.name == "disabled":
-        yield Finding("sandbox", "note", "pydantic-monty would serve: pip install 'strands-cli[monty]'")
+        yield Finding("sandbox", "note", f"pydantic-monty can run Python instead. {install_hint('monty')}")
 
 
 def _project_and_tools() -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
-from strands_cli.errors import ProviderError, UsageError
+from strands_cli.errors import ProviderError, UsageError, install_hint
 from strands_cli.secrets import without_userinfo
 from strands_cli.types import BaseSpec
 from strands_cli.types.sections import Inference
@@ -96,7 +96,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     package: str = ""
     """The package that must be importable; empty where the SDK itself has all that is needed."""
     extra: str = ""
-    """What `pip install 'strands-cli[…]'` is to be given to have the package."""
+    """The extra of strands-cli that installs the package."""
     credentials: tuple[str, ...] = ()
     """Environment variables, one of which must be set, unless a host is given that needs none."""
     secrets: tuple[str, ...] = ()
@@ -190,7 +190,7 @@ def missing_for_provider(
     if provider.package and not _is_package_installed(provider.package):
         yield (
             f"The provider {choice.provider} needs the package {provider.package}, which is not installed.",
-            f"Install it: pip install 'strands-cli[{provider.extra}]'",
+            install_hint(provider.extra),
         )
     names = provider.credentials
     if names and choice.host is None and not any(environment.get(name) for name in names):

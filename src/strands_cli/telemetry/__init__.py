@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 
-from strands_cli.errors import UnsupportedError
+from strands_cli.errors import UnsupportedError, install_hint
 from strands_cli.events import Listener
 from strands_cli.secrets import NOTHING_SECRET, Redactor
 from strands_cli.telemetry.recorders import Trace as Trace
@@ -82,7 +82,7 @@ def missing_exporter(
         yield (
             "Spans for a collector need the package opentelemetry-exporter-otlp-proto-http, "
             "which is not installed.",
-            "Install it: pip install 'strands-cli[otel]'",
+            install_hint("otel"),
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.errors import ToolError, ToolFailed
+from strands_cli.errors import ToolError, ToolFailed, install_hint
 from strands_cli.sandbox.code_run import CallTool, PythonOutcome
 from strands_cli.sandbox.launcher import ZygoteLost
 from strands_cli.sandbox.profile import PYTHON_PROFILE
@@ -85,7 +85,7 @@ async def python_exec(
     except PythonUnavailable as error:
         missing = [f"{layer}: {need}" for layer, need in error.level.missing.items()]
         needs = "; ".join(missing) or "strands doctor says more"
-        hint = f"{needs}. Or install the extra: pip install 'strands-cli[monty]'."
+        hint = f"{needs}. Or use the extra monty. {install_hint('monty')}"
         raise ToolFailed(str(error), code="unavailable", hint=hint) from None
     except ZygoteLost as error:
         text = f"Execution failed: SandboxError: {str(error) or 'the sandbox ended while the code ran'}"

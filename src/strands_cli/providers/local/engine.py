@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 from strands.types.exceptions import ContextWindowOverflowException
 
-from strands_cli.errors import ProviderError, UsageError
+from strands_cli.errors import ProviderError, UsageError, install_hint
 
 CONTEXT = 8192
 """Tokens for prompt and answer together."""
@@ -137,7 +137,7 @@ def _load_model(file: Path, threads: int, key: str) -> Any:
     except ImportError as error:
         raise ProviderError(
             f"The embedded model's engine is not installed: {error}",
-            hint="Install it: pip install 'strands-cli[local]'",
+            hint=install_hint("local"),
         ) from None
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(file)
