@@ -37,7 +37,7 @@ from tests.standins import OllamaStandin
 REPOSITORY = Path(__file__).resolve().parent.parent
 DOCS = REPOSITORY / "docs"
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "TOOL_DEVELOPMENT.md", *sorted(DOCS.rglob("*.md"))]
-LINKING = [*PAGES, REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "CHANGELOG.md"]
+LINKING = [*PAGES, *(REPOSITORY / name for name in ("AGENTS.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 
 A_PROJECT_PER_SECTION = "<!-- a project per section -->"
 _FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
