@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
@@ -134,6 +135,13 @@ def test_a_download_that_breaks_is_taken_up_where_it_broke(publisher: str) -> No
     Publisher.breaks = 2
     assert weights.pull_weights(model(publisher)).read_bytes() == WEIGHTS
     assert Publisher.ranges == [None, "bytes=100000-", "bytes=200000-"]
+
+
+def test_pulls_at_the_same_time_fetch_a_model_once(publisher: str) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        files = [*pool.map(lambda _: weights.pull_weights(model(publisher)), range(4))]
+    assert [file.read_bytes() == WEIGHTS for file in files] == [True] * 4
+    assert Publisher.ranges == [None]
 
 
 def test_a_download_is_taken_up_by_the_next_command(publisher: str, cache: Path) -> None:

@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
+from strands_cli.documents.files import locate
 from strands_cli.errors import ProviderError, did_you_mean
 from strands_cli.settings import cache_directory
 
@@ -171,9 +172,12 @@ def pull_weights(
     """Fetches a model, unless it is here, and answers with its file."""
     target = weights_path(model)
     try:
-        if given is not None or not target.is_file():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _fetch_weights(model, target, _weights_sources(model, given, environment), progress)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        directory = target.parent.resolve()
+        # Two pulls would write one file: the second waits, and finds what the first has fetched.
+        with locate(f"{target.name}.part", directory, [directory]) as place, place.locked():
+            if given is not None or not target.is_file():
+                _fetch_weights(model, target, _weights_sources(model, given, environment), progress)
         verify_weights(model, target)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
