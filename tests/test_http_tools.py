@@ -455,8 +455,8 @@ def refusal(*executors: HttpExecutor, **scope: Any) -> SpecError:
 @pytest.mark.parametrize(
     ("base_url", "reason"),
     [
-        ("https://", "names no http or https host"),
-        ("ftp://host.example", "names no http or https host"),
+        ("https://", "has no http or https host"),
+        ("ftp://host.example", "has no http or https host"),
         ("https://user:pw@host.example", "has a user or a password in it"),
         ("https://host.example/#x", "has a fragment"),
         ("https://host.example:0/", "has a port"),

@@ -57,11 +57,11 @@ def test_a_template_becomes(text: str, rendered: str) -> None:
             "There is no name 'topik' here (line 2 of the text).",
             "Did you mean 'topic'?",
         ),
-        ("a\n\n{{ topic", "This is not a template: unexpected end of template", "Correct the template."),
-        ("{{ topic | uper }}", "This is not a template: No filter named 'uper'", ""),
-        ("a\n{{ 1 / 0 }}", "The template fails: division by zero (line 2 of the text).", ""),
-        ("{{ topic + 1 }}", "The template fails: can only concatenate str", ""),
-        ("{% include 'other' %}", "The template fails: no loader", ""),
+        ("a\n\n{{ topic", "Invalid template: unexpected end of template", "Correct the template."),
+        ("{{ topic | uper }}", "Invalid template: No filter named 'uper'", ""),
+        ("a\n{{ 1 / 0 }}", "The template failed: division by zero (line 2 of the text).", ""),
+        ("{{ topic + 1 }}", "The template failed: can only concatenate str", ""),
+        ("{% include 'other' %}", "The template failed: no loader", ""),
     ],
 )
 def test_a_template_that_fails_says_where_and_why(text: str, reason: str, hint: str) -> None:
@@ -138,11 +138,11 @@ def test_the_names_of_a_template(text: str, found: list[Name]) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        ("\n\n{{ a", 2, "This is not a template: unexpected end of template"),
+        ("\n\n{{ a", 2, "Invalid template: unexpected end of template"),
         ("{{ a\n | nope }}", 1, "There is no filter 'nope'"),
         ("{% if a %}\n{{ b | nope }}{% endif %}", 1, "There is no filter 'nope'"),
-        ("{% if a %}", 0, "This is not a template: Unexpected end of template"),
-        ("{% include 'x' %}", 0, "A template here takes nothing from other files"),
+        ("{% if a %}", 0, "Invalid template: Unexpected end of template"),
+        ("{% include 'x' %}", 0, "Templates cannot include other files"),
         ("{{ " + "[" * 3000 + " }}", 0, "This"),
     ],
 )

@@ -142,7 +142,7 @@ def _artifact_file(
     elif ".." in plain.split("/"):
         problem = "it leaves the output directory"
     elif any(ord(letter) < 32 or ord(letter) == 127 for letter in path):
-        problem = "it has control characters"
+        problem = "it contains control characters"
     with _artifact_errors(spec, pointer, path):
         if problem:
             raise Refusal(problem, "Name a file inside the output directory, such as result.txt.")
@@ -194,11 +194,11 @@ def _check_other_artifacts(own: Path, taken: Mapping[Path, _ArtifactFile]) -> No
     """Two artifacts with one path, or one where the other needs a directory."""
     for path, other in taken.items():
         if path == own:
-            raise Refusal(f"{other.pointer} has the same path", "Give each artifact a path of its own.")
+            raise Refusal(f"{other.pointer} has the same path", "Give each artifact a different path.")
         if path in own.parents or own in path.parents:
             shown = shorten_text(other.path, 100)
             reason = f"{other.pointer} is {shown!r}, and a file cannot be a directory too"
-            raise Refusal(reason, "Give each artifact a path of its own.")
+            raise Refusal(reason, "Give each artifact a different path.")
 
 
 def _check_artifact_folder(folder: Path) -> None:
@@ -281,7 +281,7 @@ def _artifact_errors(spec: Spec, pointer: str, path: str) -> Iterator[None]:
     except (ValueError, RuntimeError) as error:  # no file system takes such a name; links in a circle
         reason, remedy = str(error), _ELSEWHERE
     if not pointer:
-        raise ArtifactError(f"Nothing can be written to {path}: {reason}", hint=remedy)
+        raise ArtifactError(f"Cannot write to {path}: {reason}", hint=remedy)
     reason = f"The artifact {shorten_text(path, 100)!r} cannot be written: {reason}."
     issue = spec.issue(pointer, reason, remedy)
     raise ArtifactError(f"{issue.place}: {issue.reason}", hint=remedy)

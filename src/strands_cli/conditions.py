@@ -101,7 +101,7 @@ def parse_condition(text: str) -> Expression:
         elif not word:
             reason, hint = "The condition ends where a value is expected", "Write a value after it."
         else:
-            reason, hint = f"{word!r} stands where a value is expected", "Write a value before it."
+            reason, hint = f"{word!r} found where a value is expected", "Write a value before it."
         raise ConditionError(reason, hint=hint, column=column) from None
     except RecursionError:  # the caller has left less room than that
         raise _condition_too_deep() from None
@@ -209,7 +209,7 @@ def _parsed_name(node: nodes.Node, text: str) -> Name:
         raise ConditionError(reason, hint=hint, column=node.lineno)
     name, path = chain
     if name in _RESERVED:
-        reason = f"{_word_at(text, node.lineno)!r} stands where a value is expected"
+        reason = f"{_word_at(text, node.lineno)!r} found where a value is expected"
         raise ConditionError(reason, hint="Write a value before it.", column=node.lineno)
     return Name(name, path)
 

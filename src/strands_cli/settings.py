@@ -88,7 +88,7 @@ def load_settings(start: Path | None = None, environment: Mapping[str, str] = os
         directory = (start or current).resolve()
     except OSError:
         raise UsageError(
-            "The current directory does not exist any more.", hint="Change to another one."
+            "The current directory no longer exists.", hint="Change to another directory."
         ) from None
     marked = marked_project_root(directory)
     project = marked or directory
@@ -171,7 +171,7 @@ def _read_toml(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        issue = Issue(file=str(file), reason=str(error), remediation="Correct the file, or remove it.")
+        issue = Issue(file=str(file), reason=str(error), remediation="Fix the file, or remove it.")
         raise SpecError(f"{file} cannot be read: {error}", issues=[issue]) from None
 
 

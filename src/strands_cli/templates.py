@@ -99,14 +99,14 @@ def render(
     except _UndefinedName as error:
         reason = f"There is no name {error.name!r} here"
         known = sorted(map(str, error.known if error.known is not None else scope))
-        hint = did_you_mean(error.name, known) or (f"There are {', '.join(known[:20])}." if known else "")
+        hint = did_you_mean(error.name, known) or (f"Available: {', '.join(known[:20])}." if known else "")
         line = _template_line(error)
     except jinja2.TemplateSyntaxError as error:
-        reason = f"This is not a template: {_jinja_message(error)}"
+        reason = f"Invalid template: {_jinja_message(error)}"
         hint, line = "Correct the template.", error.lineno
     except (jinja2.TemplateError, *wrong) as error:
-        reason = f"The template fails: {_jinja_message(error)}"
-        hint, line = "Correct the template, or what it is given.", _template_line(error)
+        reason = f"The template failed: {_jinja_message(error)}"
+        hint, line = "Fix the template, or the values it gets.", _template_line(error)
     reason = f"{reason}{f' (line {line} of the text)' if line and text.strip().count(chr(10)) else ''}."
     if spec is not None:
         issue = spec.issue(pointer, reason, hint)
@@ -181,7 +181,7 @@ def names_in_template(text: str) -> tuple[list[Name], list[Flaw]]:
         free = set() if flaws else find_undeclared_variables(tree) - template_environment().globals.keys()
         return _with_guards([name for name in _walk_names(tree, {}) if name.name in free]), flaws
     except TemplateSyntaxError as error:
-        return [], [Flaw(f"This is not a template: {_jinja_message(error)}", error.lineno - 1, "Correct it.")]
+        return [], [Flaw(f"Invalid template: {_jinja_message(error)}", error.lineno - 1, "Correct it.")]
     except RecursionError:
         return [], [Flaw("This template is nested too deep", 0, "Make it simpler.")]
 
@@ -196,8 +196,8 @@ def _template_flaws(tree: "nodes.Template") -> Iterator[Flaw]:
             hint = did_you_mean(used.name, filters) or "Use one of Jinja's filters."
             yield Flaw(f"There is no filter {used.name!r}", used.lineno - 1, hint)
     for taken in tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
-        reason = "A template here takes nothing from other files"
-        yield Flaw(reason, taken.lineno - 1, "Write the text out.")
+        reason = "Templates cannot include other files"
+        yield Flaw(reason, taken.lineno - 1, "Write the text here.")
 
 
 def _with_guards(found: list[Name]) -> list[Name]:

@@ -11,7 +11,7 @@ SENTENCES = {
     "chain": ["3 steps run one after the other", 'Step 1: helper is given "Find out about owls".'],
     "workflow": ["5 tasks run", "facts (after fetch): writer"],
     "routing": [
-        "critic chooses one route: billing, technical or other; where it names none",
+        "critic chooses one route: billing, technical or other; if it names none",
         "Route billing, check",
     ],
     "parallel": [
@@ -43,7 +43,7 @@ def test_what_tools_may_touch_and_whether_they_ask_is_told(project: Project) -> 
     said = explained(project, workflow(PATTERNS["chain"]))
     assert "http_request 1.0.0 from strands-cli" in said
     assert "It reaches the network." in said
-    assert "Consent is asked before each call. The workspace is that of the project's settings." in said
+    assert "You are asked before each call. The workspace is that of the project's settings." in said
     text = workflow(PATTERNS["chain"]).replace(
         "pattern:",
         "security: {consent: {file_write: allow}, workspace: [data], http_allow: [10.0.0.0/8]}\npattern:",
@@ -81,7 +81,7 @@ pattern:"""
     said = explained(project, text)
     assert "The input topic (string) must be given: What it is about." in said
     assert "A model is asked 3 times, and once more for each round of tool calls." in said
-    assert "A run ends after 9 steps or 5000 tokens." in said
+    assert "A run stops after 9 steps or 5000 tokens." in said
     assert "repeated at most once" in said
     assert "notes.md" in said
 
@@ -93,7 +93,7 @@ def test_a_tool_of_the_project_is_found_beside_the_workflow_and_an_unknown_one_i
     text = workflow(PATTERNS["chain"]).replace("[echo, native", "[./greet.py, nonsense, echo, native")
     said = explained(project, text, 18)
     assert "greet 0.0.0" in said
-    assert "A test tool. It does not say what it touches." in said
+    assert "A test tool. It does not declare what it touches." in said
     assert "nonsense is not known here" in said
 
 
@@ -114,7 +114,7 @@ def test_what_a_plugin_asks_for_is_told(project: Project) -> None:
     for words in asks:
         assert words in said
         assert words in shown.out
-    assert "net__up opens connections of its own" in said
+    assert "net__up opens its own connections" in said
     access = project.strands("tool", "show", "net__up", "--json").json["access"]
     assert access["network"] is True
     assert access["config"]["token"]["sensitive"] is True

@@ -152,7 +152,7 @@ def test_list_tells_in_detail_what_tools_may_touch(home: Project) -> None:
         "files: writes out",
         "env: gets EDITOR",
         "config: gets api_key from P_KEY, secret",
-        "undeclared executable, no tool: cli-tools/forgotten",
+        "undeclared executable, not a tool: cli-tools/forgotten",
     ):
         assert part in shown, shown
     plugin = plugins_of(home)["p"]
@@ -245,7 +245,7 @@ FAULTY: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "noise around its answer": (SH + "cat >/dev/null\necho loading\necho '{}'\necho bye\n", {}, "noise on stdout", "lines around it"),
     "broken JSON": (SH + "cat >/dev/null\necho '{\"a\": }'\n", {}, "noise on stdout", "looks like JSON"),
     "a failure": (SH + "echo broken >&2\nexit 1\n", {}, "good input", "broken"),
-    "no answer": (SH + "cat >/dev/null\n", {}, "good input", "ended without an answer"),
+    "no answer": (SH + "cat >/dev/null\n", {}, "good input", "exited without an answer"),
     "a missing setting": (HELLO, {"config": {"key": {}}}, "good input", "'key' has no value"),
     "a wrong answer": (HELLO, {"output_schema": {"type": "array"}}, "good input", "output_invalid"),
     "an endless run": (SH + "sleep 60\n", {"timeout": 0.3}, "good input", "timeout"),
@@ -404,7 +404,7 @@ def test_a_plugin_is_added_from_a_directory_once_it_is_approved(home: Project) -
         asked, 19, "hello 1.0.0 from", "hello__say  cli-tools/say: Says hello", "network: opens connections"
     )
     assert "config: gets token from HELLO_TOKEN, secret, optional" in asked.err
-    assert "--yes approves it" in asked.err
+    assert "approve it with --yes" in asked.err
     assert nothing_was_left(home)
     added = home.strands("plugin", "add", str(source), "--yes")
     assert added.exit_code == 0, added
@@ -609,11 +609,11 @@ def test_the_environment_of_another_repository_does_not_lead_astray(
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("http://example.com/x.git", "do not come by http"),
+        ("http://example.com/x.git", "cannot be fetched by http"),
         ("ext::sh -c x://", "does not exist"),
         ("https://user:word@example.com/x.git", "contains a credential"),
         ("https://token@example.com/x.git@v1", "contains a credential"),
-        ("https://example.com/x.git@", "no ref after"),
+        ("https://example.com/x.git@", "No ref after"),
         ("https://example.com/x.git@--upload-pack=x", "is not a branch"),
         ("https://example.com/x.git@a:b", "is not a branch"),
         ("git@example.com:x/y.git@-b", "is not a branch"),
@@ -630,7 +630,9 @@ def test_a_source_that_is_no_good_is_refused_before_anything_is_fetched(
 def test_a_repository_that_cannot_be_reached_and_a_missing_git_are_told(home: Project) -> None:
     outcome = home.strands("plugin", "add", "file:///no/such/repository", "--yes")
     refused(outcome, 10, "cannot be fetched", "ls-remote")
-    refused(home.strands("plugin", "add", "file:///x", "--yes", PATH="/nowhere"), 18, "no 'git' on the PATH")
+    refused(
+        home.strands("plugin", "add", "file:///x", "--yes", PATH="/nowhere"), 18, "'git' is not on the PATH"
+    )
 
 
 def test_an_interrupt_ends_git_and_what_git_has_started(home: Project) -> None:
@@ -670,7 +672,7 @@ def test_a_changed_executable_does_not_run_until_it_is_approved(home: Project) -
     assert "strands plugin update hello" in denied.json["error"]["hint"]
     assert plugins_of(home)["hello"]["changes"]["changed"] == ["cli-tools/say"]
     shown = home.strands("plugin", "update", "hello")
-    refused(shown, 19, "changed  cli-tools/say", "hello__say", "nothing but reading the workspace")
+    refused(shown, 19, "changed  cli-tools/say", "hello__say", "read the workspace, nothing else")
     assert say(home).json["error"]["code"] == "denied"
     assert "Approved hello" in home.strands("plugin", "update", "hello", "--yes").out
     assert say(home).exit_code == 0
@@ -701,7 +703,7 @@ def test_update_shows_the_lines_that_were_changed_here(home: Project) -> None:
         assert "--- approved/" in shown.err
         assert "+# changed here" in shown.err
     shutil.rmtree(source)
-    assert "the source is not there" in home.strands("plugin", "update", "hello", "--yes").err
+    assert "its source is gone" in home.strands("plugin", "update", "hello", "--yes").err
     assert say(home).exit_code == 0
 
 
@@ -716,13 +718,13 @@ def test_update_shows_the_difference_first_and_then_replaces(home: Project, repo
     second = repository.commit(source=HELLO.replace("hello", "hello again"), version="1.1.0", network=True)
     before = (home.root / LOCK).read_bytes()
     shown = home.strands("plugin", "update", "hello")
-    refused(shown, 19, "hello 1.0.0 → 1.1.0", f"→ {second[:12]}", "--yes approves it")
+    refused(shown, 19, "hello 1.0.0 → 1.1.0", f"→ {second[:12]}", "approve it with --yes")
     for part in (
         "new      new.txt",
         "changed  cli-tools/say",
         "gone     old.txt",
         "+ hello__say network: opens connections",
-        "- hello__say nothing but reading the workspace",
+        "- hello__say read the workspace, nothing else",
         "--- now/plugin.json\n+++ new/plugin.json\n",
         '-  "version": "1.0.0"',
         '+  "version": "1.1.0"',
@@ -765,7 +767,7 @@ def test_a_plugin_that_nobody_locked_can_be_approved_as_it_is(home: Project) -> 
     assert not (home.root / LOCK).exists()
     assert home.strands("plugin", "update", "hello", "--yes").exit_code == 0
     assert {*lock_of(home)["plugins/hello"]["files"]} == {"plugin.json", "cli-tools/say"}
-    assert "as it was approved" in home.strands("plugin", "update", "hello").out
+    assert "unchanged since it was approved" in home.strands("plugin", "update", "hello").out
     (place / "plugin.json").write_text("{")
     refused(home.strands("plugin", "update", "hello", "--yes"), 3, "plugin.json:1")
     refused(home.strands("plugin", "update", "hello", "--restore"), 2, "Nobody knows where hello came from")
@@ -799,11 +801,11 @@ def test_of_a_link_only_the_link_is_removed(home: Project) -> None:
 def test_a_disabled_plugin_keeps_its_files_and_has_no_tools(home: Project) -> None:
     write_plugin(home.root / "plugins" / "hello")
     assert "is disabled" in home.strands("plugin", "disable", "hello").out
-    assert "disabled already" in home.strands("plugin", "disable", "hello").out
+    assert "already disabled" in home.strands("plugin", "disable", "hello").out
     assert say(home).json["error"]["code"] == "unknown_tool"
     assert "disabled" in home.strands("plugin", "list").out
     assert "is enabled" in home.strands("plugin", "enable", "hello").out
-    assert "enabled already" in home.strands("plugin", "enable", "hello").out
+    assert "already enabled" in home.strands("plugin", "enable", "hello").out
     assert say(home).exit_code == 0
 
 

@@ -29,4 +29,4 @@ def test_json_that_no_yaml_parser_takes_is_read_where_either_may_stand() -> None
 def test_what_only_looks_like_json_is_yaml_unless_json_is_asked_for() -> None:
     assert read_document("{a: yes,\n\tb: [1,],}", "f").value == {"a": "yes", "b": [1]}
     (issue,) = read_document("{a: yes}", "f", is_json=True).issues
-    assert issue.reason.startswith("This is not JSON")
+    assert issue.reason.startswith("Invalid JSON")

@@ -124,7 +124,7 @@ def test_a_provider_that_stays_away_ends_the_run_with_its_reason(flow: Flow, mod
     for _ in range(3):
         model.enqueue(ConnectionRefusedError("refused"))
     runtime = {"provider": "ollama", "failure_policy": {"retries": 2, "wait_s": 0.01}}
-    with pytest.raises(ProviderError, match="Given up after 3 attempts") as ended:
+    with pytest.raises(ProviderError, match="Gave up after 3 attempts") as ended:
         flow.run("chain", {"steps": steps("a", "b")}, runtime=runtime)
     assert ended.value.exit_code == 10
     assert [step.response for step in ended.value.kept.steps] == ["first"]

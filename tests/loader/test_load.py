@@ -77,11 +77,11 @@ def test_json_is_read_too_with_tabs_and_a_byte_order_mark(tmp_path: Path) -> Non
             TEXT + "name: again\n",
             14,
             1,
-            "The key 'name' stands here a second time; the first is in line 2.",
+            "The key 'name' is used twice; the first is on line 2.",
             "Keep",
         ),
-        (TEXT.replace("  a:", "\ta:"), 6, 1, "This is not YAML", "Indent with spaces."),
-        (TEXT + "tags: [a\n", 15, 1, "This is not YAML", "Correct the line."),
+        (TEXT.replace("  a:", "\ta:"), 6, 1, "Invalid YAML", "Indent with spaces."),
+        (TEXT + "tags: [a\n", 15, 1, "Invalid YAML", "Correct the line."),
         (
             TEXT + "tags: *gone\n",
             14,
@@ -89,8 +89,8 @@ def test_json_is_read_too_with_tabs_and_a_byte_order_mark(tmp_path: Path) -> Non
             "There is no anchor &gone before this alias.",
             "Put the anchor first.",
         ),
-        (TEXT + "tags: !python/object:os.system x\n", 14, 7, "The tag", "Leave it out."),
-        (TEXT + "---\n" + TEXT, 14, 1, "The file holds more than one document.", "Keep one workflow"),
+        (TEXT + "tags: !python/object:os.system x\n", 14, 7, "Unsupported tag", "Leave it out."),
+        (TEXT + "---\n" + TEXT, 14, 1, "The file contains more than one document.", "Keep one workflow"),
         ("- a list\n", 1, 0, "A workflow is a mapping", "'strands schema' prints"),
         ("", 1, 0, "A workflow is a mapping", ""),
         (TEXT.replace("name: good\n", ""), 1, 1, "The key 'name' is missing.", ""),
@@ -100,7 +100,7 @@ def test_json_is_read_too_with_tabs_and_a_byte_order_mark(tmp_path: Path) -> Non
         (TEXT.replace("input: hi", "input: [hi]"), 13, 9, "'input' must be a string", ""),
         ("a: " + "[" * 200 + "]" * 200, 1, 54, "The file is nested more than 50 levels deep.", "Flatten it."),
         (b"name: \xff", 0, 0, "The file is not UTF-8 text: byte 6 is 0xff.", "Give a YAML or JSON file"),
-        (b"\0", 0, 0, "This is not YAML", ""),
+        (b"\0", 0, 0, "Invalid YAML", ""),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(
@@ -131,7 +131,7 @@ def test_an_alias_bomb_is_refused_before_it_goes_off(tmp_path: Path) -> None:
     rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     started = time.process_time()
     (issue,) = refused(tmp_path, "\n".join(rows))
-    assert issue.reason == "The file holds more than 20000 values."
+    assert issue.reason == "The file contains more than 20000 values."
     assert issue.line > 1
     assert time.process_time() - started < 2
 

@@ -136,9 +136,9 @@ def test_an_undeclared_executable_is_known_and_no_tool(bench: Bench) -> None:
 # --- What is said about the rest --------------------------------------------------------------------------
 
 WRONG: list[tuple[Any, str, str]] = [
-    ("", "", "This is not JSON"),
-    ('{"name": "p",}', "", "This is not JSON"),
-    ('{"name": NaN}', "", "This is not JSON"),
+    ("", "", "Invalid JSON"),
+    ('{"name": "p",}', "", "Invalid JSON"),
+    ('{"name": NaN}', "", "Invalid JSON"),
     ("[" * 60 + "]" * 60, "", "nested more than 50"),
     ("[" * 100_000 + "]" * 100_000, "", "nested more than 50"),
     ("[]", "", "must be an object"),
@@ -147,7 +147,7 @@ WRONG: list[tuple[Any, str, str]] = [
     ({"name": "-p", "cli_tools": []}, "/name", "must be text that matches"),
     ({"name": "p", "cli_tool": []}, "/cli_tool", "There is no key"),
     ({"name": "p", "cli_tools": [{"name": "t"}]}, "/cli_tools/0/path", "is missing"),
-    ('{"name": "p", "cli_tools": [], "name": "q"}', "/name", "stands here a second time"),
+    ('{"name": "p", "cli_tools": [], "name": "q"}', "/name", "is used twice"),
     (with_tool(timeout=0), "/cli_tools/0/timeout", "more than 0"),
     (with_tool(memory="1MB"), "/cli_tools/0/memory", "text that matches"),
     (with_tool(memory=5), "/cli_tools/0/memory", "at least"),
@@ -220,7 +220,7 @@ def test_what_is_wrong_is_told_with_its_place(bench: Bench, document: Any, point
 def test_a_name_that_no_provider_takes_is_refused(bench: Bench) -> None:
     reading = read(bench, with_tool(name="t" * 61) | {"name": "plugin"})
     assert [issue.pointer for issue in reading.issues] == ["/cli_tools/0/name"]
-    assert "69 characters; providers take 64 at most" in reading.issues[0].reason
+    assert "69 characters; the limit is 64" in reading.issues[0].reason
 
 
 def test_all_problems_of_a_file_are_told_at_once(bench: Bench) -> None:
@@ -357,7 +357,7 @@ def test_a_workflow_names_plugins_by_name_or_by_directory(bench: Bench) -> None:
     assert "There is no plugin 'nowhere'" in issue.reason
     write_plugin_state(State(disabled=(str(bench.project / "plugins" / "named"),)))
     (issue,) = read_named_plugin("named", elsewhere.parent, bench.settings).issues
-    assert "is switched off" in issue.reason
+    assert "is disabled" in issue.reason
 
 
 def test_the_commands_know_plugins_as_any_tool(project: Project) -> None:
@@ -365,7 +365,7 @@ def test_the_commands_know_plugins_as_any_tool(project: Project) -> None:
     project.write("plugins/p/plugin.json", json.dumps(SEED | {"name": "p"}))
     project.write("plugins/p/cli-tools/format.sh", ECHO).chmod(0o644)
     refused = project.strands("tool", "call", "p__format", "{}")
-    assert "Its plugin is not in order: cli-tools/format.sh is not executable." in refused.err
+    assert "Its plugin is invalid: cli-tools/format.sh is not executable." in refused.err
     (place / "cli-tools" / "format.sh").chmod(0o755)
     for _ in range(2):  # the second time from the cache
         listed = {tool["id"]: tool for tool in project.strands("list-tools", "--json").json["tools"]}

@@ -168,7 +168,7 @@ ERRORS: list[tuple[str, str, str, list[Any]]] = [
     ('{"error": "file parameter is required"}', "failed", "file parameter is required", []),
     ('{"success": false, "error": "broken", "line": 3}', "failed", "broken", [{"line": 3}]),
     ('{"success": false, "message": "no"}', "failed", "no", [{"message": "no"}]),
-    ('{"success": false}', "failed", "The tool says that it did not succeed, and not why", []),
+    ('{"success": false}', "failed", "The tool reported a failure without a reason", []),
     ('{"error": {"code": "not_found", "message": "gone"}}', "not_found", "gone", []),
     ('{"error": {"code": "denied", "message": "m"}}', "failed", "m", []),
     ('{"error": ["a", 1]}', "failed", '["a", 1]', []),
@@ -185,8 +185,8 @@ def test_the_forms_of_an_error_are_errors(
 
 
 ENDINGS: list[tuple[str, str, str]] = [
-    ("exit 0", "output_invalid", "ended without an answer"),
-    ("echo; exit 0", "output_invalid", "ended without an answer"),
+    ("exit 0", "output_invalid", "exited without an answer"),
+    ("echo; exit 0", "output_invalid", "exited without an answer"),
     ("echo why >&2; exit 3", "failed", "ended with exit status 3: why"),
     ("echo said; exit 3", "failed", "ended with exit status 3: said"),
     ("no-such-program-here", "unavailable", "ended with exit status 127"),

@@ -130,9 +130,7 @@ def test_every_class_that_is_named_exists() -> None:
 def test_a_host_of_no_name_is_told_without_what_a_url_may_hide() -> None:
     error = raised(httpx.ConnectError("x"), httpcore.ConnectError(), socket.gaierror(-2, "Name unknown"))
     failure = failure_of(error, OLLAMA)
-    assert (
-        failure.message == "No connection to ollama at http://localhost:11434: there is no host of that name."
-    )
+    assert failure.message == "Cannot connect to ollama at http://localhost:11434: host not found."
     assert "ollama serve" in failure.hint
     assert failure.retryable
 
@@ -150,7 +148,7 @@ def test_without_a_choice_the_host_is_read_from_the_request() -> None:
     request = httpx.Request("POST", "https://models.example:8443/v1/chat?key=s3cret")
     failure = failure_of(EventLoopException(httpx.ReadError("reset", request=request)))
     assert failure.message == (
-        "The connection to the model's provider at https://models.example:8443 broke: reset."
+        "The connection to the model's provider at https://models.example:8443 was lost: reset."
     )
 
 
@@ -171,7 +169,8 @@ def test_credentials_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch,
 def test_a_model_that_ollama_does_not_have_can_be_fetched() -> None:
     failure = failure_of(ollama.ResponseError('{"error": "model \'tiny\' not found"}', 404), OLLAMA)
     assert (
-        failure.message == "ollama at http://localhost:11434 does not have it (404): model 'tiny' not found."
+        failure.message
+        == "ollama at http://localhost:11434 returned not found (404): model 'tiny' not found."
     )
     assert failure.hint == "Fetch the model: ollama pull tiny"
 

@@ -108,7 +108,7 @@ def test_a_provider_that_goes_on_failing_is_given_up(provider: str) -> None:
             asking.ask()
     assert len(standin.requests) == 1 + QUICK.retries
     assert raised.value.message == (
-        f"{provider} at {standin.origin} failed (500): out of order. Given up after 3 attempts."
+        f"{provider} at {standin.origin} failed (500): out of order. Gave up after 3 attempts."
     )
     assert raised.value.__cause__ is not None
     assert [event.attempt for event in asking.heard(ModelRetried)] == [1, 2]
@@ -123,7 +123,8 @@ def test_a_provider_that_is_down_is_named(provider: str) -> None:
         asking.ask()
     where = f"{provider} at {standin.origin}"
     assert (
-        raised.value.message == f"No connection to {where}: nothing listens there. Given up after 3 attempts."
+        raised.value.message
+        == f"Cannot connect to {where}: nothing is listening there. Gave up after 3 attempts."
     )
     assert raised.value.hint
 

@@ -103,7 +103,7 @@ def test_an_agent_gets_every_kind_of_tool_under_our_contract(inside: Project) ->
     Agent(model=model, tools=tools, callback_handler=None)("go")
     texts = [text_of(result) for result in model.requests[-1].results]
     assert texts[0] == "42"
-    assert texts[1].startswith("The input does not fit: /n must be an integer")
+    assert texts[1].startswith("Invalid input: /n must be an integer")
     assert texts[2] == "done"
 
 
@@ -128,7 +128,7 @@ def test_plain_functions_are_tools_of_an_agent_too() -> None:
     Agent(model=model, tools=agent_tools([shout, [whisper]]), callback_handler=None)("go")
     texts = [text_of(result) for result in model.requests[-1].results]
     assert texts[0] == "HI"
-    assert texts[1].startswith("The input does not fit: /text")
+    assert texts[1].startswith("Invalid input: /text")
 
 
 @pytest.mark.parametrize("value", [5, None, object(), ValueError("x")])

@@ -187,7 +187,7 @@ def test_time_zones_are_there() -> None:
 def test_a_module_that_is_not_there_says_what_is() -> None:
     error = failure_of(run("import numpy"))
     assert error["message"] == "Execution failed: ModuleNotFoundError: No module named 'numpy'"
-    assert "Only the standard library is there." in error["hint"]
+    assert "Only the standard library is available." in error["hint"]
 
 
 # --- Files ------------------------------------------------------------------------------------------------

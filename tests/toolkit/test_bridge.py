@@ -56,7 +56,7 @@ def test_a_plain_agent_takes_our_tools_in_either_import_order(order: str) -> Non
     done = subprocess.run(
         [sys.executable, "-c", ORDERS[order] + SCRIPT], capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "['greet']|hello ada|The input does not fit: /name is missing"
+    assert done.stdout.strip() == "['greet']|hello ada|Invalid input: /name is missing"
 
 
 TWO_TOOLS = """

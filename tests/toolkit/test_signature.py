@@ -468,9 +468,7 @@ TOLD: list[tuple[Any, Any, str]] = [
 @pytest.mark.parametrize(("annotation", "sent", "words"), TOLD)
 def test_a_type_s_own_objection_is_told_in_its_own_words(annotation: Any, sent: Any, words: str) -> None:
     failed = refusal(annotation, sent)
-    assert failed.message.startswith(
-        f"The input does not fit: /value{'/age' if annotation is User else ''}: {words}"
-    )
+    assert failed.message.startswith(f"Invalid input: /value{'/age' if annotation is User else ''}: {words}")
     assert [detail["expected"] for detail in failed.details] == [words]
 
 

@@ -918,15 +918,15 @@ REFUSED: list[tuple[str | bytes, int, str]] = [
     (b"x = 1\n\0\n", 2, "null bytes"),
     ("x = " + "(" * 1000, 1, "Syntax error: too many nested parentheses."),
     ("# " + "x" * 1_000_001, 0, "at most 1,000,000 are read."),
-    (SPEC, 2, "Tool 'greet' is refused: greet.py has no function 'greet'."),
+    (SPEC, 2, "Tool 'greet' is invalid: greet.py has no function 'greet'."),
     (SPEC + "def gret(tool): ...\n", 2, "greet.py has no function 'greet'."),
     (SPEC.replace('"greet"', '"gr-eet"') + DEF, 2, "greet.py has no function 'gr-eet'."),
-    (SPEC + "greet = 'hello'\n", 7, "Tool 'greet' is refused: 'greet' on line 7 is not a function."),
-    ("TOOL_SPEC = 1\n" + DEF, 1, "TOOL_SPEC is refused: it is not a dictionary."),
-    ('TOOL_SPEC = {"inputSchema": {}}\n' + DEF, 1, "TOOL_SPEC is refused: it has no name."),
-    ('TOOL_SPEC = {"name": "greet"}\n' + DEF, 1, "TOOL_SPEC is refused: it has no inputSchema."),
+    (SPEC + "greet = 'hello'\n", 7, "Tool 'greet' is invalid: 'greet' on line 7 is not a function."),
+    ("TOOL_SPEC = 1\n" + DEF, 1, "TOOL_SPEC is invalid: it is not a dictionary."),
+    ('TOOL_SPEC = {"inputSchema": {}}\n' + DEF, 1, "TOOL_SPEC is invalid: it has no name."),
+    ('TOOL_SPEC = {"name": "greet"}\n' + DEF, 1, "TOOL_SPEC is invalid: it has no inputSchema."),
     ('TOOL_SPEC = {\n"name": "greet",\n"inputSchema": 1}\n' + DEF, 3, "it has no inputSchema."),
-    ('TOOL_SPEC = {\n"inputSchema": {},\n"name": "a b"}\n' + DEF, 3, "its name 'a b' has other characters"),
+    ('TOOL_SPEC = {\n"inputSchema": {},\n"name": "a b"}\n' + DEF, 3, "its name 'a b' has characters other"),
     ('TOOL_SPEC = {"inputSchema": {}, "name": "' + "x" * 65 + '"}\n' + DEF, 1, "its name has 65 characters"),
     ('TOOL_SPEC = {"name": "greet",\n"inputSchema": {},\n"input": 1}\n' + DEF, 3, "the unknown key 'input'"),
     ('TOOL_SPEC = {"name": "greet",\n"inputSchema": {"type": "string"}}\n' + DEF, 2, "is not of type object"),
@@ -949,14 +949,18 @@ REFUSED: list[tuple[str | bytes, int, str]] = [
         "timeout must be a number greater than zero.",
     ),
     (USES + SPEC + "@tool(spec=TOOL_SPEC, deprecated='no')\n" + DEF, 9, "deprecated must be True or False."),
-    (USES + SPEC + "@tool(spec=TOOL_SPEC, family='a b')\n" + DEF, 9, "its family's name 'a b' has other"),
+    (
+        USES + SPEC + "@tool(spec=TOOL_SPEC, family='a b')\n" + DEF,
+        9,
+        "its family's name 'a b' has characters other",
+    ),
     (
         USES + SPEC + "@tool(spec=TOOL_SPEC, output_schema=1)\n" + DEF,
         9,
         "output_schema must be a dictionary.",
     ),
     (USES + SPEC + "@tool(spec=TOOL_SPEC,\nvresion='1.0.0')\n" + DEF, 10, "@tool has no argument 'vresion'."),
-    (USES + "@tool(name=7)\n" + DEF, 4, "Tool 7 is refused: it has no name."),
+    (USES + "@tool(name=7)\n" + DEF, 4, "Tool 7 is invalid: it has no name."),
     (USES + "TOOL_SPECS = [ToolSpec(version='1.0.0')]\n", 3, "A ToolSpec has no id."),
     (USES + "TOOL_SPECS = [ToolSpec(id='greet',\nidd=1)]\n", 4, "ToolSpec has no field 'idd'."),
     (USES + "TOOL_SPECS = [1]\n", 3, "neither a ToolSpec nor a dictionary"),
@@ -1079,9 +1083,9 @@ def test_what_is_no_file_at_all_is_told(tools: Tools) -> None:
     (tools.root / "dir.py").mkdir()
     os.mkfifo(tools.root / "pipe.py")
     first, second, third = tools.scan().issues
-    assert "not a regular file" in first.reason
+    assert "Not a regular file" in first.reason
     assert "cannot be read: No such file" in second.reason
-    assert "not a regular file" in third.reason
+    assert "Not a regular file" in third.reason
 
 
 def test_a_directory_that_is_not_there_has_no_tools(tmp_path: Path) -> None:
@@ -1102,7 +1106,7 @@ def test_a_directory_that_is_not_there_has_no_tools(tmp_path: Path) -> None:
         (
             '{"type": "object", "properties": {"a": {"type": "strin"}}}',
             "a=1",
-            "its input schema is not a JSON",
+            "its input schema is not a valid JSON",
         ),
         ('{"properties": {"a": {}}}', "*, b: int = 1", "it has no parameter for the property 'a'"),
         ('{"properties": {"a": {}}}', "a", "its parameter 'a' needs a default"),
@@ -1127,7 +1131,7 @@ def test_a_function_is_held_against_its_schema(
 def test_an_output_schema_is_compiled_too(tools: Tools) -> None:
     text = f"{USES}{SPEC}@tool(spec=TOOL_SPEC, output_schema={{'type': 7}})\n{DEF}"
     (issue,) = tool_schema_issues(tools.only(text))
-    assert "its output schema is not a JSON Schema" in issue.reason
+    assert "its output schema is not a valid JSON Schema" in issue.reason
 
 
 def test_the_decorators_context_is_no_parameter_of_the_schema(tools: Tools) -> None:

@@ -158,7 +158,7 @@ def test_an_unknown_encoding_suggests_the_one_that_was_meant(root: Path, encodin
     write(root / "a.txt", "one")
     error = refusal(file_read, path="a.txt", encoding=encoding)
     assert error["code"] == "input_invalid"
-    assert "There is no text encoding" in error["message"]
+    assert "Unknown text encoding" in error["message"]
     assert hint in error["hint"]
 
 
@@ -272,7 +272,7 @@ def test_a_directory_without_write_permission_is_told(tmp_path: Path) -> None:
 
 REASONS = {
     errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "the disk quota is used up",
+    errno.EDQUOT: "the disk quota is exceeded",
     errno.EROFS: "the file system is read-only",
     errno.EACCES: "permission is denied",
     errno.EIO: os.strerror(errno.EIO),

@@ -25,7 +25,7 @@ Places = Sequence[AgentPlace]
 def check_agents_exist(spec: Spec, places: Places) -> Iterator[Issue]:
     for place in places:
         if place.agent is not None and place.agent not in spec.agents:
-            hint = did_you_mean(place.agent, spec.agents) or f"There are {', '.join(spec.agents)}."
+            hint = did_you_mean(place.agent, spec.agents) or f"Available: {', '.join(spec.agents)}."
             yield spec.issue(
                 f"{place.pointer}/agent",
                 f"There is no agent {place.agent!r}.",
@@ -40,7 +40,7 @@ def check_agents_are_used(spec: Spec, places: Places) -> Iterator[Issue]:
             yield spec.issue(
                 json_pointer(("agents", name)),
                 f"The agent {name!r} is never used.",
-                "Name it in the pattern, or take it out.",
+                "Name it in the pattern, or remove it.",
                 "warning",
             )
 
@@ -56,8 +56,8 @@ def check_output_schemas(spec: Spec) -> Iterator[Issue]:
         except SchemaInvalid as error:
             yield spec.issue(
                 json_pointer(("agents", name, "output_schema", *error.path)),
-                f"This is not a JSON Schema: {error.reason.rstrip('.')}.",
-                "Correct it: answers are checked against it.",
+                f"Invalid JSON Schema: {error.reason.rstrip('.')}.",
+                "Fix it: answers are checked against it.",
             )
 
 
@@ -81,8 +81,8 @@ def check_ids(spec: Spec) -> Iterator[Issue]:
             if name and name in seen:
                 yield spec.issue(
                     f"{at}/{index}/id",
-                    f"The id {name!r} stands here a second time; the first is at {at}/{seen[name]}.",
-                    "Give each of them an id of its own.",
+                    f"The id {name!r} is used twice; the first is at {at}/{seen[name]}.",
+                    "Give each a different id.",
                 )
             seen.setdefault(name, index)
 
@@ -104,7 +104,7 @@ def check_models(spec: Spec) -> Iterator[Issue]:
         for at, what in _model_settings_without_effect(spec, agent, choice, provider)
     ]
     for at, reason in dict.fromkeys(ignored):
-        yield spec.issue(at, reason, "Take it out, or use another provider.", "warning")
+        yield spec.issue(at, reason, "Remove it, or use another provider.", "warning")
 
 
 def missing_for_models(spec: Spec) -> Iterator[Issue]:

@@ -18,7 +18,7 @@ def check_artifacts(spec: Spec) -> Iterator[Issue]:
             yield spec.issue(
                 at,
                 f"Another artifact, /outputs/artifacts/{seen[path]}, has the path {artifact.path!r} too.",
-                "Give each artifact a path of its own.",
+                "Give each artifact a different path.",
             )
         seen.setdefault(path, index)
 
@@ -47,7 +47,7 @@ def check_skills(spec: Spec) -> Iterator[Issue]:
         at = f"/skills/{index}"
         if skill.id in seen:
             yield spec.issue(
-                f"{at}/id", f"There is a skill {skill.id!r} already.", "Give it an id of its own."
+                f"{at}/id", f"The skill {skill.id!r} is declared twice.", "Give it a different id."
             )
         seen.add(skill.id)
         if Path(skill.path).is_absolute() or ".." in PurePosixPath(skill.path.replace("\\", "/")).parts:
@@ -66,8 +66,8 @@ def check_secrets(spec: Spec) -> Iterator[Issue]:
     for index, secret in enumerate(spec.env.secrets):
         at = f"/env/secrets/{index}"
         if secret.name in seen:
-            reason = f"There is a secret {secret.name!r} already."
-            yield spec.issue(f"{at}/name", reason, "Give it a name of its own.")
+            reason = f"The secret {secret.name!r} is declared twice."
+            yield spec.issue(f"{at}/name", reason, "Give it a different name.")
         seen.add(secret.name)
         if secret.source == "file":
             if not _is_file(spec.file.parent / (secret.path or "")):
@@ -75,11 +75,11 @@ def check_secrets(spec: Spec) -> Iterator[Issue]:
                 yield spec.issue(f"{at}/path", reason, "A run needs it.", "warning")
             if secret.key is not None:
                 reason = "A secret that is read from a file has no key: the whole file is its value."
-                yield spec.issue(f"{at}/key", reason, "Take it out, or write source: env.", "warning")
+                yield spec.issue(f"{at}/key", reason, "Remove it, or write source: env.", "warning")
             continue
         if secret.path is not None:
             reason = "A secret that is read from the environment has no path."
-            yield spec.issue(f"{at}/path", reason, "Take it out, or write source: file.", "warning")
+            yield spec.issue(f"{at}/path", reason, "Remove it, or write source: file.", "warning")
         key = secret.key or secret.name
         if not os.environ.get(key):
             where = f"{at}/key" if secret.key else f"{at}/name"

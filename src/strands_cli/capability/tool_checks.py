@@ -85,7 +85,7 @@ def check_tools_differ(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
             continue
         if first.is_same_as(tool.info):
             reason = f"{tool.reference} is the same tool as {first.reference}, which is declared already."
-            yield spec.issue(tool.pointer, reason, "Keep one of the two.", "warning")
+            yield spec.issue(tool.pointer, reason, "Keep only one.", "warning")
         else:
             both = f"{first.reference} and {tool.reference}"
             reason = f"There are two tools of the id {tool.info.id!r}: {both}."
@@ -99,7 +99,7 @@ def check_executors(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
             yield spec.issue(
                 f"/tools/http_executors/{index}/id",
                 f"The id {executor.id!r} is taken by {taken[executor.id]}.",
-                "Give it an id of its own.",
+                "Give it a different id.",
             )
         taken.setdefault(executor.id, "another HTTP executor")
 
@@ -146,7 +146,7 @@ def check_consent(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
             yield spec.issue(
                 json_pointer(("security", "consent", reference)),
                 f"There is no tool {reference!r} in this workflow.",
-                did_you_mean(reference, known) or "Take the rule out.",
+                did_you_mean(reference, known) or "Remove the rule.",
                 "warning",
             )
 

@@ -86,7 +86,7 @@ class LazyGroup(click.Group):
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-"):
             hint = f"{did_you_mean(args[0], known)} '{ctx.command_path} --help' lists the commands."
-            raise UsageError(f"There is no command {args[0]!r}.", hint=hint.strip())
+            raise UsageError(f"Unknown command {args[0]!r}.", hint=hint.strip())
         return super().resolve_command(ctx, args)
 
 
@@ -163,7 +163,7 @@ def _run_command(arguments: list[str], colour: bool | None) -> int:
         return UsageError.exit_code
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "strands"
-        hint = f"'{path} --help' shows how it is used."
+        hint = f"'{path} --help' shows its usage."
         print_error(UsageError(error.format_message(), hint=hint), as_json=as_json)
         return UsageError.exit_code
     except (KeyboardInterrupt, click.Abort):

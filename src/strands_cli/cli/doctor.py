@@ -48,7 +48,7 @@ def _machine_findings() -> Iterator[Finding]:
     cache = cache_directory()
     existing = next(path for path in (cache, *cache.parents) if path.exists())
     writable = os.access(existing, os.W_OK)
-    slow = "" if writable else " cannot be written: every listing reads all tools anew"
+    slow = "" if writable else " not writable: every listing reads all tools again"
     yield Finding("cache", "ok" if writable else "note", f"{cache}{slow}")
     compiled = Path(__file__).with_name("__pycache__").is_dir()
     yield Finding(
@@ -63,7 +63,7 @@ def _sandbox_findings() -> Iterator[Finding]:
     level = python_level_now()
     texts = {
         "disabled": "python_exec is unavailable",
-        "interpreter": "python_exec runs a part of Python only",
+        "interpreter": "python_exec runs only a subset of Python",
     }
     text = f"{level.name}: {texts.get(level.name, ', '.join(sorted(level.layers)))}"
     yield Finding("sandbox", "ok" if level.name == "full" else "note", f"{text} {level.reason}".strip())
@@ -81,12 +81,12 @@ def _project_and_tools() -> Iterator[Finding]:
         return
     settings = registry.settings
     yield Finding("project", "ok", str(settings.project))
-    yield Finding("settings", "ok", str(settings.file) if settings.file else "none: defaults are in force")
+    yield Finding("settings", "ok", str(settings.file) if settings.file else "none: using defaults")
     for root in settings.workspace:
         state = "ok" if root.is_dir() else "problem"
         yield Finding("workspace", state, str(root) if root.is_dir() else f"{root} is not a directory")
     if settings.bypass_consent:
-        yield Finding("consent", "note", "BYPASS_TOOL_CONSENT is set: no tool asks before it runs")
+        yield Finding("consent", "note", "BYPASS_TOOL_CONSENT is set: no tool asks for consent")
     infos = registry.list_all()
     yield Finding("tools", "ok", count_text(len(infos), "tool"))
     for info in infos:

@@ -25,13 +25,13 @@ UsedTools = Mapping[str, ToolInfo | None]
 _WIDEST = 100
 _TOUCHES = {
     ToolCategory.HTTP: "It reaches the network.",
-    ToolCategory.FILE_OPS: "It works on files of the workspace.",
+    ToolCategory.FILE_OPS: "It works on files in the workspace.",
     ToolCategory.DATA: "It works on data.",
     ToolCategory.SYSTEM: "It acts on this machine.",
     ToolCategory.COMPUTE: "It runs code.",
 }
 _CONSENT = {
-    "ask": "Consent is asked before each call, as the file wants it.",
+    "ask": "You are asked before each call, as the file requires.",
     "allow": "The file gives consent to every call.",
     "deny": "The file denies every call.",
 }
@@ -87,10 +87,10 @@ def _agent_sentences(spec: Spec, outline: Outline) -> Iterator[str]:
             continue
         tools = [tool_name(tool) for tool in references]
         may = f"may call {english_list(tools)}" if tools else "has no tools"
-        yield f"{agent} asks {model} and {may}. Its prompt begins: {first_line(spec.agents[agent].prompt)!r}."
+        yield f"{agent} asks {model} and {may}. Its prompt starts: {first_line(spec.agents[agent].prompt)!r}."
     unused = [agent for agent in spec.agents if agent not in used]
     if unused:
-        yield f"Declared but never used: {english_list(unused)}."
+        yield f"Declared but unused: {english_list(unused)}."
 
 
 def _tool_sentences(spec: Spec, used: UsedTools) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _tool_sentences(spec: Spec, used: UsedTools) -> Iterator[str]:
             yield f"{first_line(reference)} is not known here; 'strands list-tools' shows what is."
     categories = {info.category for info in used.values() if info}
     if not used:
-        yield "No agent has a tool."
+        yield "No agent has tools."
     if ToolCategory.FILE_OPS in categories:
         roots = spec.security.workspace
         where = "that of the project's settings"
@@ -123,13 +123,13 @@ def _tool_explanation(spec: Spec, reference: str, info: ToolInfo) -> str:
     if access := plugin_access(info):
         touches = f"Its plugin asks for: {'; '.join(access_lines(*access))}."
     else:
-        touches = _TOUCHES[info.category] if info.category else "It does not say what it touches."
+        touches = _TOUCHES[info.category] if info.category else "It does not declare what it touches."
     rules = spec.security.consent
     named = [name for name in (reference, info.id, info.reference, tool_name(reference)) if name in rules]
     if named:
         consent = _CONSENT[rules[named[0]]]
     else:
-        consent = "Consent is asked before each call." if info.requires_consent else "It asks for no consent."
+        consent = "You are asked before each call." if info.requires_consent else "It needs no consent."
     what = f"{info.id} {info.version} from {info.origin}: {first_sentence(info.description)}."
     return " ".join([what, touches, consent, *tool_remarks(info)])
 
@@ -148,7 +148,7 @@ def _outgoing_data_sentences(spec: Spec, outline: Outline, used: UsedTools) -> I
             settings = manifest.settings_of(tool).items()
             variables = [setting_variable(manifest.name, name, setting) for name, setting in settings]
             given = ", ".join(["its input", "the files that it may read", *tool.env, *variables])
-            yield f"{info.id} opens connections of its own: what it is given ({given}) may go anywhere."
+            yield f"{info.id} opens its own connections: what it is given ({given}) may go anywhere."
     for executor in spec.tools.http_executors:
         if executor.id in used:
             headers = f" with the headers {', '.join(executor.headers)}" if executor.headers else ""
@@ -167,7 +167,7 @@ def _written_file_sentences(spec: Spec) -> Iterator[str]:
     if spec.context_policy.notes:
         yield f"{spec.context_policy.notes.file}: notes of the steps for the next ones."
     if not spec.outputs.artifacts and not spec.context_policy.notes:
-        yield "No file of its own."
+        yield "It writes no files itself."
 
 
 def _requirement_sentences(spec: Spec) -> Iterator[str]:
@@ -178,7 +178,7 @@ def _requirement_sentences(spec: Spec) -> Iterator[str]:
         yield f"The input {name} ({declared.type or 'anything'}) {need}{about}."
     for secret in spec.env.secrets:
         place = f"the file {secret.path}" if secret.source == "file" else f"${secret.key or secret.name}"
-        yield f"The secret {secret.name} is read from {place} and shown nowhere."
+        yield f"The secret {secret.name} is read from {place} and never shown."
 
 
 def _limit_sentences(spec: Spec, outline: Outline) -> Iterator[str]:
@@ -187,9 +187,9 @@ def _limit_sentences(spec: Spec, outline: Outline) -> Iterator[str]:
     more = ", and once more for each round of tool calls" if any(box.tools for box in outline.work) else ""
     yield f"A model is asked {often}{more}."
     budgets = budget_texts(spec)
-    ends = f"A run ends after {english_list(budgets, 'or')}."
-    yield ends if budgets else "There is no budget that ends a run."
+    ends = f"A run stops after {english_list(budgets, 'or')}."
+    yield ends if budgets else "No budget limits a run."
     policy = spec.runtime.failure_policy
     if policy.retries:
         often = times_text(policy.retries)
-        yield f"A model request that fails for a temporary reason is repeated at most {often}."
+        yield f"A model request that fails for a temporary reason is retried at most {often}."

@@ -203,7 +203,7 @@ def graph(file: Path, chosen: str | None, out: Path | None) -> None:
     form = chosen or (_SUFFIXES.get(out.suffix.lower()) if out else "mermaid")
     if form is None:
         hint = f"End it in {', '.join(_SUFFIXES)}, or give --format."
-        raise UsageError(f"{out} does not say which format is wanted.", hint=hint)
+        raise UsageError(f"{out} has no suffix that names a format.", hint=hint)
     spec = load_workflow(file)
     tools = ToolSet(spec)
     text = drawn_workflow(spec, form, tools)

@@ -27,7 +27,7 @@ _SHOWN_CHARACTERS = 2000
 def _show_call(tool_id: str, arguments: Any) -> None:
     shown = json.dumps(arguments, indent=2, ensure_ascii=False)
     cut = shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + "\n…"
-    click.echo(f"{tool_id} asks for your consent to run with\n{clean_text(cut)}", err=True)
+    click.echo(f"{tool_id} needs your consent to run with\n{clean_text(cut)}", err=True)
     discard_typed_input()
 
 

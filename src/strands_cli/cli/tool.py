@@ -181,7 +181,7 @@ _EXAMPLES = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object"
 
 def _print_arguments(info: ToolInfo) -> None:
     if info.input_schema is None:
-        click.echo(f"Its arguments are known on load: 'strands tool show {info.id} --load' imports it.")
+        click.echo(f"Its arguments are known after loading: 'strands tool show {info.id} --load' imports it.")
         return
     required = info.input_schema.get("required", [])
     rows, example = [], dict[str, Any]()
@@ -378,7 +378,7 @@ def check(path: Path | None, load: bool, as_json: bool) -> int:
         registry = get_registry()
         infos, issues = registry.list_all(), registry.problems
     elif not path.exists():
-        raise UsageError(f"There is nothing at {path}.", hint="Give a tool's file or a directory of tools.")
+        raise UsageError(f"Not found: {path}.", hint="Give a tool's file or a directory of tools.")
     else:
         reading = read_tool_path(path)
         infos, issues = list(reading.infos), list(reading.issues)
@@ -443,7 +443,7 @@ def new(name: str, family: str | None) -> None:
             raise UsageError(f"{word!r} cannot be the name of a tool.", hint=hint)
     registry = get_registry()
     if taken := registry.get(name):
-        raise UsageError(f"There is a tool {name!r} already ({taken.origin}).", hint="Choose another name.")
+        raise UsageError(f"The tool {name!r} already exists ({taken.origin}).", hint="Choose another name.")
     project = registry.settings.project
     directory = project / "tools" / (family or "")
     files = {
@@ -455,7 +455,7 @@ def new(name: str, family: str | None) -> None:
         files = {package: f'"""The tools of the family {family}."""\n', **files}
     for file in files:
         if file.exists():
-            reason = f"{file.relative_to(project)} exists already; nothing was written."
+            reason = f"{file.relative_to(project)} already exists; nothing was written."
             raise UsageError(reason, hint="Move it away.")
     for file, text in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)

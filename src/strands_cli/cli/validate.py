@@ -84,7 +84,7 @@ def validate(paths: tuple[Path, ...], strict: bool, pairs: tuple[str, ...], as_j
 def workflow_files(path: Path) -> tuple[list[Path], int]:
     """The file itself, or every workflow below a directory; and how many other files were skipped."""
     if not path.exists():
-        raise UsageError(f"There is nothing at {path}.", hint="Give workflow files, or directories of them.")
+        raise UsageError(f"Not found: {path}.", hint="Give workflow files, or directories of them.")
     if not path.is_dir():
         return [path], 0
     candidates: list[Path] = []

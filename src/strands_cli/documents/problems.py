@@ -53,11 +53,11 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         if self.keyword == "required":
             sentence = f"{place} is missing"
         elif "name" in self.facts:
-            sentence = f"{place} is not known"
+            sentence = f"{place} is unknown"
         elif self.keyword == "value":
             sentence = f"{place}: {self.expected} (it is {self.got})"
         else:
-            sentence = f"{place} must be {self.expected}, and is {self.got}"
+            sentence = f"{place} must be {self.expected}, got {self.got}"
         return f"{sentence} ({self.hint.rstrip('.')})" if self.hint else sentence
 
     def as_detail(self) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class Document(msgspec.Struct):
         elif "name" in problem.facts:
             reason = f"There is no key {name!r} here."
         else:
-            reason = f"{name!r} must be {problem.expected}, and is {problem.got}."
+            reason = f"{name!r} must be {problem.expected}, got {problem.got}."
         if problem.keyword == "type" and not hint and schema is not None:
             reached, value = follow_path(self.value, problem.path)
             is_there = reached == problem.path
@@ -109,7 +109,7 @@ def read_document_file(
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         return read_document(text, str(path), is_json=is_json)
     except TooLarge as error:
-        reason = f"The file has {error.size} bytes; {max_bytes} are taken at most."
+        reason = f"The file has {error.size} bytes; the limit is {max_bytes}."
     except (NotRegular, IsADirectoryError):
         reason = "This is not a file."
     except FileNotFoundError:
@@ -141,7 +141,7 @@ def parse_strict_json(text: str | bytes) -> Any:
 
 
 def _refuse_json_constant(name: str) -> NoReturn:
-    raise ValueError(f"JSON has no {name}")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def is_nested_deeper(value: Any, levels: int) -> bool:
@@ -205,9 +205,9 @@ def _parser_events(text: str, *, is_json: bool) -> Iterator[_ParserEvent]:
         parse_strict_json(text)
         return _json_events(text)
     except json.JSONDecodeError as error:
-        problem = _UnreadableText(f"This is not JSON: {error.msg}.", remedy, error.lineno, error.colno)
+        problem = _UnreadableText(f"Invalid JSON: {error.msg}.", remedy, error.lineno, error.colno)
     except ValueError as error:
-        problem = _UnreadableText(f"This is not JSON: {error}.", remedy)
+        problem = _UnreadableText(f"Invalid JSON: {error}.", remedy)
     except RecursionError:
         problem = _UnreadableText(f"The file is nested more than {DEEPEST} levels deep.", "Flatten it.")
     if is_json:
@@ -239,7 +239,7 @@ def _yaml_events(text: str) -> Iterator[_ParserEvent]:
             name, line, column = type(event).__name__, event.start_mark.line + 1, event.start_mark.column + 1
             documents += name == "DocumentStartEvent"
             if documents > 1:
-                reason = "The file holds more than one document."
+                reason = "The file contains more than one document."
                 raise _UnreadableText(reason, "Keep one workflow in each file.", line, column)
             if name == "ScalarEvent":
                 yield _yaml_scalar(event, line, column)
@@ -248,14 +248,14 @@ def _yaml_events(text: str) -> Iterator[_ParserEvent]:
     except yaml.MarkedYAMLError as error:
         raise _yaml_syntax_error(error) from None
     except yaml.YAMLError as error:
-        raise _UnreadableText(f"This is not YAML: {error}", "Save the file as UTF-8 text.", 0, 0) from None
+        raise _UnreadableText(f"Invalid YAML: {error}", "Save the file as UTF-8 text.", 0, 0) from None
     except (ValueError, RecursionError) as error:
-        raise _UnreadableText(f"This is not YAML: {error}", "Correct the file.", 0, 0) from None
+        raise _UnreadableText(f"Invalid YAML: {error}", "Correct the file.", 0, 0) from None
 
 
 def _yaml_scalar(event: Any, line: int, column: int) -> _ParserEvent:
     if event.tag and event.tag not in _PLAIN_TAGS:
-        raise _UnreadableText(f"The tag {event.tag} has no meaning here.", "Leave it out.", line, column)
+        raise _UnreadableText(f"Unsupported tag {event.tag}.", "Leave it out.", line, column)
     is_quoted = bool(event.style)
     is_text = is_quoted or (event.tag or "").endswith(":str")
     value = event.value if is_text else _plain_scalar_value(event.value)
@@ -278,7 +278,7 @@ def _yaml_syntax_error(error: Any) -> _UnreadableText:
         remedy = "Indent with spaces."
     elif "expected ',' or '}'" in problem:
         remedy = "Quote text that holds { or }."
-    return _UnreadableText(f"This is not YAML: {problem}.", remedy, mark.line + 1, mark.column + 1)
+    return _UnreadableText(f"Invalid YAML: {problem}.", remedy, mark.line + 1, mark.column + 1)
 
 
 # --- Values -----------------------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ class _DocumentBuilder:
     def _count(self, event: _ParserEvent, number: int) -> None:
         self._total += number
         if self._total > self._max_values:
-            reason = f"The file holds more than {self._max_values} values."
+            reason = f"The file contains more than {self._max_values} values."
             raise _unreadable_at(event, reason, "Split it, or use fewer aliases.")
 
     def _mapping(self, place: str, depth: int) -> dict[str, Any]:
@@ -351,8 +351,8 @@ class _DocumentBuilder:
                 continue
             if key in mapping:
                 _, first, _ = self._positions[at]
-                reason = f"The key {key!r} stands here a second time; the first is in line {first}."
-                twice = _unreadable_at(event, reason, "Keep one of the two.")
+                reason = f"The key {key!r} is used twice; the first is on line {first}."
+                twice = _unreadable_at(event, reason, "Keep only one.")
                 self._document.issues.append(twice.issue(self._document.file, at))
             self._positions[at] = (self._document.file, event.line, event.column)
             mapping[key] = self._value(next(self._events), at, depth + 1)

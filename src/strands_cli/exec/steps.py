@@ -149,24 +149,26 @@ class Ledger:
         most = self._budgets.max_steps
         if most is not None and self.steps >= most:
             steps = "step" if most == 1 else "steps"
-            raise _over_budget(f"The run has made its {most} {steps}, and is not done.", "max_steps")
+            raise _over_budget(
+                f"The run reached its limit of {most} {steps} before it was done.", "max_steps"
+            )
         self.steps += 1
 
     def settle(self) -> None:
         """Ends the run if it has used more tokens than it may."""
         most = self._budgets.max_tokens
         if most is not None and (used := self.usage.total_tokens) > most:
-            reason = f"The run has used {used} tokens, of {most} that it may use."
+            reason = f"The run has used {used} tokens; its limit is {most}."
             self._stop(_over_budget(reason, "max_tokens"))
 
     def end_time(self) -> None:
         """The seconds are over."""
-        reason = f"The run has taken its {self._budgets.max_duration_s:g} seconds, and is not done."
+        reason = f"The run reached its limit of {self._budgets.max_duration_s:g} seconds before it was done."
         self._stop(_over_budget(reason, "max_duration_s"))
 
 
 def _over_budget(reason: str, key: str) -> BudgetExceeded:
-    hint = f"What is finished is kept. Raise runtime.budgets.{key} to let it go on."
+    hint = f"Finished steps are kept. Raise runtime.budgets.{key} to let it go on."
     return BudgetExceeded(reason, hint=hint)
 
 
@@ -426,8 +428,8 @@ class Run:
             if step.default is not None:
                 return AgentAnswer(step.default)
             raise Paused(
-                f"A person is asked: {question}",
-                hint="Run it in a terminal, where it can be asked, or give the step a default.",
+                f"The run has a question for a person: {question}",
+                hint="Run it in a terminal to answer, or give the step a default.",
             )
         try:
             answer = self._unless_stopped(self.options.ask_human(question))
@@ -438,7 +440,7 @@ class Run:
             if isinstance(unanswered, Interrupted):
                 raise
             raise RunError(
-                f"Nobody answered within {step.timeout_s:g} seconds: {question}",
+                f"No answer within {step.timeout_s:g} seconds: {question}",
                 hint="Give the step a default, or more time.",
             ) from None
 

@@ -149,7 +149,7 @@ def header_problem(name: str, value: str) -> tuple[str, str] | None:
         reason = f"{shown} has characters that header names cannot have"
         return reason, 'Pass headers as {"Name": "value"}.'
     if name.lower() in _OURS:
-        return f"the header {name} is set by the tool itself", "Leave it out."
+        return f"the tool sets the header {name} itself", "Leave it out."
     if not _VALUE.fullmatch(value):
         return (
             f"the value of the header {name} has a line break or other characters that headers cannot have",
@@ -203,8 +203,8 @@ async def _read_response(response: httpx.Response, limit: int) -> dict[str, Any]
         data = await _read_body(response, limit + 1)
     except zlib.error:
         raise request_failed(
-            "the body is not the gzip data that its headers announce",
-            hint="This is a fault of the server; another address may give the same content.",
+            "the body is not gzip, though its headers say so",
+            hint="This is the server's fault; another address may give the same content.",
         ) from None
     cut = len(data) > limit
     text = _body_text(data[:limit], response.headers.get("content-type", ""), response.charset_encoding, cut)
@@ -232,7 +232,7 @@ async def _read_body(response: httpx.Response, limit: int) -> bytes:
         if len(data) >= limit or (gunzip and gunzip.is_over):
             return bytes(data)
     if gunzip and response.num_bytes_downloaded and not gunzip.is_complete:
-        raise request_failed("the packed body broke off", code="network", hint="Try again.")
+        raise request_failed("the compressed body is incomplete", code="network", hint="Try again.")
     return bytes(data)
 
 

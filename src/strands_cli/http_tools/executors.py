@@ -51,7 +51,7 @@ INPUT_SCHEMA: dict[str, Any] = {
         "headers": {
             "type": "object",
             "additionalProperties": {"type": "string"},
-            "description": "Further headers; credentials are sent without your doing",
+            "description": "More headers; credentials are added for you",
         },
         "body": {
             "type": ["object", "array", "string"],
@@ -88,7 +88,7 @@ _NOT_FOR_MODELS = frozenset(
     }
 )
 _PREFIX_NOT_FOR_MODELS = ("proxy-", "x-forwarded-")
-_LATE = "Ask for less at once. The workflow's author can raise the executor's timeout."
+_LATE = "Ask for less at a time. The workflow's author can raise the executor's timeout."
 _MARGIN_SECONDS = 5.0
 
 

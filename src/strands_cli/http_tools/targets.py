@@ -53,9 +53,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         else:
             return
         raise request_failed(
-            f"the server redirects to {where}; this tool does not go there",
+            f"the server redirects to {where}; this tool may not go there",
             code="forbidden",
-            hint="Request another path. The workflow's author can correct base_url.",
+            hint="Request another path. The workflow's author can fix base_url.",
         )
 
     def url(self, path: str, query: Mapping[str, Any]) -> httpx.URL:
@@ -81,15 +81,15 @@ def parse_target(base_url: str) -> Target:
     except httpx.InvalidURL as error:
         raise Refusal(f"is not a URL: {str(error).rstrip('.')}", _FORM) from None
     if url.scheme not in DEFAULT_PORTS or not url.raw_host:
-        raise Refusal("names no http or https host", _FORM)
+        raise Refusal("has no http or https host", _FORM)
     if url.userinfo:
         remedy = "Put them into an Authorization header, from a secret."
         raise Refusal("has a user or a password in it, which would be shown", remedy)
     if url.fragment:
-        raise Refusal("has a fragment, which is never sent", "Take the part from '#' on out.")
+        raise Refusal("has a fragment, which is never sent", "Remove the '#' and everything after it.")
     scheme, host, port = _url_origin(url)
     if not 0 < port < 65536:
-        raise Refusal("has a port that is not between 1 and 65535", "Correct it, or leave it out.")
+        raise Refusal("has a port that is not between 1 and 65535", "Fix it, or leave it out.")
     path = url.raw_path.partition(b"?")[0].decode("ascii").rstrip("/")
     query = tuple(parse_qsl(url.query.decode("ascii"), keep_blank_values=True))
     return Target(scheme=scheme, host=host, port=port, path=path, query=query)
@@ -112,15 +112,15 @@ def _path_problem(path: str) -> ToolFailed | None:
     if _NO_ESCAPE.search(path):
         return _invalid_path("it has a % that is not an escape", "Write a % itself as %25.")
     if "#" in path:
-        return _invalid_path("it has a '#'", "Write it as %23 where it belongs to a name.")
+        return _invalid_path("it has a '#'", "Write it as %23 if it is part of a name.")
     try:
         readings = [normalize("NFKC", reading) for reading in _decoded_paths(path)]
     except UnicodeDecodeError:
         return _invalid_path("its escapes are not UTF-8", "Encode names as UTF-8.")
     if readings[-1] == "%":
-        return _invalid_path("it is encoded many times over", "Encode names once.")
+        return _invalid_path("it is percent-encoded several times", "Encode names once.")
     if any(category(letter) in ("Cc", "Cs", "Zl", "Zp") for text in readings for letter in text):
-        return _invalid_path("it has control characters", "Leave them out.")
+        return _invalid_path("it contains control characters", "Leave them out.")
     reason = next((found for text in readings if (found := _outside_base_reason(text))), "")
     if not reason:
         return None

@@ -52,17 +52,17 @@ def explain_http_error(error: Exception) -> ToolFailed:
     if isinstance(tls, ssl.SSLCertVerificationError):
         return request_failed(
             f"the server's certificate is not trusted: {tls.verify_message}",
-            hint="Check the host name; SSL_CERT_FILE names a file with further trusted authorities.",
+            hint="Check the host name; SSL_CERT_FILE names a file with more trusted authorities.",
         )
     if tls is not None:
         reason = (tls.reason or type(tls).__name__).replace("_", " ").lower()
         return request_failed(
-            f"no secure connection could be made: {reason}",
+            f"the TLS connection failed: {reason}",
             code="network",
             hint="Check that the port speaks https, or use http://.",
         )
     if isinstance(error, httpx.RemoteProtocolError | httpx.InvalidURL):  # from building the next request only
-        return request_failed("the server redirects to something that is not a URL", hint=GO_DIRECTLY)
+        return request_failed("the server redirects to an invalid URL", hint=GO_DIRECTLY)
     if isinstance(error, httpcore.LocalProtocolError):  # its text quotes what was to be sent
         return request_failed("the request is not valid HTTP", hint="Check the method and the headers.")
     if isinstance(error, httpcore.RemoteProtocolError):
@@ -72,7 +72,7 @@ def explain_http_error(error: Exception) -> ToolFailed:
             hint="Try again, or check that the port speaks HTTP.",
         )
     return request_failed(
-        f"the connection broke off: {_system_reason(error)}", code="network", hint="Try again."
+        f"the connection was lost: {_system_reason(error)}", code="network", hint="Try again."
     )
 
 

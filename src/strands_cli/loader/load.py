@@ -167,7 +167,7 @@ def _follow_references(value: dict[str, Any], document: Document, path: Path) ->
         place: JsonPath = ("agents", name)
         other = read_document_file(path.parent / agent["$ref"], _FILE_HINT)
         if not isinstance(other.value, dict) or other.issues:
-            reason = other.issues[0].reason if other.issues else "It holds no agent."
+            reason = other.issues[0].reason if other.issues else "It does not define an agent."
             reason = f"{agent['$ref']}: {reason}"
             document.issues.append(document.issue((*place, "$ref"), reason, "Name an agent's file."))
             value["agents"][name] = {"prompt": ""}

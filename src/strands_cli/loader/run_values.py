@@ -72,7 +72,7 @@ def check_variables(spec: Spec) -> list[Issue]:
     return [
         *_given_input_issues(spec, {**spec.inputs.values, **spec.variables}),
         *(
-            spec.issue(place, f"The default of {name} is not one: {reason}.", "Give another default.")
+            spec.issue(place, f"The default of {name} is invalid: {reason}.", "Give another default.")
             for place, (name, declared) in defaults.items()
             for reason in _input_mismatch(declared, declared.default)
         ),

@@ -31,7 +31,7 @@ _VERDICT: dict[str, dict[str, Any]] = {
     "feedback": {"type": "string", "description": "What must change"},
 }
 """What every evaluation has, whatever the evaluator's own schema says of it."""
-_REVISE = "{{ draft }}\n\nThis has to be better: {{ evaluation.feedback }}"
+_REVISE = "{{ draft }}\n\nImprove it: {{ evaluation.feedback }}"
 """The producer's prompt from the second time on, unless the workflow has one."""
 
 
@@ -40,7 +40,7 @@ def check_evaluator_schema(pattern: "EvaluatorOptimizer", spec: BaseSpec) -> Ite
     own = pattern.own_schema(spec)
     at = ("agents", pattern.evaluator.agent, "output_schema")
     if own.get("type", "object") != "object":
-        reason = "An evaluation is an object, with a score and feedback: this type has no effect."
+        reason = "An evaluation is always an object with a score and feedback: this type has no effect."
         yield spec.issue(json_pointer((*at, "type")), reason, "Write object, and name properties.", "warning")
     properties: Any = own.get("properties")
     for part, verdict in _VERDICT.items():
@@ -55,7 +55,7 @@ def check_evaluator_schema(pattern: "EvaluatorOptimizer", spec: BaseSpec) -> Ite
             yield spec.issue(
                 json_pointer((*at, "properties", part)),
                 reason,
-                "Take it out, or give it another name.",
+                "Remove it, or give it another name.",
                 "warning",
             )
 
@@ -160,5 +160,5 @@ class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             names = {"draft": draft.response, "evaluation": verdict.output, "last_response": draft.response}
             order = {"names": names, "input": self.revise or _REVISE, "input_at": f"{CONFIG}/revise"}
         score = verdict.output["score"]
-        run.notice(f"After {self.max_iters} times the score is {score:g}, below {self.min_score:g}.")
+        run.notice(f"After {self.max_iters} rounds the score is {score:g}, below {self.min_score:g}.")
         return draft

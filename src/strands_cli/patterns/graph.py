@@ -65,7 +65,7 @@ def check_edges(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
             named.append((one_of_many if one_of_many in spec.positions else f"{at}/to", name))
     for at, name in named:
         if name not in graph.nodes:
-            hint = did_you_mean(name, graph.nodes) or f"There are {', '.join(graph.nodes)}."
+            hint = did_you_mean(name, graph.nodes) or f"Available: {', '.join(graph.nodes)}."
             yield spec.issue(at, f"There is no node {name!r}.", hint)
 
 
@@ -73,7 +73,7 @@ def check_reachability(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
     if not graph.entries:
         yield spec.issue(
             CONFIG,
-            "The graph has no beginning: an edge leads to every node.",
+            "The graph has no start: every node has an incoming edge.",
             "Name the first node: start: NODE.",
         )
         return
@@ -83,7 +83,7 @@ def check_reachability(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
             yield spec.issue(
                 f"{CONFIG}/nodes{json_pointer((name,))}",
                 f"The node {name!r} can never be reached from {', '.join(graph.entries)}.",
-                "Add an edge that leads to it, or take it out.",
+                "Add an edge that leads to it, or remove it.",
             )
 
 
@@ -96,7 +96,7 @@ def check_conditions(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
         try:
             condition = parse_condition(edge.when)
         except ConditionError as error:
-            reason = f"This is not a condition: {error.message} (column {error.column + 1} of the text)."
+            reason = f"Invalid condition: {error.message} (column {error.column + 1} of the text)."
             yield spec.issue(at, reason, error.hint)
             continue
         seen = _node_scope(spec, known, sources, edge.source, (edge.source,))
@@ -104,7 +104,7 @@ def check_conditions(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
             if missing := unresolved_name(seen, path.name, path.path):
                 yield spec.issue(at, f"{missing[0]}.", missing[1])
         if is_impossible(condition):
-            yield spec.issue(at, "This condition is never true.", "Correct it, or take the edge out.")
+            yield spec.issue(at, "This condition is never true.", "Fix it, or remove the edge.")
         elif is_certain(condition):
             yield spec.issue(at, "This condition is always true.", "Leave 'when' out.", "warning")
 
@@ -121,7 +121,7 @@ def check_duplicates(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
             _, line, _ = spec.position(f"{CONFIG}/edges/{first}")
             where = f"in line {line}" if line else f"at {CONFIG}/edges/{first}"
             reason = f"The edge {where} leads to {target!r} anyway."
-            yield spec.issue(f"{CONFIG}/edges/{index}", reason, "Keep one of the two.", "warning")
+            yield spec.issue(f"{CONFIG}/edges/{index}", reason, "Keep only one.", "warning")
         others.append((index, edge.when))
 
 
@@ -142,8 +142,8 @@ def check_ends(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
             continue
         yield spec.issue(
             f"{CONFIG}/edges/{own[-1][0]}/when",
-            f"Where none of its conditions is true, the graph ends at {name!r}.",
-            "Add an edge for all other cases: one with the opposite condition, or one without any.",
+            f"If none of its conditions is true, the graph ends at {name!r}.",
+            "Add an edge for the other cases: with the opposite condition, or without one.",
             "warning",
         )
 
@@ -321,9 +321,7 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
                 else:
                     used_up.add(name)
         for name in sorted(used_up):
-            run.notice(
-                f"The node {name} has run {self.max_visits} times, and may not run again.", f"nodes/{name}"
-            )
+            run.notice(f"The node {name} has run {self.max_visits} times, its limit.", f"nodes/{name}")
         return arrivals
 
 

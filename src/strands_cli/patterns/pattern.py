@@ -250,6 +250,6 @@ def replaced_schema(spec: BaseSpec, agent: str, role: str, answer: str) -> Itera
         yield spec.issue(
             json_pointer(("agents", agent, "output_schema")),
             f"The output_schema of {agent!r} has no effect for the {role}, which answers with {answer}.",
-            f"Take it out, or give the {role} an agent of its own.",
+            f"Remove it, or give the {role} its own agent.",
             "warning",
         )

@@ -42,7 +42,7 @@ def check_router_schema(pattern: "Routing", spec: BaseSpec) -> Iterator[Issue]:
 
 def check_default(pattern: "Routing", spec: BaseSpec) -> Iterator[Issue]:
     if pattern.default is not None and pattern.default not in pattern.routes:
-        hint = did_you_mean(pattern.default, pattern.routes) or f"There are {', '.join(pattern.routes)}."
+        hint = did_you_mean(pattern.default, pattern.routes) or f"Available: {', '.join(pattern.routes)}."
         yield spec.issue(f"{CONFIG}/default", f"There is no route {pattern.default!r}.", hint)
 
 
@@ -111,9 +111,7 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
     def story(self, spec: BaseSpec) -> str:
         *others, last = self.routes
         names = f"{', '.join(others)} or {last}" if others else last
-        default = (
-            f"; where it names none of them, {first_line(self.default)} is taken" if self.default else ""
-        )
+        default = f"; if it names none of them, {first_line(self.default)} is taken" if self.default else ""
         router = first_line(self.router.agent)
         return f"{router} chooses one route: {names}{default}. Only the steps of that route run."
 
@@ -146,7 +144,7 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         except AnswerError:
             if self.default is None:
                 raise
-            run.notice(f"The router named none of the routes; {self.default} is taken.", "router")
+            run.notice(f"The router did not name a known route; {self.default} is taken.", "router")
             return self.default
         return str(chosen.output["route"])
 

@@ -145,7 +145,7 @@ def unresolved_name(scope: Names, name: str, path: Collection[str | int | Each])
             return f"There is no {level.noun} with the id {part!r}", f"An index has no quotes: [{part}]."
         reason = level.absent.get(key) or (level.blocked(key) if level.blocked and key in level.known else "")
         if reason:
-            return f"{path_text!r} is not there yet: {reason}", _known_names_hint(level, key)
+            return f"{path_text!r} is not available yet: {reason}", _known_names_hint(level, key)
         if key not in level.known:
             return f"There is no {level.noun} {key!r}", _known_names_hint(level, key)
         level = level.known[key]
@@ -179,7 +179,7 @@ def _known_names_hint(level: Names, key: str) -> str:
     if level.hint:
         return level.hint
     usable = [name for name in level.known if not (level.blocked and level.blocked(name))][:20]
-    known = f"Known here: {', '.join(usable)}." if usable else "None is known here."
+    known = f"Available here: {', '.join(usable)}." if usable else "None is available here."
     return did_you_mean(key, usable) or known
 
 

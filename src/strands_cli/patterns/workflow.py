@@ -36,9 +36,9 @@ def check_needs(pattern: "Workflow", spec: BaseSpec) -> Iterator[Issue]:
         for number, need in enumerate(task.needs):
             at = f"{CONFIG}/tasks/{index}/needs/{number}"
             if need == task.id:
-                yield spec.issue(at, f"The task {need!r} needs itself.", "Take it out of its own needs.")
+                yield spec.issue(at, f"The task {need!r} needs itself.", "Remove it from its own needs.")
             elif need not in pattern.needs:
-                hint = did_you_mean(need, pattern.needs) or f"There are {', '.join(sorted(pattern.needs))}."
+                hint = did_you_mean(need, pattern.needs) or f"Available: {', '.join(sorted(pattern.needs))}."
                 yield spec.issue(at, f"There is no task {need!r}.", hint)
     from graphlib import CycleError, TopologicalSorter
 
@@ -51,7 +51,7 @@ def check_needs(pattern: "Workflow", spec: BaseSpec) -> Iterator[Issue]:
         yield spec.issue(
             f"{CONFIG}/tasks/{index}/needs",
             f"These tasks wait for each other: {' -> '.join(reversed(cycle))}.",
-            "Take one of them out of the other's needs.",
+            "Remove one of them from the other's needs.",
         )
 
 

@@ -278,7 +278,7 @@ def _read_lock_or_state(file: Path, kind: type[_Document]) -> _Document | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
-        hint = "Correct it, or restore it from your version control."
+        hint = "Fix it, or restore it from your version control."
         raise SpecError(f"{file} cannot be read: {error}", hint=hint) from None
 
 

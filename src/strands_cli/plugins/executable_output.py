@@ -37,12 +37,12 @@ _WHY_CODES: dict[Why, str] = {
     "output": "output_invalid",
 }
 _SIGNAL_TEXTS = {
-    "SIGXCPU": "used more processor time than it may",
+    "SIGXCPU": "used more CPU time than it may",
     "SIGXFSZ": "wrote a larger file than it may",
     "SIGSYS": "made a system call that it may not make",
 }
 _WHY_HINTS: dict[Why, str] = {
-    "timeout": "Ask for less at once, or give the tool a higher 'timeout' in plugin.json.",
+    "timeout": "Ask for less at a time, or give the tool a higher 'timeout' in plugin.json.",
     "idle": "Let the tool say how far it has come, or give it a higher 'idle_timeout' in plugin.json.",
 }
 _TAIL_CHARACTERS = 1500
@@ -67,9 +67,9 @@ def executable_answer(
     if not text:
         errors = stderr_tail(finished.stderr, redactor)
         raise ToolFailed(
-            f"{tool_id} ended without an answer",
+            f"{tool_id} exited without an answer",
             code="output_invalid",
-            hint=f"{_STREAMS_HINT} It said: {errors}" if errors else _STREAMS_HINT,
+            hint=f"{_STREAMS_HINT} It printed: {errors}" if errors else _STREAMS_HINT,
         )
     return _with_refusal(printed_answer(text, redactor), finished, redactor)
 
@@ -186,13 +186,13 @@ def _error_text(value: dict[str, Any]) -> str:
     for reason in (error, value.get("message"), value.get("output")):
         if reason:
             return reason if isinstance(reason, str) else json.dumps(reason, ensure_ascii=False)
-    return "The tool says that it did not succeed, and not why"
+    return "The tool reported a failure without a reason"
 
 
 def _plain_text_answer(text: str, error: ValueError, redactor: Redactor) -> Any:
     """Plain text is an answer too; what was meant as JSON comes with a remark, as does what precedes it."""
     if text[0] in "{[":
-        remark = f"This looks like JSON but is not: {error}. The tool's author has to quote its values."
+        remark = f"This looks like JSON but is not: {error}. The tool's author must quote its values."
         return _success_result({"text": redactor.text(text)}, {"text": remark})
     before, _, last = text.rpartition("\n")
     if before and last[:1] == "{":

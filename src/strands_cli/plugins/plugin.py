@@ -30,7 +30,7 @@ MAX_BYTES = 1_000_000
 SOURCE = "plugin"
 """What `ToolInfo.source` says of a plugin's tools."""
 
-_FORMAT_HINT = "'strands plugin new NAME' makes one that is in order."
+_FORMAT_HINT = "'strands plugin new NAME' makes one that works."
 _TAKEN_VARIABLES = frozenset({"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ"})
 _ELF = b"\x7fELF"
 _LONGEST_FIRST_LINE = 256
@@ -224,7 +224,7 @@ def find_plugin(reference: str, settings: Settings) -> FoundPlugin:
 
 
 def plugin_declaration_of(info: ToolInfo) -> tuple[Manifest, CliTool] | None:
-    """What the manifest of a listed tool's plugin says of it; None where that is not in order."""
+    """What the manifest of a listed tool's plugin says of it; None where that is invalid."""
     plugin = read_plugin(Path(info.file).parent).plugin
     tool = plugin.tool(info.id) if plugin else None
     return (plugin.manifest, tool) if plugin and tool else None
@@ -288,9 +288,11 @@ def _check_executable(directory: Path, path: str) -> None:
         reason = f"{path} is not a usable path: {error}."
         raise Refusal(reason, "Name a file in the plugin's directory.") from None
     if not file.is_relative_to(directory):
-        raise Refusal(f"{path} leads out of the plugin, to {file}.", "Keep it inside the plugin's directory.")
+        raise Refusal(
+            f"{path} is outside the plugin: it leads to {file}.", "Keep it inside the plugin's directory."
+        )
     if not file.exists():
-        raise Refusal(f"There is no file {path}.", "Create it, or correct the path.")
+        raise Refusal(f"There is no file {path}.", "Create it, or fix the path.")
     if not file.is_file():
         raise Refusal(f"{path} is not a file.", "Name the executable itself.")
     if not os.access(file, os.X_OK):
@@ -301,10 +303,10 @@ def _check_executable(directory: Path, path: str) -> None:
     except OSError as error:
         raise Refusal(f"{path} cannot be read: {error.strerror}.", "Make it readable.") from None
     if first.startswith(b"#!") and first.endswith(b"\r\n"):
-        reason = f"The lines of {path} end in CR LF, so its interpreter is not found."
-        raise Refusal(reason, "Let them end in LF.")
+        reason = f"The lines of {path} end in CRLF, so its interpreter cannot be found."
+        raise Refusal(reason, "Use LF line endings.")
     if not first.startswith((b"#!", _ELF)):
-        reason = f"{path} is neither a program nor a script with an interpreter."
+        reason = f"{path} is neither a program nor a script with a #! line."
         raise Refusal(reason, "Begin it with a line like #!/bin/sh.")
 
 
@@ -314,14 +316,14 @@ def _setting_issues(place: JsonPath, setting: Setting, document: Document) -> It
         yield document.issue((*place, "env"), reason, "Choose another variable.")
     for index, value in enumerate(setting.enum):
         if problem := setting_value_problem(value, msgspec.structs.replace(setting, enum=())):
-            yield document.issue((*place, "enum", index), f"{value!r} {problem}.", "Correct it, or the type.")
+            yield document.issue((*place, "enum", index), f"{value!r} {problem}.", "Fix it, or the type.")
     if setting.default is None:
         return
     if setting.sensitive:
         reason = "A sensitive setting with a default is not a secret: everybody can read it here."
-        yield document.issue((*place, "default"), reason, "Take the default out.")
+        yield document.issue((*place, "default"), reason, "Remove the default.")
     elif problem := setting_value_problem(setting.default, setting):
-        yield document.issue((*place, "default"), f"The default {problem}.", "Correct it, or the type.")
+        yield document.issue((*place, "default"), f"The default {problem}.", "Fix it, or the type.")
 
 
 def _variable_issues(
@@ -334,7 +336,7 @@ def _variable_issues(
         if variable in owners:
             reason = f"The setting {name!r} uses the variable {variable}, and {owners[variable]}."
             where = (*place, "config", name) if name in tool.config else ("config", name)
-            yield document.issue(where, reason, "Give the setting a variable of its own: 'env'.")
+            yield document.issue(where, reason, "Give the setting its own variable: 'env'.")
         owners[variable] = f"the setting {name!r} uses it too"
 
 
@@ -345,7 +347,7 @@ def _tool_issues(manifest: Manifest, tool: CliTool, place: JsonPath, document: D
         Tool(**plugin_tool_contract(manifest, tool), invoke=lambda _arguments, _context: None)
     except ToolError as error:
         reason = error.issue.reason if error.issue else error.message
-        refusal = document.issue(place, f"Tool {tool_id!r} is refused: {reason}.", error.hint or _FORMAT_HINT)
+        refusal = document.issue(place, f"Tool {tool_id!r} is invalid: {reason}.", error.hint or _FORMAT_HINT)
     else:
         return []
     issues = []
@@ -358,7 +360,7 @@ def _tool_issues(manifest: Manifest, tool: CliTool, place: JsonPath, document: D
             if schema is not None:
                 Validator(schema)
         except SchemaInvalid as error:
-            reason = f"{key!r} is not a JSON Schema: {error.reason}."
-            remedy = "Correct it; it is JSON Schema 2020-12."
+            reason = f"{key!r} is not a valid JSON Schema: {error.reason}."
+            remedy = "Fix it; it is JSON Schema 2020-12."
             issues.append(document.issue((*place, key, *error.path), reason, remedy))
     return issues or [refusal]

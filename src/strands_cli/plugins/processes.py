@@ -334,7 +334,7 @@ class Worker:
 
     def _end_unless_answered(self, number: str) -> None:
         if number in self._pending:
-            self._refusal = "was ended, since it went on with a call that was cancelled or too late"
+            self._refusal = "was stopped, because it kept working on a call that was cancelled or timed out"
             self._confined.kill()
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -348,7 +348,7 @@ class Worker:
             message = None
         pending = self._pending.get(str(message.get("id"))) if isinstance(message, dict) else None
         if pending is None or not isinstance(message, dict):
-            _log.debug("%s printed what answers no call: %.200s", self._id, self._redactor.text(line))
+            _log.debug("%s printed a line that answers no call: %.200s", self._id, self._redactor.text(line))
         elif "result" in message or "error" in message:
             del self._pending[str(message["id"])]
             pending.settle(message)

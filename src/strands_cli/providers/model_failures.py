@@ -130,15 +130,15 @@ def _failure_message(kind: FailureKind, chain: "ErrorChain", choice: ModelChoice
     text = "it is nested too deeply" if chain.is_any(_TOO_DEEP) else chain.text.rstrip(".")
     messages: dict[FailureKind, str] = {
         "overflow": f"The conversation is too long for {subject}: {text}.",
-        "throttled": f"{begun} asks to slow down{status}: {text}.",
+        "throttled": f"{begun} is rate limiting{status}: {text}.",
         "busy": f"{begun} is busy{status}: {text}.",
         "server": f"{begun} failed{status}: {text}.",
         "connection": _connection_message(chain, subject),
         "timeout": f"{begun} did not answer in time{status}.",
-        "answer": f"{begun} sent an answer that makes no sense: {text}.",
+        "answer": f"{begun} sent an invalid response: {text}.",
         "trust": f"{begun} has a certificate that is not trusted: {text}.",
-        "credentials": f"{begun} does not let this key in{status}: {text}.",
-        "not_found": f"{begun} does not have it{status}: {text}.",
+        "credentials": f"{begun} rejected the credentials{status}: {text}.",
+        "not_found": f"{begun} returned not found{status}: {text}.",
         "refused": f"{begun} refused the request{status}: {text}.",
         "unknown": f"{type(chain.errors[0]).__name__}: {text}.",
     }
@@ -148,13 +148,13 @@ def _failure_message(kind: FailureKind, chain: "ErrorChain", choice: ModelChoice
 def _connection_message(chain: "ErrorChain", subject: str) -> str:
     system = [error for error in chain.errors if isinstance(error, OSError)]
     if any(isinstance(error, socket.gaierror) for error in system):
-        return f"No connection to {subject}: there is no host of that name."
+        return f"Cannot connect to {subject}: host not found."
     if any(error.errno == errno.ECONNREFUSED for error in system):
-        return f"No connection to {subject}: nothing listens there."
+        return f"Cannot connect to {subject}: nothing is listening there."
     if chain.is_any(("httpx.ConnectError", "botocore.EndpointConnectionError")):
-        return f"No connection to {subject}: {chain.text.rstrip('.')}."
+        return f"Cannot connect to {subject}: {chain.text.rstrip('.')}."
     reason = str(chain.errors[-1]).rstrip(".") or type(chain.errors[-1]).__name__
-    return f"The connection to {subject} broke: {reason}."
+    return f"The connection to {subject} was lost: {reason}."
 
 
 def _failure_hint(kind: FailureKind, chain: "ErrorChain", choice: ModelChoice) -> str:
@@ -169,7 +169,7 @@ def _failure_hint(kind: FailureKind, chain: "ErrorChain", choice: ModelChoice) -
         "not_found": f"Is {choice.model_id!r} the right model_id, and the host the right one?",
         "connection": "Check the network, and the host if you gave one.",
         "throttled": "Try later, or allow more with runtime.failure_policy.",
-        "overflow": "Set context_policy.compaction, give shorter inputs, or take a model that reads more.",
+        "overflow": "Set context_policy.compaction, shorten inputs, or use a model with a larger window.",
         "trust": "Set SSL_CERT_FILE to the certificates that you trust, if the host has one of your own.",
     }
     return hints.get(kind, "")

@@ -359,9 +359,9 @@ class AgentHooks:
                 granted = call_id in await self._ask_consent([PendingCall(call_id, judged, arguments)])
             if not granted:
                 raise ToolFailed(
-                    f"The user refused the call of {judged.id}",
+                    f"The user refused the call to {judged.id}",
                     code="denied",
-                    hint="Do not repeat it: ask what to do instead.",
+                    hint="Do not call it again: ask what to do instead.",
                 )
         if self.context.permit is not None:
             await self.context.permit(judged, arguments)
@@ -370,7 +370,7 @@ class AgentHooks:
         call_id = context.tool_use["toolUseId"]
         name = self._misnamed.get(call_id, context.tool_use["name"])
         known = self.agent.tool_names
-        hint = did_you_mean(name, known) or f"The tools are {', '.join(known[:_MAX_NAMES])}."
+        hint = did_you_mean(name, known) or f"Available tools: {', '.join(known[:_MAX_NAMES])}."
         result = _refused_call(call_id, ToolFailed(f"Unknown tool: {name}", code="unknown_tool", hint=hint))
         emit_event(self.context, ToolStarted(name, "", call_id, context.tool_use["input"]))
         size, content = encoded_size(cast(Any, result)), result["content"]

@@ -157,7 +157,7 @@ def _refuse_question(name: str, reason: object) -> Never:
     raise ToolFailed(
         f"A person is asked ({reason or name}), and nobody can be asked here",
         code="denied",
-        hint="Do without it, and say what you could not do.",
+        hint="Go on without it, and say what you could not do.",
     )
 
 

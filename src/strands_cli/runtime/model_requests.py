@@ -167,10 +167,10 @@ class Retrying:
         if not failure.retryable or wait is None or attempt > self._policy.retries:
             message, hint = failure.message, failure.hint
             if failure.retryable and wait is None:
-                message += f" It asks to wait {failure.retry_after_seconds:g} s."
+                message += f" It asks for a wait of {failure.retry_after_seconds:g} s."
                 hint = "Try later, or raise runtime.failure_policy.max_wait_s."
             elif attempt > 1:
-                message += f" Given up after {attempt} attempts."
+                message += f" Gave up after {attempt} attempts."
             raise ProviderError(message, hint=hint) from error
         self._emit(ModelRetried(self._step, attempt, wait, failure.message))
         return wait

@@ -34,7 +34,7 @@ MAX_TURNS = 300
 """The most turns of a step: a model that has not answered by then never will."""
 _USABLE = ("end_turn", "stop_sequence", "interrupt", "cancelled")
 _WITHHELD = ("content_filtered", "guardrail_intervened", "refusal")
-_TOO_LONG = "Ask for less at once, set context_policy.compaction, or take a model with a larger window."
+_TOO_LONG = "Ask for less at a time, set context_policy.compaction, or use a model with a larger window."
 
 
 class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,15 +149,15 @@ async def invoke_agent(agent: Agent, prompt: AgentInput, step: str) -> AgentResu
     reason = str(result.stop_reason)
     if reason == "limit_turns":
         raise failed(
-            f"did not come in {MAX_TURNS} turns: the model called tools all the time",
-            "Say in the prompt when it is done, or divide the step.",
+            f"did not come in {MAX_TURNS} turns: the model kept calling tools",
+            "Say in the prompt when to stop, or split the step.",
         )
     if reason in _WITHHELD:
         raise failed(f"was withheld by the provider ({reason})", "Change the prompt or the input.")
     if reason == "model_context_window_exceeded":
-        raise failed("was cut off: the model can read and say no more than it has", _TOO_LONG)
+        raise failed("was cut off: the model's context window is full", _TOO_LONG)
     if reason not in _USABLE:
-        what = f"cannot be used: the provider ended it with {reason!r}"
+        what = f"is unusable: the provider ended it with {reason!r}"
         raise failed(what, "Try again, or change the prompt.")
     return result
 
@@ -199,7 +199,7 @@ def _call_context(resources: RunResources, request: AgentRequest) -> CallContext
             raise ToolFailed(
                 f"{tool.id} needs the consent of a person, and nobody can be asked",
                 code="consent_required",
-                hint="Do without it, and say what you could not do.",
+                hint="Go on without it, and say what you could not do.",
             )
 
     return CallContext(

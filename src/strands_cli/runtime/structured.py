@@ -126,7 +126,7 @@ class Structured:
         raise AnswerError(
             f"The answer of {self._name} does not fit its output_schema: {problem}",
             hint="Say in the agent's prompt what the answer has to contain, make the schema simpler, "
-            "or take a model that calls tools reliably.",
+            "or use a model that calls tools reliably.",
         )
 
     def _read(self, text: str) -> tuple[Any, str]:

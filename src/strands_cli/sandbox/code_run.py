@@ -216,7 +216,7 @@ class CodeRun:
             self.outcome.timed_out = True
             kind, text = "TimeoutError", f"the code did not end within {self._profile.seconds:g} s"
         elif code == -signal.SIGXCPU:
-            text = "the code used more processor time than it may"
+            text = "the code used more CPU time than it may"
         elif code < 0:
             text = f"the process was ended by {signal.Signals(-code).name}"
         else:

@@ -50,7 +50,7 @@ def parse_object(sent: object) -> dict[str, Any]:
 
 def _malformed_input(reason: str) -> ToolFailed:
     return ToolFailed(
-        f"The input is not a JSON object: {reason}",
+        f"Invalid input, not a JSON object: {reason}",
         code="input_malformed",
         hint='Send one JSON object, such as {"name": "value"}.',
         details=[{"pointer": "", "expected": "a JSON object", "got": reason, "hint": ""}],
@@ -64,9 +64,9 @@ def _unsendable_reason(value: Any) -> str:
         inner: list[Any] = []
         for item in level:
             if isinstance(item, float) and not isfinite(item):
-                return "it has a number that is too large"
+                return "it contains a number that is too large"
             if isinstance(item, str) and not item.isascii() and sendable_text(item) != item:
-                return "it has half of a surrogate pair in a string"
+                return "a string contains half of a surrogate pair"
             if isinstance(item, dict):
                 inner += [*item, *item.values()]
             elif isinstance(item, list):
@@ -104,11 +104,11 @@ def _parse_problem(error: Exception) -> str:
 
 
 class InputInvalid(ToolFailed):
-    """The input does not fit: every problem, as far as a reader can take them."""
+    """Invalid input: every problem, as far as a reader can take them."""
 
     def __init__(self, problems: list[Problem]) -> None:
         details = [problem.as_detail() for problem in problems]
-        message = f"The input does not fit: {joined_sentences(problems)}"
+        message = f"Invalid input: {joined_sentences(problems)}"
         super().__init__(message, code="input_invalid", details=details)
         self.problems = problems
 

@@ -95,7 +95,7 @@ class ToolBridge(AgentTool):
         signal = getattr(invocation_state.get("agent"), "cancel_signal", None)
         with _call_cancellation(outer.cancel, signal) as cancel:
             if cancel.is_set():  # the run was stopped while the call waited for another
-                failed = ToolFailed(f"The call of {self.tool.id} was cancelled", code="cancelled")
+                failed = ToolFailed(f"The call to {self.tool.id} was cancelled", code="cancelled")
                 yield ToolResultEvent(cast(SdkToolResult, failure_result(call_id, failed)))
                 return
             context = msgspec.structs.replace(outer, emit=relay.emit, cancel=cancel)

@@ -84,7 +84,7 @@ async def _answer_call(tool: Tool, call: ToolUse, context: CallContext) -> ToolR
         if are_bodies_left():
             await wait_for_left_bodies(tool, arguments, context)
         if context.cancel is not None and context.cancel.is_set():
-            raise ToolFailed(f"The call of {tool.id} was cancelled before it began", code="cancelled")
+            raise ToolFailed(f"The call to {tool.id} was cancelled before it began", code="cancelled")
         if tool.runs_inline:
             inner = ToolContext(tool, call, context, _call_other_tool)
             outcome = run_body_inline(tool, arguments, inner)
@@ -128,9 +128,9 @@ async def _check_permission(tool: Tool, arguments: dict[str, Any], context: Call
         await _ask_permission(context.permit, tool, arguments)
     elif tool.requires_consent and not (context.settings and context.settings.bypass_consent):
         raise ToolFailed(
-            f"{tool.id} asks for consent before it runs, and nobody can be asked here",
+            f"{tool.id} needs consent to run, and nobody can be asked here",
             code="consent_required",
-            hint="Give it beforehand: --yes, BYPASS_TOOL_CONSENT=true, or CallContext(permit=…) in Python.",
+            hint="Give it up front: --yes, BYPASS_TOOL_CONSENT=true, or CallContext(permit=…) in Python.",
         )
 
 
@@ -141,7 +141,7 @@ async def _ask_permission(permit: Permit, tool: Tool, arguments: dict[str, Any])
     except ToolFailed:
         raise
     except Exception as error:
-        raise ToolFailed(f"Whether {tool.id} may run could not be asked: {error!r}", code="denied") from error
+        raise ToolFailed(f"Asking for consent to run {tool.id} failed: {error!r}", code="denied") from error
 
 
 async def _run_with_retries(
@@ -165,7 +165,7 @@ async def _run_with_retries(
             if context.cancel is None:
                 await sleep(pause)
             elif await context.cancel.wait(pause):
-                raise ToolFailed(f"The call of {tool.id} was cancelled", code="cancelled") from failed
+                raise ToolFailed(f"The call to {tool.id} was cancelled", code="cancelled") from failed
     raise AssertionError("the last attempt returns or raises")
 
 

@@ -64,7 +64,7 @@ def pipe(first: Tool, *others: Step, **identity: Unpack[Identity]) -> FunctionTo
     tools = _checked_tools([step for step in steps if isinstance(step, Tool) or not callable(step)])
     if not isinstance(first, Tool):
         raise _composition_refusal(
-            "a pipe begins with a function, so that its input is unknown", "Begin with a tool."
+            "a pipe that begins with a function has no known input", "Begin with a tool."
         )
     for earlier, later in pairwise(steps):
         if isinstance(earlier, Tool) and isinstance(later, Tool):
@@ -303,7 +303,7 @@ def _checked_tools(items: Sequence[object]) -> list[Tool]:
         if not isinstance(item, Tool):
             raise _composition_refusal(f"{item!r} is not a tool", "Make one of it with @tool.")
     if not items:
-        raise _composition_refusal("it is made of no tools")
+        raise _composition_refusal("it contains no tools")
     return [item for item in items if isinstance(item, Tool)]
 
 
@@ -362,7 +362,7 @@ _ADAPT = "Put a function between the two, from the value of the first to the arg
 
 
 def _composition_refusal(reason: str, hint: str = "") -> ToolError:
-    return ToolError(f"The composition is refused: {reason}", code="unavailable", hint=hint)
+    return ToolError(f"The composition is invalid: {reason}", code="unavailable", hint=hint)
 
 
 def _property_schemas(schema: Schema) -> dict[str, list[Any]]:

@@ -110,7 +110,7 @@ class ToolContext:
     def agent(self) -> AgentView:
         """The name and the state of the agent that makes the call."""
         if self._outer.agent is None:
-            raise ToolFailed(f"{self._tool.id} needs an agent, and this call comes from none")
+            raise ToolFailed(f"{self._tool.id} needs an agent, and this call does not come from one")
         return self._outer.agent
 
     @property
@@ -136,7 +136,7 @@ class ToolContext:
     def call(self, reference: str, **arguments: Any) -> Any:
         """Calls another tool and returns its value. Await it in an async body. Raises ToolFailed."""
         if self._call is None or self._outer.resolve is None:
-            raise ToolFailed(f"{self._tool.id} calls other tools, and there are none to call here")
+            raise ToolFailed(f"{self._tool.id} calls other tools, and no tools are available here")
         return self._call(self, self._outer.resolve(reference), arguments, next(self._calls))
 
     def interrupt(self, name: str, reason: Any = None) -> Any:

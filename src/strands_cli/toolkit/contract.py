@@ -128,11 +128,11 @@ class Tool(ToolFields, kw_only=True, dict=True, eq=False):
         try:
             return Validator(schema)
         except SchemaInvalid as error:
-            raise self._refusal(f"its {side} schema is not a JSON Schema: {error}") from None
+            raise self._refusal(f"its {side} schema is not a valid JSON Schema: {error}") from None
 
-    def _refusal(self, reason: str, remedy: str = "Correct the tool's definition.") -> ToolError:
+    def _refusal(self, reason: str, remedy: str = "Fix the tool's definition.") -> ToolError:
         issue = Issue(reason=reason, remediation=remedy, file=self.origin)
-        return ToolError(f"Tool {self.id!r} is refused: {reason}", code="unavailable", issue=issue)
+        return ToolError(f"Tool {self.id!r} is invalid: {reason}", code="unavailable", issue=issue)
 
 
 _OPTIONAL = {name for name, default in DEFAULTS.items() if default is None} - {"input_schema"}
@@ -140,7 +140,7 @@ _COMPOSES = frozenset({"allOf", "anyOf", "oneOf", "$ref", "$dynamicRef", "if", "
 
 
 def closed_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema as it is enforced: an undeclared argument is a mistake, unless the schema says more."""
+    """The schema as it is enforced: an undeclared argument is a mistake, unless the schema says otherwise."""
     if "properties" not in schema or any(keyword in schema for keyword in OPENING_KEYWORDS):
         return schema
     keyword = "unevaluatedProperties" if _COMPOSES & schema.keys() else "additionalProperties"
@@ -199,4 +199,4 @@ def _check_placeholder(where: str, name: str, root: dict[str, Any]) -> None:
 
 
 def _effects_refusal(reason: str, hint: str) -> ToolError:
-    return ToolError(f"The tool's effects are refused: {reason}", code="unavailable", hint=hint)
+    return ToolError(f"The tool's effects are invalid: {reason}", code="unavailable", hint=hint)

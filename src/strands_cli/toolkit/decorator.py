@@ -149,9 +149,7 @@ def _error_with_place(function: Function, error: ToolError) -> ToolError:
     code = getattr(inspect.unwrap(function), "__code__", None)
     file, line = (code.co_filename, code.co_firstlineno) if code else ("", 0)
     reason = error.issue.reason if error.issue else error.message
-    issue = Issue(
-        reason=reason, remediation=error.hint or "Correct the tool's definition.", file=file, line=line
-    )
+    issue = Issue(reason=reason, remediation=error.hint or "Fix the tool's definition.", file=file, line=line)
     return ToolError(f"{error.message} ({issue.place})", code=error.code, hint=error.hint, issue=issue)
 
 

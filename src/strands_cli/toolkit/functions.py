@@ -71,7 +71,7 @@ def tool_spec_parts(spec: object) -> dict[str, Any]:
     """The parts of a TOOL_SPEC as Tool takes them; ToolError names what is missing or unknown."""
     problem = tool_spec_problem(spec)
     if problem or not isinstance(spec, dict):
-        raise ToolError(f"TOOL_SPEC is refused: {problem}", code="unavailable")
+        raise ToolError(f"TOOL_SPEC is invalid: {problem}", code="unavailable")
     parts = {
         "id": spec["name"],
         "description": spec.get("description", ""),
@@ -405,7 +405,7 @@ def tool_from_class(value: Any, spec: dict[str, Any], **options: Any) -> Tool:
     def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
         fits, reason = instance.validate_inputs(arguments)
         if not fits:
-            raise ToolFailed(f"The input does not fit: {reason}", code="input_invalid")
+            raise ToolFailed(f"Invalid input: {reason}", code="input_invalid")
         return instance.execute(_complete_tool_use(arguments, context), **context.invocation_state)
 
     return AgentReadyTool(

@@ -50,8 +50,8 @@ def tool_name_problem(name: object) -> str:
     if TOOL_NAME.fullmatch(name):
         return ""
     if len(name) > 64:
-        return f"its name has {len(name)} characters; providers take 64 at most"
-    return f"its name {name!r} has other characters than letters, digits, '_' and '-'"
+        return f"its name has {len(name)} characters; the limit is 64"
+    return f"its name {name!r} has characters other than letters, digits, '_' and '-'"
 
 
 def _rule(holds: Callable[[Any], bool], problem: str) -> Callable[[object], str]:

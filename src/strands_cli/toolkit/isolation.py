@@ -58,7 +58,7 @@ def place_of_function(function: Callable[..., Any]) -> FunctionPlace:
     name, module = function.__qualname__, function.__module__
     if "." in name:
         raise ToolError(
-            f"{name} cannot run in a process of its own: only a function at the top of a module can",
+            f"{name} cannot run in a separate process: only a function at the top of a module can",
             code="unavailable",
             hint="Move it to the top of its module, or leave out isolate='process'.",
         )
@@ -150,7 +150,7 @@ def _read_frame(stream: IO[bytes]) -> dict[str, Any] | None:
     length = stream.read(_LENGTH_BYTES)
     size = int.from_bytes(length, "big")
     if size > MAX_FRAME_BYTES:
-        text = f"The tool's answer has {size} bytes; {MAX_FRAME_BYTES} can cross"
+        text = f"The tool's answer has {size} bytes; the limit is {MAX_FRAME_BYTES}"
         raise ToolFailed(text, code="output_invalid")
     data = stream.read(size)
     if len(length) < _LENGTH_BYTES or len(data) < size:

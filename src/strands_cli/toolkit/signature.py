@@ -138,7 +138,7 @@ class Declaration:
                 raise self.refused(reason, f"Take a list: {name}: list[…].")
             if parameter.kind is parameter.POSITIONAL_ONLY:
                 reason = f"its parameter {name!r} is positional-only, and arguments come by name"
-                raise self.refused(reason, "Take the '/' out of the signature.")
+                raise self.refused(reason, "Remove the '/' from the signature.")
             if parameter.kind is parameter.VAR_KEYWORD:
                 self.takes_others = True
             elif name in self._unresolved:

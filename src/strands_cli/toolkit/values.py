@@ -179,7 +179,7 @@ def unusable_output(reason: str, problems: list[Problem] | None = None) -> ToolF
     return ToolFailed(
         f"The tool's answer cannot be used: {reason}",
         code="output_invalid",
-        hint="This is a defect of the tool, not of the call: other arguments will not help.",
+        hint="This is a bug in the tool, not in the call: other arguments will not help.",
         details=[problem.as_detail() for problem in problems or ()],
     )
 
@@ -273,10 +273,10 @@ def _joined_block(blocks: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _preview_block(tool_id: str, block: dict[str, Any], limit: int) -> dict[str, Any]:
     if "text" in block:
-        data, suffix, how = block["text"].encode(), ".txt", "file_read opens it"
+        data, suffix, how = block["text"].encode(), ".txt", "file_read reads it"
     elif "json" in block:
         data, suffix = _encoded_json(block["json"]), ".json"
-        how = "parse_json opens it, with a query for a part"
+        how = "parse_json reads it, or part of it with a query"
     else:
         return block
     if len(data) <= limit:
@@ -284,9 +284,9 @@ def _preview_block(tool_id: str, block: dict[str, Any], limit: int) -> dict[str,
     path = None
     try:
         path = _write_answer_file(tool_id, data, suffix)
-        whole = f"All of it is in {path}; {how}."
+        whole = f"The full answer is in {path}; {how}."
     except OSError as error:
-        whole = f"The rest is lost: it could not be written to a file ({error.strerror})."
+        whole = f"The rest is lost, because it could not be written to a file ({error.strerror})."
     note = f"The answer has {len(data)} bytes. {whole}"
     room = int(limit * _PREVIEW_SHARE)
     if "text" in block:

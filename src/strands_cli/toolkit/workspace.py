@@ -19,10 +19,14 @@ _REASONS = {
     errno.EPERM: ("permission is denied", "forbidden", _OTHER_PLACE),
     errno.EROFS: ("the file system is read-only", "forbidden", "Choose another place."),
     errno.ENOSPC: ("the disk is full", "failed", "Free some space; nothing was changed."),
-    errno.EDQUOT: ("the disk quota is used up", "failed", "Free some space; nothing was changed."),
-    errno.EFBIG: ("it would be larger than a file may be here", "failed", "Write less; nothing was changed."),
+    errno.EDQUOT: ("the disk quota is exceeded", "failed", "Free some space; nothing was changed."),
+    errno.EFBIG: (
+        "the file would be too large for this file system",
+        "failed",
+        "Write less; nothing was changed.",
+    ),
     errno.ENAMETOOLONG: ("the name is too long", "failed", "Choose a shorter name."),
-    errno.ELOOP: ("its links lead in a circle", "failed", "Name the file that is meant."),
+    errno.ELOOP: ("its links form a loop", "failed", "Name the file itself."),
     errno.ENOTDIR: (
         "a part of its path is a file, not a directory",
         "not_found",
@@ -100,7 +104,7 @@ class Workspace(msgspec.Struct, frozen=True):
             return ToolFailed(
                 f"{path} is outside the workspace",
                 code="forbidden",
-                hint=f"Paths must lie below {allowed}; 'workspace' in strands.toml sets the roots.",
+                hint=f"Paths must be inside {allowed}; 'workspace' in strands.toml sets the roots.",
             )
         if isinstance(error, OSError):
             return file_refusal(error, path, act)

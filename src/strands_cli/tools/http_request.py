@@ -72,7 +72,7 @@ TOOL_SPEC = {
 }
 
 _RETRIES = 2
-_LATE = "Raise timeout_ms (at most 300000), or ask for less at once."
+_LATE = "Raise timeout_ms (at most 300000), or ask for less at a time."
 
 
 # The platform's limit lies above the highest timeout_ms, so that it is this tool that tells of a late server.
@@ -145,9 +145,9 @@ def _check_url(url: "httpx.URL") -> None:
         )
     host = url.raw_host.decode("ascii")
     if not host:
-        raise request_failed("the url names no host", hint="Write it as https://host.example/path.")
+        raise request_failed("the url has no host", hint="Write it as https://host.example/path.")
     if url.port is not None and not 0 < url.port < 65536:
-        raise request_failed("the url's port is not between 1 and 65535", hint="Correct it, or leave it out.")
+        raise request_failed("the url's port is not between 1 and 65535", hint="Fix it, or leave it out.")
     if "%" in host and literal_address(host) is None:
         raise request_failed("the url's host is percent-encoded", hint="Write the host name plainly.")
 

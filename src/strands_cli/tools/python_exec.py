@@ -19,8 +19,8 @@ TOOL_SPEC = {
     "name": "python_exec",
     "description": (
         "Execute Python code in a sandbox and return what it prints and the value of its last expression. "
-        "The standard library is there; files, network and processes are not. open() reads the files that "
-        "are passed in, and files that the code writes come back. call_tool('name', **arguments) calls "
+        "The standard library is available; files, network and processes are not. open() reads the files "
+        "passed in, and files that the code writes come back. call_tool('name', **arguments) calls "
         "another tool."
     ),
     "inputSchema": {
@@ -102,7 +102,7 @@ def _tool_caller(context: ToolContext) -> CallTool:
 
     async def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         if next(numbers) > MAX_CALLS:
-            return _call_error("denied", f"The code may call {MAX_CALLS} tools, and has done so")
+            return _call_error("denied", f"The code has reached its limit of {MAX_CALLS} tool calls")
         try:
             return {"value": await context.call(name, **arguments)}
         except (ToolFailed, ToolError) as error:
@@ -149,11 +149,11 @@ def _execution_failure(outcome: PythonOutcome, session: str) -> ToolFailed:
     assert error is not None
     hints = [f"Line {error.line} of the code."] if error.line else []
     if outcome.timed_out:
-        hints.append("Do less at once, or pass a higher timeout (at most 60).")
+        hints.append("Do less at a time, or pass a higher timeout (at most 60).")
     elif error.type == "ModuleNotFoundError":
-        hints.append("Only the standard library is there.")
+        hints.append("Only the standard library is available.")
     if session and not outcome.is_whole:
-        hints.append(f"The session {session!r} has ended with it: its variables are gone.")
+        hints.append(f"The session {session!r} ended with it: its variables are gone.")
     detail = {"type": error.type, "line": error.line}
     detail |= {"stdout": outcome.stdout[-_SHOWN_CHARACTERS:], "stderr": outcome.stderr[-_SHOWN_CHARACTERS:]}
     return ToolFailed(

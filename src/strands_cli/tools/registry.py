@@ -280,7 +280,7 @@ class ToolRegistry:
         for item in added:
             info, tool = (item, None) if isinstance(item, ToolInfo) else _registered_tool(item)
             if earlier := now.find(info.reference):
-                reason = f"There is a tool {info.reference} already, from {earlier.origin}"
+                reason = f"The tool {info.reference} already exists, from {earlier.origin}"
                 raise ToolError(reason, code="conflict", hint="Give it another name or another version.")
             loaded = {**now.loaded, **({_tool_key(info): tool} if tool else {})}
             now = now.with_changes(infos=(*now.infos, info), loaded=loaded)

@@ -32,7 +32,7 @@ LYING: list[Hostile] = [
         config={"key": {"sensitive": True, "env": "KEY"}},
         codes="answer output_invalid",
     ),
-    python("says a line of almost a megabyte", "print('x' * 999_000)", says="file_read opens it"),
+    python("says a line of almost a megabyte", "print('x' * 999_000)", says="file_read reads it"),
     python("says 100,000 keys", "print(json.dumps({str(n): n for n in range(60_000)}))", says="truncated"),
     python("says control characters", "print('\\x1b]0;owned\\x07\\x1b[2J\\x08\\x7f')"),
     python(

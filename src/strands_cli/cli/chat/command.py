@@ -91,7 +91,7 @@ def chat(
     if file is None:
         for option, value in (("--agent", agent), ("--var", pairs)):
             if value:
-                reason = f"{option} is about a workflow, and no file is given."
+                reason = f"{option} needs a workflow, and no file is given."
                 raise UsageError(reason, hint="Name the file: strands chat FILE")
         runtime = Runtime(provider=DEFAULT_PROVIDER)
         unnamed = () if tools else added
@@ -172,7 +172,7 @@ def _chat_workflow(runtime: Runtime, prompt: str, asked: Iterable[str]) -> Spec:
 def _chosen_agent(spec: Spec, name: str | None) -> str:
     names = ", ".join(spec.agents)
     if name is None and len(spec.agents) > 1:
-        raise UsageError(f"{spec.file} has several agents: {names}.", hint="Say which one with --agent NAME.")
+        raise UsageError(f"{spec.file} has several agents: {names}.", hint="Choose one with --agent NAME.")
     if name is None:
         name = next(iter(spec.agents))
     if name not in spec.agents:
@@ -197,7 +197,7 @@ def _rendered_prompt(spec: Spec, agent: str, inputs: dict[str, Any]) -> str:
     try:
         return render(prompt, scope, spec=spec, pointer=f"/agents/{agent}/prompt")
     except TemplateError as error:
-        hint = "In a chat there are inputs, and no steps before it: give the prompt with --system."
+        hint = "A chat has inputs but no earlier steps: give the prompt with --system."
         raise UsageError(error.message, hint=f"{error.hint} {hint}".strip()) from None
 
 
@@ -227,7 +227,7 @@ async def _run_chat(resources: "RunResources", agent: str, prompt: str, *, yes: 
         from strands_cli.cli.chat.prompt import Prompt
 
         tools = count_text(len(conversation.tools), "tool")
-        banner = f"{conversation.model}, {tools}. /help lists the commands, Ctrl-D leaves."
+        banner = f"{conversation.model}, {tools}. /help lists the commands, Ctrl-D quits."
         screen.note("\n".join(wrapped_text(banner, screen.width - 1)))
         read = Prompt(cache_directory() / HISTORY).next
     else:

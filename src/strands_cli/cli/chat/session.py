@@ -25,15 +25,15 @@ from strands_cli.toolkit.cancellation import Cancellation
 COMMANDS = {
     "/help": ("", "Shows the commands and the keys."),
     "/tools": ("", "Lists the tools that the model has."),
-    "/model": ("", "Shows which model answers."),
-    "/save": ("FILE", "Writes the conversation to a file: Markdown, or JSON where it ends in .json."),
-    "/save!": ("FILE", "The same, in the place of a file that is there."),
-    "/clear": ("", "Begins a new conversation; the model forgets this one."),
+    "/model": ("", "Shows which model you are talking to."),
+    "/save": ("FILE", "Saves the conversation to a file: Markdown, or JSON if the name ends in .json."),
+    "/save!": ("FILE", "The same, replacing an existing file."),
+    "/clear": ("", "Starts a new conversation; the model forgets this one."),
     "/quit": ("", "Leaves."),
 }
 _KEYS = """\
-  Enter sends, Alt-Enter (or Esc and then Enter, or Ctrl-J) begins a new line.
-  Ctrl-C stops an answer, and at the prompt drops the line. Ctrl-D leaves.
+  Enter sends, Alt-Enter (or Esc and then Enter, or Ctrl-J) starts a new line.
+  Ctrl-C stops an answer, and at the prompt clears the line. Ctrl-D quits.
   A message that begins with a slash is sent with two: //etc is a directory."""
 _NO_TOOLS = "The model has no tools: 'strands chat --tools all' gives it every tool."
 _SAVE_HINT = "Choose another place: /save FILE"
@@ -85,7 +85,7 @@ class ChatSession:
         argument = argument.strip()
         if name not in COMMANDS:
             hint = f"{did_you_mean(name, COMMANDS)} /help lists the commands; // sends a slash.".strip()
-            raise UsageError(f"There is no command {name}.", hint=hint)
+            raise UsageError(f"Unknown command {name}.", hint=hint)
         usage, _ = COMMANDS[name]
         if bool(argument) != bool(usage):
             right = f"{name} {usage}".strip()

@@ -80,7 +80,7 @@ def access_lines(manifest: Manifest, tool: CliTool) -> list[str]:
     for name, setting in manifest.settings_of(tool).items():
         remarks = f"{', secret' if setting.sensitive else ''}{'' if setting.is_needed else ', optional'}"
         lines.append(f"config: gets {name} from {setting_variable(manifest.name, name, setting)}{remarks}")
-    return lines or ["nothing but reading the workspace"]
+    return lines or ["read the workspace, nothing else"]
 
 
 def access_document(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def _print_plugin(found: FoundPlugin) -> None:
         for access in access_lines(plugin.manifest, tool):
             click.echo(f"    {one_line(access)}")
     for path in undeclared_executables(plugin):
-        click.echo(f"  undeclared executable, no tool: {one_line(path)}")
+        click.echo(f"  undeclared executable, not a tool: {one_line(path)}")
 
 
 def _tool_limits(tool: CliTool) -> str:
@@ -239,7 +239,7 @@ def enable(name: str) -> None:
     """Enable a disabled plugin."""
     found = find_plugin(name, load_settings())
     if found.is_enabled:
-        click.echo(f"{found.name} is enabled already.")
+        click.echo(f"{found.name} is already enabled.")
         return
     forget_disabled(str(found.place.resolve()))
     click.echo(f"{found.name} is enabled.")
@@ -251,10 +251,10 @@ def disable(name: str) -> None:
     """Disable a plugin: no command or workflow can use its tools. Its files stay."""
     found = find_plugin(name, load_settings())
     if not found.is_enabled:
-        click.echo(f"{found.name} is disabled already.")
+        click.echo(f"{found.name} is already disabled.")
         return
     write_plugin_state(State(disabled=(*read_plugin_state().disabled, str(found.place.resolve()))))
-    click.echo(f"{found.name} is disabled; 'strands plugin enable {found.name}' switches it on again.")
+    click.echo(f"{found.name} is disabled; 'strands plugin enable {found.name}' enables it again.")
 
 
 def forget_disabled(directory: str) -> None:

@@ -172,7 +172,7 @@ class _ToolTrial:
 
 # --- The checks --------------------------------------------------------------------------------------------
 
-_NO_ANSWER = Check("skipped", "there was no good answer to begin with")
+_NO_ANSWER = Check("skipped", "there was no good answer to compare with")
 
 
 async def _good_input(trial: _ToolTrial) -> Check:

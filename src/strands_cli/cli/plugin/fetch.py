@@ -84,7 +84,7 @@ def _split_ref(address: str) -> tuple[str, str]:
     if start < 0 or not mark:
         return address, ""
     if not ref:
-        raise UsageError(f"There is no ref after the '@' of {address}.", hint=_FORMS)
+        raise UsageError(f"No ref after the '@' in {address}.", hint=_FORMS)
     return address[:start] + place, ref
 
 
@@ -93,11 +93,11 @@ def _repository_source(place: str, ref: str, directory: str) -> PluginSource:
     scheme = url["scheme"] if url else "ssh"
     if scheme not in _PROTOCOLS:
         hint = f"Use one of {', '.join(_PROTOCOLS)}, or a directory."
-        raise UsageError(f"Plugins do not come by {scheme}.", hint=hint)
+        raise UsageError(f"Plugins cannot be fetched by {scheme}.", hint=hint)
     parts = urlsplit(place) if url else None
     if parts and (parts.password or (parts.username and scheme != "ssh")):
-        hint = "Leave it out, and let a credential helper of Git or SSH give it."
-        raise UsageError("The URL contains a credential, which would end up in the lock.", hint=hint)
+        hint = "Remove it; a Git credential helper or SSH can provide it."
+        raise UsageError("The URL contains a credential, which would be saved in the lock.", hint=hint)
     if ref and not _REF.fullmatch(ref):
         raise UsageError(f"{ref!r} is not a branch, tag or commit.", hint=_FORMS)
     inside = Path(directory)
@@ -129,7 +129,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def fetched_plugin(source: PluginSource) -> Iterator[Candidate]:
-    """The plugin of a source, gone afterwards; SpecError with all its problems if it is not in order."""
+    """The plugin of a source, gone afterwards; SpecError with all its problems if it is invalid."""
     with TemporaryDirectory(prefix="strands-plugin-") as name:
         root = Path(name).resolve() / "fetched"
         if source.is_repository:
@@ -163,7 +163,7 @@ def plugin_directory(path: Path) -> Path:
 
 def _refuse_issues(issues: list[Issue], source: PluginSource) -> None:
     if issues:
-        raise SpecError(f"The plugin of {source} is not in order.", issues=issues)
+        raise SpecError(f"The plugin of {source} is invalid.", issues=issues)
 
 
 def _issue_in_source(issue: Issue, place: Path, shown: Path) -> Issue:
@@ -178,7 +178,7 @@ def _no_plugin(source: PluginSource, root: Path) -> SpecError:
     hint = f"A plugin is a directory with a {MANIFEST_NAME}."
     if found:
         named = ", ".join(f"#{place}" for place in found[:_SHOWN_PLACES] if place != ".") or "no directory"
-        hint = f"Plugins lie elsewhere in it: add {named} to the URL."
+        hint = f"It has plugins in other directories: add {named} to the URL."
     where = source.directory or "its root"
     return SpecError(f"{source} has no {MANIFEST_NAME} in {where}.", hint=hint)
 
@@ -205,7 +205,7 @@ def copy_plugin(origin: Path, target: Path) -> None:
 def unportable_files(directory: Path, *, severity: Severity = "error") -> list[Issue]:
     """What in a plugin would be something else in another place."""
     root = directory.resolve()
-    remedy = "Take it out, or put a copy of the file in its place: it is refused where it is added."
+    remedy = "Remove it, or put a copy of the file in its place: it is refused where it is added."
     issues: list[Issue] = []
     for name, digest in plugin_digests(root).items():
         target = digest.removeprefix(_LINK)
@@ -270,11 +270,11 @@ def _run_git(source: PluginSource, *arguments: str) -> str:
             out, err = process.communicate(timeout=_FETCH_SECONDS)
         except subprocess.TimeoutExpired:
             reason = f"{source} was not fetched within {_FETCH_SECONDS:.0f} s."
-            raise ToolError(reason, code="network", hint="Try it again later.") from None
+            raise ToolError(reason, code="network", hint="Try again later.") from None
         undo.pop_all()
     if process.returncode != 0:
         reason = clean_text(err.decode("utf-8", "replace")).strip() or f"exit code {process.returncode}"
-        hint = "Look at the URL, and whether 'git ls-remote' reaches it."
+        hint = "Check the URL; does 'git ls-remote' reach it?"
         if source.ref and ("find remote ref" in reason or "not our ref" in reason):
             hint = f"The repository has no branch, tag or whole commit {source.ref!r}."
         raise ToolError(f"{source} cannot be fetched: {reason}", code="network", hint=hint)
@@ -294,7 +294,7 @@ def _start_git(argv: list[str], environment: dict[str, str]) -> "subprocess.Pope
         )
     except FileNotFoundError:
         hint = "Install Git, or add the plugin from a directory."
-        raise UnsupportedError("There is no 'git' on the PATH.", hint=hint) from None
+        raise UnsupportedError("'git' is not on the PATH.", hint=hint) from None
 
 
 @contextmanager

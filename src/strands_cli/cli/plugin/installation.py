@@ -58,7 +58,7 @@ def add(source: str, user: bool, yes: bool) -> None:
     settings = load_settings()
     owner = "user" if user else "project"
     if owner not in plugin_roots(settings):
-        raise UsageError("There is no home directory for a user's plugins.", hint="Set XDG_CONFIG_HOME.")
+        raise UsageError("No home directory found for your plugins.", hint="Set XDG_CONFIG_HOME.")
     with fetched_plugin(parse_source(source)) as candidate:
         name = candidate.plugin.name
         place = plugin_roots(settings)[owner] / name
@@ -77,12 +77,12 @@ def _refuse_known_plugin(name: str, place: Path, owner: str, settings: Settings)
             continue
         if found.owner == owner:
             hint = f"'strands plugin update {name}' shows what is new in its source, and takes it."
-            raise UsageError(f"There is a plugin {name} already: {found.place}.", hint=hint)
+            raise UsageError(f"The plugin {name} already exists: {found.place}.", hint=hint)
         first = "this one" if owner == "project" else found.place
-        both = f"where both have a tool, {first} counts"
+        both = f"{first} wins where both have a tool"
         print_warning(f"There is a plugin {name} of the {found.owner} too; {both}.")
     if os.path.lexists(place):
-        raise UsageError(f"{place} is there already, and is not a plugin.", hint="Move it away.")
+        raise UsageError(f"{place} already exists, and is not a plugin.", hint="Move it away.")
 
 
 @click.command()
@@ -101,7 +101,7 @@ def update(name: str | None, restore: bool, yes: bool) -> int:
         return 0
     locked = [found for found in find_plugins(settings) if found.approval]
     if not locked:
-        print_note("No plugin is locked: 'strands plugin add' locks what it adds.")
+        print_note("No plugin is locked: 'strands plugin add' adds and locks one.")
     status = 0
     for found in locked:
         try:
@@ -121,16 +121,16 @@ def _update_plugin(found: FoundPlugin, settings: Settings, *, restore: bool, yes
             _replace_plugin(found, approval, candidate, yes=yes)
     elif approval.changes:
         hint = "Leave --restore out to approve it as it is."
-        raise UsageError(f"Nobody knows where {found.name} came from.", hint=hint)
+        raise UsageError(f"The source of {found.name} is unknown.", hint=hint)
     else:
-        click.echo(f"{found.name} is as it was approved.")
+        click.echo(f"{found.name} is unchanged since it was approved.")
 
 
 def _approve_plugin(found: FoundPlugin, settings: Settings, *, yes: bool) -> None:
     """Approves a plugin as it lies there."""
     plugin, approval = found.reading.plugin, found.approval
     if plugin is None:
-        raise SpecError(f"The plugin {found.name} is not in order.", issues=found.reading.issues)
+        raise SpecError(f"The plugin {found.name} is invalid.", issues=found.reading.issues)
     files = plugin_digests(plugin.directory)
     lock, approved = _lock_file(found.owner, settings), Approved(files=files)
     if approval:
@@ -150,7 +150,7 @@ def _show_changes(found: FoundPlugin, approval: Approval) -> None:
     """What changed inside the files since they were approved, as far as the source still has those."""
     changes, approved = approval.changes, approval.approved
     if not approved.source:
-        print_note("  The lines are not shown: nobody knows where it came from.")
+        print_note("  The changed lines are not shown: its source is unknown.")
         return
     try:
         with fetched_plugin(source_in_lock(approved, approval.lock)) as candidate:
@@ -160,7 +160,9 @@ def _show_changes(found: FoundPlugin, approval: Approval) -> None:
             comparable = Changes(added=changes.added, changed=same, removed=())
             _show_text_changes(comparable, candidate.directory, found.place, ("approved", "now"))
     except StrandsError as error:  # it can be approved without its source
-        print_note(f"  The lines are not shown, since the source is not there: {one_line(error.message)}")
+        print_note(
+            f"  The changed lines are not shown, because its source is gone: {one_line(error.message)}"
+        )
 
 
 def _replace_plugin(found: FoundPlugin, approval: Approval, candidate: Candidate, *, yes: bool) -> None:
@@ -168,7 +170,7 @@ def _replace_plugin(found: FoundPlugin, approval: Approval, candidate: Candidate
     old, new = found.reading.plugin, candidate.plugin
     if new.name != found.name:
         reason = f"{candidate.source} is now called {new.name}, not {found.name}."
-        raise UsageError(reason, hint="Remove the one and add the other.")
+        raise UsageError(reason, hint="Remove the old one and add the new one.")
     here = Approved(files=plugin_digests(found.place.resolve()))
     changes = changes_since_approval(here, candidate.directory)
     if not changes:
@@ -219,12 +221,12 @@ def _ask_approval(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not can_ask():
-        reason = "Nobody can be asked here, so nothing was changed."
-        hint = "Look at what is shown above; --yes approves it."
+        reason = "There is no terminal to ask on, so nothing was changed."
+        hint = "Review what is shown above, then approve it with --yes."
         raise ToolError(reason, code="consent_required", hint=hint)
     discard_typed_input()
     if not confirm(question):
-        raise ToolError("You refused it; nothing was changed.", code="denied")
+        raise ToolError("You said no; nothing was changed.", code="denied")
 
 
 def _show_plugin(plugin: Plugin, files: dict[str, str], source: str) -> None:

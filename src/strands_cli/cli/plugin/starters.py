@@ -184,13 +184,13 @@ def new(name: str, language: str) -> None:
     settings, starter = load_settings(), _STARTERS[language]
     place = plugin_roots(settings)["project"] / name
     if os.path.lexists(place):
-        raise UsageError(f"{place} is there already; nothing was written.", hint="Choose another name.")
+        raise UsageError(f"{place} already exists; nothing was written.", hint="Choose another name.")
     with staging_directory(place.parent) as stage:
         directory = stage / name
         _write_starter(directory, name, starter)
         reading = read_plugin(directory)
         if reading.plugin is None:
-            raise SpecError("The new plugin is not in order.", issues=reading.issues)
+            raise SpecError("The new plugin is invalid.", issues=reading.issues)
         directory.rename(place)
     for path in plugin_digests(place):
         click.echo(str((place / path).relative_to(settings.project)))

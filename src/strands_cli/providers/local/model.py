@@ -157,7 +157,7 @@ class LocalModel(Model):
                     return
         finally:
             left.set()
-        raise ProviderError("The embedded model's engine ended without an answer.")
+        raise ProviderError("The embedded model's engine exited without an answer.")
 
 
 def _ending_events(answer: LocalAnswer, milliseconds: int) -> list[StreamEvent]:

@@ -178,7 +178,7 @@ class Zygote:
 
 def _require_landlock() -> None:
     if not landlock.abi_version():
-        raise OSError("the kernel has no Landlock, or it is switched off")
+        raise OSError("the kernel has no Landlock, or it is disabled")
 
 
 def _enter_user_namespace() -> bool:

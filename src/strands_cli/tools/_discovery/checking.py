@@ -24,19 +24,19 @@ def tool_schema_issues(info: ToolInfo) -> list[Issue]:
             if schema is not None:
                 Validator(closed_schema(schema) if side == "input" else schema)
         except SchemaInvalid as error:
-            remedy = "Correct the schema; it is JSON Schema 2020-12."
-            problems.append((f"its {side} schema is not a JSON Schema: {error}", remedy))
+            remedy = "Fix the schema; it is JSON Schema 2020-12."
+            problems.append((f"its {side} schema is not a valid JSON Schema: {error}", remedy))
     if not problems and not info.unread:
         try:
             _try_tool(info)
         except ToolError as error:
             problem = error.issue.reason if error.issue else error.message
-            problems.append((problem, error.hint or "Correct the tool's definition."))
+            problems.append((problem, error.hint or "Fix the tool's definition."))
         except ValueError as error:
-            problems.append((str(error), "Correct the function's parameters."))
+            problems.append((str(error), "Fix the function's parameters."))
     return [
         Issue(
-            file=info.file, line=info.line, reason=f"Tool {info.id!r} is refused: {why}.", remediation=remedy
+            file=info.file, line=info.line, reason=f"Tool {info.id!r} is invalid: {why}.", remediation=remedy
         )
         for why, remedy in problems
     ]

@@ -101,7 +101,7 @@ class ToolDeclaration(msgspec.Struct, kw_only=True):
         return found.value if found and isinstance(found.value, str) else ""
 
     def refusal(self, problem: str, remedy: str, file: str = "", line: int = 0) -> Issue:
-        reason = f"Tool {self.id!r} is refused: {problem}."
+        reason = f"Tool {self.id!r} is invalid: {problem}."
         return Issue(file=file or self.file, line=line or self.line, reason=reason, remediation=remedy)
 
 
@@ -129,7 +129,7 @@ def declaration_from_spec(
         return Issue(
             file=declared.file,
             line=lines.get(next(faulty, ""), line),
-            reason=f"{name} is refused: {problem}.",
+            reason=f"{name} is invalid: {problem}.",
             remediation=f"A {name} is a dictionary with the keys {', '.join(SPEC_KEYS)}; name and "
             "inputSchema have to be there.",
         )

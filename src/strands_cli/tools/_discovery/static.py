@@ -40,14 +40,14 @@ def parse_source_file(file: Path) -> ast.Module | Issue:
     try:
         status = file.stat()
         if not stat.S_ISREG(status.st_mode):
-            return Issue(file=str(file), reason="It is not a regular file.", remediation=remedy)
+            return Issue(file=str(file), reason="Not a regular file.", remediation=remedy)
         with file.open("rb") as stream:
             data = stream.read(MAX_SOURCE_BYTES + 1)
     except OSError as error:
         return Issue(file=str(file), reason=f"It cannot be read: {error.strerror}.", remediation=remedy)
     if len(data) > MAX_SOURCE_BYTES:
         reason = f"It has {status.st_size:,} bytes; at most {MAX_SOURCE_BYTES:,} are read."
-        return Issue(file=str(file), reason=reason, remediation="Move its data into a file of its own.")
+        return Issue(file=str(file), reason=reason, remediation="Move its data into a separate file.")
     try:
         with warnings.catch_warnings():
             # A warning about somebody's backslash is for whoever runs that file.
@@ -58,7 +58,7 @@ def parse_source_file(file: Path) -> ast.Module | Issue:
         line = getattr(error, "lineno", None) or data.count(b"\n", 0, max(data.find(b"\0"), 0)) + 1
         column = max(getattr(error, "offset", None) or 0, 0)
         reason = f"Syntax error: {getattr(error, 'msg', None) or str(error) or type(error).__name__}."
-        remedy = "Correct the file; nothing of it can be used until then."
+        remedy = "Fix the file; none of its tools can be used until then."
         try:
             data.decode("utf-8")
         except UnicodeDecodeError as undecoded:

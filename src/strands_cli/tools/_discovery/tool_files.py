@@ -195,7 +195,7 @@ class _ToolReader:
         if home is None and is_ours:
             place = declared.values["module_path"]
             problem = f"there is no file for its module_path {module_path!r}"
-            remedy = "Correct module_path, or leave it out: by default it is the module of TOOL_SPECS."
+            remedy = "Fix module_path, or leave it out: by default it is the module of TOOL_SPECS."
             self.issues.append(declared.refusal(problem, remedy, place.file, place.line))
             return None
         return [home] if home else []
@@ -268,7 +268,7 @@ class _ToolReader:
         """Keeps a tool whose callable is `name`, bound there; without a binding, as far as anybody knows."""
         if binding and isinstance(binding.value, _NOT_CALLABLE):
             problem = f"{binding.name!r} on line {binding.line} is not a function"
-            remedy = f"Define def {binding.name}(…), or correct the name in the spec."
+            remedy = f"Define def {binding.name}(…), or fix the name in the spec."
             self.issues.append(declared.refusal(problem, remedy, str(file.path), binding.line))
             return
         module_path = self._dotted(file.path)
@@ -372,7 +372,7 @@ def _missing_callable_issue(declared: ToolDeclaration, name: str, file: SourceFi
     problem = f"{file.path.name} has no function {name!r}"
     if not name.isidentifier():
         return declared.refusal(problem, "Use a name that a function can have.")
-    return declared.refusal(problem, f"{remedy}, or correct the name in the spec.")
+    return declared.refusal(problem, f"{remedy}, or fix the name in the spec.")
 
 
 def _no_tool_issue(file: SourceFile, family: str) -> Issue:

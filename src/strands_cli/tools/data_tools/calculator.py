@@ -103,7 +103,7 @@ def _evaluate_expression(expression: str) -> Number:
     except (RecursionError, MemoryError):
         raise ToolFailed(
             "The expression is nested too deeply",
-            hint="Calculate its inner parts first, in calls of their own.",
+            hint="Calculate its inner parts first, in separate calls.",
         ) from None
     except (Overflow, OverflowError):
         raise ToolFailed(
@@ -221,7 +221,7 @@ def _unreadable_expression(text: str, position: int) -> ToolFailed:
         return ToolFailed("The expression ends too early", hint=_SYNTAX)
     rest = shorten_text(text[position:], 20)
     return ToolFailed(
-        f"The expression cannot be read from {rest!r} at position {position + 1} on", hint=_SYNTAX
+        f"The expression cannot be parsed from {rest!r} on, at position {position + 1}", hint=_SYNTAX
     )
 
 

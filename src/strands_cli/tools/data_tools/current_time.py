@@ -10,7 +10,7 @@ from strands_cli.toolkit.decorator import tool
 
 TOOL_SPEC = {
     "name": "current_time",
-    "description": "Tell the current date and time in a time zone, in the form that is asked for.",
+    "description": "Get the current date and time in a time zone, in the format you choose.",
     "inputSchema": {
         "json": {
             "type": "object",
@@ -70,7 +70,7 @@ def _time_by_pattern(now: datetime, pattern: str) -> str:
     remedy = f"Use {', '.join(_FORMATS)}, or a strftime pattern such as '%d.%m.%Y %H:%M'."
     if "%" not in pattern:
         hint = f"{did_you_mean(pattern, _FORMATS)} {remedy}".strip()
-        raise ToolFailed(f"There is no format {shorten_text(pattern)!r}", code="input_invalid", hint=hint)
+        raise ToolFailed(f"Unknown format {shorten_text(pattern)!r}", code="input_invalid", hint=hint)
     for directive in _DIRECTIVE.findall(pattern):
         if directive != "%" and directive.removeprefix("-") not in _DIRECTIVES:
             hint = "Use the format 'unix' for seconds since 1970." if directive == "s" else remedy
@@ -101,7 +101,7 @@ def _time_zone(name: str) -> tzinfo:
         )
     same = [other for other in sorted(known) if other.lower() == name.lower()]
     if not same:
-        reason, hint = f"There is no time zone {shorten_text(name)!r}", _time_zone_remedy(name, known)
+        reason, hint = f"Unknown time zone {shorten_text(name)!r}", _time_zone_remedy(name, known)
         raise ToolFailed(reason, code="not_found", hint=hint)
     return ZoneInfo(same[0])
 

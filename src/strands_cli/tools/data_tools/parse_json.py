@@ -79,7 +79,7 @@ _MAX_LEVELS = 200
 
 # Strings are matched so that what looks like a number in them is passed over.
 _NUMBER = re.compile(r'"(?:[^"\\]++|\\.)*+"|(NaN|-?Infinity|-?[0-9][0-9.eE+-]*)', re.DOTALL)
-_FORM = "JSON has double quotes around names and texts, no comma before a closing bracket, and no comments."
+_FORM = "JSON needs double quotes around names and strings, no trailing commas, and no comments."
 
 
 def _file_text(workspace: Workspace, path: str) -> str:
@@ -123,7 +123,7 @@ def _malformed_json(source: str, error: json.JSONDecodeError) -> ToolFailed:
     place = f"{error.msg.removesuffix(' at')} at line {error.lineno}, column {error.colno}"
     hint = _FORM
     if error.msg == "Extra data":
-        hint = "It holds more than one value; separate values belong in an array, or in calls of their own."
+        hint = "It holds more than one value; separate values belong in an array, or in separate calls."
     return ToolFailed(f"{source} is not JSON: {place}{f', near {near!r}' if near else ''}", hint=hint)
 
 
@@ -164,7 +164,7 @@ def _refuse_half_characters(value: Any, text: str, source: str) -> None:
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
         raise ToolFailed(
-            f"{source} cannot be used: {half} is half of a character", hint="Such halves come in pairs."
+            f"{source} cannot be used: {half} is half of a character", hint="Surrogates come in pairs."
         ) from None
     except RecursionError:
         raise _json_too_deep() from None
@@ -230,7 +230,7 @@ def _query_steps(query: str) -> Iterator[str | None]:
         if match is None or match.lastgroup is None:
             rest = shorten_text(query[position:], 20)
             raise ToolFailed(
-                f"The query cannot be read from {rest!r} at position {position + 1} on",
+                f"The query cannot be parsed from {rest!r} on, at position {position + 1}",
                 hint="Write it like users[0].name, users[*].name or users[0]['first name'].",
             )
         yield _EVERY if match[match.lastgroup] == "*" else match[match.lastgroup]

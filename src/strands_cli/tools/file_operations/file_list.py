@@ -10,9 +10,9 @@ from strands_cli.tools.file_operations._globs import glob_filter, is_searched
 TOOL_SPEC = {
     "name": "file_list",
     "description": (
-        "List the files and directories in a directory of the workspace, sorted by path, with type (file, "
+        "List the files and directories in a directory in the workspace, sorted by path, with type (file, "
         "directory, link or other) and size in bytes. Links are not followed. At most 1000 entries are "
-        "returned; truncated tells that there are more."
+        "returned; truncated says that there are more."
     ),
     "inputSchema": {
         "json": {

@@ -13,7 +13,7 @@ from strands_cli.toolkit.workspace import file_refusal
 TOOL_SPEC = {
     "name": "file_read",
     "description": (
-        "Read a text file of the workspace: all of it (up to 10 MB), or the lines start_line to end_line. "
+        "Read a text file in the workspace: all of it (up to 10 MB), or the lines start_line to end_line. "
         "Returns the text unchanged, without line numbers."
     ),
     "inputSchema": {
@@ -145,7 +145,7 @@ def _text_codec(encoding: str) -> str:
     known = {name.replace("_", "-") for name in (*aliases, *aliases.values())}
     meant = did_you_mean(encoding.replace("_", "-"), known)
     raise ToolFailed(
-        f"There is no text encoding {shorten_text(encoding)!r}",
+        f"Unknown text encoding {shorten_text(encoding)!r}",
         code="input_invalid",
         hint=meant or "Use 'utf-8', 'latin-1', 'cp1252' or 'utf-16'.",
     )

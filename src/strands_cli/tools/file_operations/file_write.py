@@ -14,7 +14,7 @@ from strands_cli.toolkit.decorator import tool
 TOOL_SPEC = {
     "name": "file_write",
     "description": (
-        "Write text (as UTF-8) to a file of the workspace. Missing directories are made. The file is "
+        "Write text (as UTF-8) to a file in the workspace. Missing directories are made. The file is "
         "replaced in one step: it never holds a part of the new content."
     ),
     "inputSchema": {
@@ -56,7 +56,7 @@ def file_write(path: str, content: str, mode: str = "create", *, context: ToolCo
         half = f"\\u{ord(content[error.start]):04x}"
         raise ToolFailed(
             f"The content has {half} at position {error.start + 1}, which is half of a character",
-            hint="Such halves come in pairs; write the whole character.",
+            hint="Surrogates come in pairs; write the whole character.",
         ) from None
     with context.workspace.place(path, "written", make=True) as place, place.locked():
         old = _replaceable_file(place, path, mode)

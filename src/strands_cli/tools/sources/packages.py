@@ -207,7 +207,7 @@ def _only_named_tool(found: Discovered, point: EntryPoint) -> Discovered:
     issue = Issue(
         file=point.file,
         reason=f"The entry point {point.name!r}: {point.module} has no tool {point.attribute!r}.",
-        remediation=f"{nearest}Ask the author of {point.origin} to correct it, or remove the package.",
+        remediation=f"{nearest}Ask the author of {point.origin} to fix it, or remove the package.",
     )
     return Discovered((), (issue, *found.issues), found.files)
 
@@ -218,7 +218,7 @@ def _unlocated_entry_point(point: EntryPoint) -> Discovered:
     issue = Issue(
         severity="warning",
         file=point.file,
-        reason=f"The entry point {point.name!r} leads nowhere: {reason}.",
+        reason=f"The entry point {point.name!r} is broken: {reason}.",
         remediation="Reinstall the package, or remove it.",
     )
     info = ToolInfo(

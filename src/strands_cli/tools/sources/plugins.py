@@ -73,9 +73,7 @@ def read_named_plugin(name: str, base: Path, settings: Settings) -> Discovered:
             return reading
     except SpecError as error:
         return _refused_plugin(error.message, error.hint)
-    return _refused_plugin(
-        f"The plugin {name!r} is switched off.", f"'strands plugin enable {name}' switches it on."
-    )
+    return _refused_plugin(f"The plugin {name!r} is disabled.", f"'strands plugin enable {name}' enables it.")
 
 
 def _find_named_plugin(name: str, base: Path, settings: Settings) -> tuple[Path, Discovered] | None:
@@ -129,7 +127,7 @@ def _read_plugin_tools(place: Path, settings: Settings) -> Discovered:
 
 
 def _check_approval(name: str, place: Path, settings: Settings) -> Discovered:
-    """Whether a plugin is as it was approved. Its files are hashed only where a lock names it."""
+    """Whether a plugin is unchanged since it was approved. Files are hashed only where a lock names it."""
     locks = tuple(str(file) for file in lock_files(settings.project))
     try:
         if not any(approvals_in_locks(place, settings.project)):
