@@ -565,6 +565,52 @@ def test_what_ends_before_its_keeper_is_ready_is_told_all_the_same() -> None:
     assert done.stdout == "['exited']\n", done
 
 
+CROWDED_SLOT = """
+import os, socket, subprocess, sys, time
+from strands_cli.sandbox import messages, process_tree
+from strands_cli.sandbox.spawner.slot import Slot
+
+if os.geteuid() == 0:  # for whom there is no limit
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+slot = Slot(0, sys.argv[1], network=True, in_room=False)
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+host = os.pidfd_open(os.getpid())
+keeper = os.fork()
+if not keeper:
+    ours.close()
+    os._exit(slot.live(theirs, host, 1, ""))
+theirs.close()
+proc = process_tree.open_proc()
+while not process_tree.descendants(keeper, proc):  # the runner, which waits for a call
+    time.sleep(0.01)
+crowd = [subprocess.Popen(["/bin/sleep", "60"], cwd="/") for _ in range(60)]
+control, keepers = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+reading, writing = os.pipe()
+nothing = os.open("/dev/null", os.O_RDWR)
+request = {
+    "watch": {"memory": 1 << 30, "processes": 64, "grace": 300}, "reads": [], "writes": [], "scratch": 0,
+    "directory": "/", "limits": {"NPROC": 8}, "filters": [], "environment": {"PATH": "/usr/bin:/bin"},
+    "argv": ["/bin/sh", "-c", "(/bin/sleep 0); echo forked"],
+}
+messages.send_value(ours, request, keepers.fileno(), nothing, writing, 2)
+os.close(writing)
+print(os.read(reading, 100), flush=True)
+control.close()
+for process in crowd:
+    process.kill()
+"""
+
+
+def test_processes_that_a_user_starts_after_a_slot_was_made_are_not_the_calls() -> None:
+    with tempfile.TemporaryDirectory() as scratch:  # below a directory that everybody may enter
+        Path(scratch).chmod(0o777)
+        program = [sys.executable, "-c", CROWDED_SLOT, scratch]
+        done = subprocess.run(program, capture_output=True, text=True, timeout=50, check=False)
+    assert done.stdout == "b'forked\\n'\n", done
+
+
 def test_silence_and_progress(place: Place) -> None:
     argv = [place.program("sh", "for i in 1 2 3 4 5; do echo step $i >&2; sleep 0.2; done; sleep 30")]
     lines: list[str] = []

@@ -84,11 +84,10 @@ def _child_processes(process: int, proc: int) -> list[int]:
 
 def tasks_of_user(proc: int) -> int:
     """How many processes and threads this user has, as RLIMIT_NPROC counts them."""
-    user, total = os.getuid(), 0
+    own, total = f"\nUid:\t{os.getuid()}\t".encode(), 0
     for name in os.listdir(proc):
-        if name.isdigit() and (stat := read_proc_file(proc, f"{name}/stat")):
-            is_own = f"\nUid:\t{user}\t".encode() in read_proc_file(proc, f"{name}/status")
-            total += int(stat.rpartition(b")")[2].split()[17]) if is_own else 0
+        if name.isdigit() and own in (status := read_proc_file(proc, f"{name}/status")):
+            total += int(status.partition(b"\nThreads:\t")[2].partition(b"\n")[0] or 0)
     return total
 
 

@@ -75,11 +75,12 @@ class Slot:
             for place in ("", "/home", "/tmp"):
                 os.mkdir(scratch + place, 0o700)
         proc = process_tree.open_proc()
-        others = None
-        if self._user:
+
+        def others() -> int:
             # RLIMIT_NPROC counts a user's processes in one user namespace. A room has one for itself;
             # elsewhere those that the user has already are added, so that the limit is only about right.
-            others = 1 if self.in_room else process_tree.tasks_of_user(proc) + _SPARE_PROCESSES
+            return 1 if self.in_room else process_tree.tasks_of_user(proc) + _SPARE_PROCESSES
+
         ruleset = self._ruleset(scratch) if self.abi else None
         namespaces.hide_memory()
         pair, runners_end = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
@@ -89,7 +90,7 @@ class Slot:
             os.setsid()
             namespaces.die_with_parent(keeper)
             tell_taken = partial(try_to, os.write, self._taken_end, slot.to_bytes(4, sys.byteorder))
-            Runner(ruleset, scratch, own, others, tell_taken).run(calls, runners_end)
+            Runner(ruleset, scratch, own, others if self._user else None, tell_taken).run(calls, runners_end)
         runners_end.close()
         calls.close()
         disk = os.open(mounts.SCRATCH, os.O_RDONLY | os.O_CLOEXEC) if self.in_room else -1
@@ -137,8 +138,8 @@ class Runner(NamedTuple):
     scratch: str
     """A directory on the host's disk; empty in a room, which has its own."""
     group: Group | None
-    others: int | None
-    """How many processes RLIMIT_NPROC counts besides the call's; None where it does not hold."""
+    others: Callable[[], int] | None
+    """How many processes RLIMIT_NPROC counts besides the call's, asked when it begins; None for root."""
     tell_taken: Callable[[], object]
 
     def run(self, calls: _socket.socket, pair: _socket.socket) -> NoReturn:
@@ -175,7 +176,7 @@ class Runner(NamedTuple):
         limits = dict(request["limits"])
         most = limits.pop("NPROC")
         if self.others is not None:
-            limits["NPROC"] = most + self.others
+            limits["NPROC"] = most + self.others()
         namespaces.apply_limits(limits)
         if self.group is not None:
             self.group.limit(most + 1)  # the keeper is in it too
