@@ -770,7 +770,7 @@ def test_a_plugin_that_nobody_locked_can_be_approved_as_it_is(home: Project) -> 
     assert "unchanged since it was approved" in home.strands("plugin", "update", "hello").out
     (place / "plugin.json").write_text("{")
     refused(home.strands("plugin", "update", "hello", "--yes"), 3, "plugin.json:1")
-    refused(home.strands("plugin", "update", "hello", "--restore"), 2, "Nobody knows where hello came from")
+    refused(home.strands("plugin", "update", "hello", "--restore"), 2, "The source of hello is unknown")
 
 
 # --- remove, enable, disable ------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def budget(**limits: Any) -> dict[str, Any]:
 def test_a_run_that_has_used_its_tokens_keeps_what_it_has(flow: Flow, model: ScriptedModel) -> None:
     model.enqueue("first").enqueue("second")
     spec = flow.spec("chain", {"steps": steps("a", "b")}, runtime=budget(max_tokens=1), outputs=OUTPUTS)
-    with pytest.raises(BudgetExceeded, match="10 tokens, of 1") as ended:
+    with pytest.raises(BudgetExceeded, match="10 tokens; its limit is 1") as ended:
         run_sync(spec, None, RunOptions(directory=flow.directory))
     assert ended.value.exit_code == 20
     assert ended.value.kept.last_response == "first"
@@ -81,7 +81,7 @@ def test_the_tokens_of_a_model_that_loops_are_counted_in_each_turn(flow: Flow, m
 
 def test_no_step_begins_beyond_the_number_that_is_allowed(flow: Flow, model: ScriptedModel) -> None:
     model.default_answer = "ok"
-    with pytest.raises(BudgetExceeded, match="made its 2 steps") as ended:
+    with pytest.raises(BudgetExceeded, match="limit of 2 steps") as ended:
         flow.run("chain", {"steps": steps("a", "b", "c")}, runtime=budget(max_steps=2))
     assert len(ended.value.kept.steps) == 2
 

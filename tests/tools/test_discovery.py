@@ -964,7 +964,7 @@ REFUSED: list[tuple[str | bytes, int, str]] = [
     (USES + "TOOL_SPECS = [ToolSpec(version='1.0.0')]\n", 3, "A ToolSpec has no id."),
     (USES + "TOOL_SPECS = [ToolSpec(id='greet',\nidd=1)]\n", 4, "ToolSpec has no field 'idd'."),
     (USES + "TOOL_SPECS = [1]\n", 3, "neither a ToolSpec nor a dictionary"),
-    (USES + "TOOL_SPECS = [ToolSpec(id=5)]\n", 3, "Tool 5 is refused: it has no name."),
+    (USES + "TOOL_SPECS = [ToolSpec(id=5)]\n", 3, "Tool 5 is invalid: it has no name."),
     (USES + "TOOL_SPECS = [ToolSpec(id='greet', timeout_ms=1.5)]\n" + DEF, 3, "timeout_ms must be a whole"),
     (USES + "TOOL_SPECS = [ToolSpec(id='gret', input_schema={})]\n" + DEF, 3, "has no function 'gret'."),
     (

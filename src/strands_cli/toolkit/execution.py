@@ -110,7 +110,7 @@ async def run_body(arguments: dict[str, Any], context: ToolContext) -> Any:
         if left is not None:
             note_left_body(context, resources_of(tool.effects, kept, outer.workspace), *left)
     if outcome is _CANCELLED:
-        raise ToolFailed(f"The call of {tool.id} was cancelled", code="cancelled")
+        raise ToolFailed(f"The call to {tool.id} was cancelled", code="cancelled")
     if outcome is _UNSERVED:
         raise ToolFailed(
             f"{tool.id} did not run: no worker thread was free for {wait:g} s",
@@ -131,7 +131,7 @@ def _late_answer(tool: Tool, body: Body, seconds: float) -> ToolFailed:
     return ToolFailed(
         f"{tool.id} did not answer within {seconds:g} s",
         code="timeout",
-        hint="Ask for less at once, or give the tool a higher timeout.",
+        hint="Ask for less at a time, or give the tool a higher timeout.",
     )
 
 
@@ -339,7 +339,7 @@ class DaemonPool:
                 self._start_thread_if_short()
                 if self._threads == 0:
                     self._count(job, -1)
-                    overload = ToolFailed("No thread can be started for the call", code="overloaded")
+                    overload = ToolFailed("Cannot start a thread for the call", code="overloaded")
         if overload is not None:
             raise overload
         self._queue.put(job)
@@ -374,7 +374,7 @@ class DaemonPool:
         return ToolFailed(
             f"{whose} outlived their limits and still hold their threads",
             code="overloaded",
-            hint="Repair the tools that hang (the log names them), or restart the program.",
+            hint="Fix the tools that hang (the log names them), or restart the program.",
         )
 
     def _count(self, job: Job, number: int) -> None:
