@@ -356,7 +356,7 @@ def test_blocking_bodies_run_side_by_side() -> None:
 def refuse_one_for_want_of_a_thread(pool: DaemonPool) -> None:
     size = threading.stack_size(1 << 46)  # more than any machine has
     try:
-        with pytest.raises(ToolFailed, match="No thread can be started"):
+        with pytest.raises(ToolFailed, match="Cannot start a thread"):
             pool.submit(Job(lambda: None, lambda _: None, "probe", is_extra=True))
     finally:
         threading.stack_size(size)

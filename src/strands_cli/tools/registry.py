@@ -358,7 +358,7 @@ class ToolRegistry:
             return f"{meant} {allow_hint(name)}".strip()
         refused = any(issue.severity == "error" for issue in self._snapshot.issues)
         broken = "Some tools cannot be used: 'strands tool check' shows why." if refused else ""
-        searched = f"The project, whose tools/ and plugins/ count, is {self.settings.project}."
+        searched = f"Searched tools/ and plugins/ of the project {self.settings.project}."
         return " ".join(filter(None, (meant, LISTING_HINT, broken, searched)))
 
     def _plugin_off(self, name: str) -> Issue | None:
