@@ -639,3 +639,92 @@ def test_an_sdk_tool_with_a_context_gets_what_the_shell_can_give_and_is_told_wha
         outcome = project.strands("tool", "call", name)
         assert f"{name} uses 'agent.{part}', and no agent makes this call." in outcome.err
         assert outcome.exit_code == 10
+
+
+CHECKED = {
+    "compile.py": """
+import no_such_package_at_all, json
+from . import _nothing
+from ._words import word
+from tools._words import word as other
+from strands_cli import tool
+
+try:
+    import perhaps_not_here
+except ImportError:
+    perhaps_not_here = None
+
+@tool
+async def count(to: int):
+    '''Count.'''
+    yield 1
+    return to
+""",
+    "poor.py": """
+from typing import Literal
+from strands_cli import ToolContext, tool
+
+@tool
+def silent(x, context: ToolContext): ...
+
+@tool
+def stale(first: int) -> int:
+    '''Stale.
+
+    Args:
+        frist: The number
+    '''
+
+@tool
+def wrong(n: int = "x", mode: Literal["a", "b"] = "c", fine: float = 1, none: int = None) -> str:
+    '''Wrong defaults.'''
+    return f"{n} {mode}"
+""",
+}
+
+
+def test_check_finds_what_python_and_a_model_would_stumble_over(project: Project) -> None:
+    for name, text in CHECKED.items():
+        project.write(f"tools/{name}", text)
+    project.write("tools/_words.py", "word = 1\n")
+    outcome = project.strands("tool", "check", "--json")
+    assert outcome.exit_code == 3
+    found = [
+        (Path(issue["file"]).name, issue["line"], issue["severity"], issue["reason"])
+        for issue in outcome.json["issues"]
+    ]
+    assert sorted(found) == [
+        ("compile.py", 2, "error", "The module no_such_package_at_all is not found."),
+        ("compile.py", 3, "error", "The module ._nothing is not found."),
+        ("compile.py", 17, "error", "Syntax error: 'return' with value in async generator."),
+        ("poor.py", 6, "error", "Tool 'silent' has no description, so no model knows when to call it."),
+        ("poor.py", 6, "warning", "Tool 'silent': the parameter 'x' has no type."),
+        ("poor.py", 9, "warning", "Tool 'stale': the docstring describes 'frist', which is not a parameter."),
+        (
+            "poor.py",
+            17,
+            "warning",
+            "Tool 'wrong': the default of 'mode' is 'c', which does not fit its type.",
+        ),
+        ("poor.py", 17, "warning", "Tool 'wrong': the default of 'n' is 'x', which does not fit its type."),
+    ]
+    assert project.strands("tool", "call", "wrong").out == "x c\n"
+
+
+def test_a_default_in_a_schema_that_does_not_fit_is_refused_by_check_and_by_a_call(project: Project) -> None:
+    project.tool(
+        "count", "def count(tool, **kwargs): ...", properties='{"n": {"type": "integer", "default": "x"}}'
+    )
+    for command in (["check"], ["call", "count"]):
+        outcome = project.strands("tool", *command)
+        assert "the default of 'n' is 'x', which is not of type integer" in outcome.out + outcome.err
+        assert outcome.exit_code != 0
+
+
+def test_a_package_that_a_tool_requires_may_be_missing(project: Project) -> None:
+    project.write(
+        "tools/plot.py",
+        "import no_such_package_at_all\nfrom strands_cli import tool\n"
+        "@tool(requires={'no_such_package_at_all': '*'})\ndef plot(text: str) -> str:\n    '''Plot.'''\n",
+    )
+    assert project.strands("tool", "check").exit_code == 0

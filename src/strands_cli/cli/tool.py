@@ -371,21 +371,21 @@ def check(path: Path | None, load: bool, as_json: bool) -> int:
 
     PATH is the file of a tool or a directory of tools. Without it, all tools of this project are checked.
     """
-    from strands_cli.tools._discovery.checking import tool_schema_issues
+    from strands_cli.tools._discovery.checking import check_tools
     from strands_cli.tools.sources.modules import read_tool_path
 
+    registry = get_registry()
     if path is None:
-        registry = get_registry()
         infos, issues = registry.list_all(), registry.problems
     elif not path.exists():
         raise UsageError(f"Not found: {path}.", hint="Give a tool's file or a directory of tools.")
     else:
         reading = read_tool_path(path)
         infos, issues = list(reading.infos), list(reading.issues)
-    issues += [issue for info in infos for issue in tool_schema_issues(info)]
+    issues += check_tools(infos, registry.settings.project)
     for info in infos if load else ():
         try:
-            get_registry().load(info)
+            registry.load(info)
         except ToolError as error:
             unloaded = Issue(reason=error.message, remediation=error.hint, file=info.file, line=info.line)
             issues.append(error.issue or unloaded)

@@ -314,7 +314,7 @@ def _signature_schema(file: SourceFile, function: Function, context: object) -> 
         return value
 
     try:
-        stand_in = stand_in_function(function, _plain_type, default_of)
+        stand_in = stand_in_function(function, plain_type, default_of)
         return read_signature(
             stand_in, context=context if isinstance(context, bool | str) else False
         ).input_schema
@@ -322,18 +322,18 @@ def _signature_schema(file: SourceFile, function: Function, context: object) -> 
         return None
 
 
-def _plain_type(node: ast.expr) -> Any:
+def plain_type(node: ast.expr) -> Any:
     """The type that an annotation means; LookupError where it is not made of those in the table."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return _plain_type(ast.parse(node.value.strip(), mode="eval").body)
+        return plain_type(ast.parse(node.value.strip(), mode="eval").body)
     if isinstance(node, ast.Constant) and node.value is None:
         return None
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        return Union[_plain_type(node.left), _plain_type(node.right)]  # noqa: UP007 - of what is only known here
+        return Union[plain_type(node.left), plain_type(node.right)]  # noqa: UP007 - of what is only known here
     if isinstance(node, ast.Subscript):
-        kind = _plain_type(node.value)
+        kind = plain_type(node.value)
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        inner = [ast.literal_eval(part) if kind is Literal else _plain_type(part) for part in parts]
+        inner = [ast.literal_eval(part) if kind is Literal else plain_type(part) for part in parts]
         return kind[tuple(inner) if len(inner) > 1 else inner[0]]
     return _PLAIN_TYPES[dotted_name(node).rpartition(".")[2]]
 
