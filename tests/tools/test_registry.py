@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -16,7 +17,7 @@ from strands_cli import CallContext, ToolFailed, call_tool, get_registry, tool
 from strands_cli.errors import ToolError
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.decorator import tools_in
-from strands_cli.toolkit.info import version_key
+from strands_cli.toolkit.info import bare_schema, version_key
 from strands_cli.tools.base import NativeTool
 from strands_cli.tools.registry import ToolCategory, ToolInfo, ToolRegistry, ToolSpec
 from tests.projects import Project
@@ -713,3 +714,39 @@ def test_a_spec_may_leave_its_schema_to_the_function(inside: Project) -> None:
     loaded = registry.load("repeat")
     assert loaded.input_schema == repeat.input_schema
     assert loaded({"toolUseId": "t", "input": {"text": "ab"}})["content"] == [{"text": "abab"}]
+
+
+@pytest.mark.parametrize("name", ["echo", "http_request", "python_exec", "file_operations", "data_tools"])
+def test_every_native_module_and_family_exports_its_specs(name: str) -> None:
+    package = import_module(f"strands_cli.tools.{name}")
+    specs: list[ToolSpec] = package.TOOL_SPECS
+    assert [spec.id for spec in specs] == [
+        info.id for info in get_registry().list_all() if name in (info.id, info.family)
+    ]
+    for spec in specs:
+        module = import_module(spec.module_path)
+        assert spec in module.TOOL_SPECS
+        assert spec.input_schema == bare_schema(module.TOOL_SPEC["inputSchema"])
+    with pytest.raises(AttributeError, match=f"module 'strands_cli.tools.{name}' has no attribute 'nothing'"):
+        package.nothing  # noqa: B018
+
+
+def test_a_native_tool_needs_no_entry_elsewhere_and_no_exception_from_the_linter() -> None:
+    root = Path(__file__).parents[2]
+    settings = (root / "pyproject.toml").read_text("utf-8")
+    assert not [info.id for info in get_registry().list_all() if f"tools.{info.id}" in settings]
+    plan = (
+        '"""Shout."""\n\nfrom typing import Any\n\nTOOL_SPEC = {"name": "shout", "inputSchema": {}}\n\n\n'
+        'def shout(tool: dict[str, Any], **kwargs: Any) -> dict[str, Any]:\n    return tool["input"]\n'
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--stdin-filename",
+        "src/strands_cli/tools/shout.py",
+        "-",
+    ]
+    done = subprocess.run(command, cwd=root, input=plan, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

@@ -1,5 +1,6 @@
 """Native tools, and the registry through which every tool is found."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +14,18 @@ def get_registry() -> "ToolRegistry":
     from strands_cli.tools.registry import ToolRegistry
 
     return ToolRegistry()
+
+
+def with_tool_specs(module: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a native module or family: its `TOOL_SPECS` are its tools in the registry."""
+
+    def attribute(name: str) -> Any:
+        if name != "TOOL_SPECS":
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        native = [info for info in get_registry().list_all() if info.source == "native"]
+        return [info for info in native if f"{info.module_path}.".startswith(f"{module}.")]
+
+    return attribute
 
 
 def __getattr__(name: str) -> Any:

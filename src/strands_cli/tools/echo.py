@@ -2,6 +2,7 @@
 
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.decorator import tool
+from strands_cli.tools import with_tool_specs
 
 TOOL_SPEC = {
     "name": "echo",
@@ -21,3 +22,6 @@ def echo(message: str) -> str:
     if not message:
         raise ToolFailed("No message provided")
     return message
+
+
+__getattr__ = with_tool_specs(__name__)

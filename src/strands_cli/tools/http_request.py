@@ -8,6 +8,7 @@ from strands_cli.errors import ToolFailed
 from strands_cli.secrets import without_userinfo
 from strands_cli.toolkit.context import ToolContext, settings_of
 from strands_cli.toolkit.decorator import tool
+from strands_cli.tools import with_tool_specs
 
 if TYPE_CHECKING:
     import httpx
@@ -170,3 +171,6 @@ def _unusable_url(text: str, reason: str, allowed: "tuple[Allowed, ...]") -> Too
         f"the url cannot be used: {sentence[:1].lower()}{sentence[1:].rstrip('.')}",
         hint="Write it as https://host.example:port/path, with addresses in their usual form.",
     )
+
+
+__getattr__ = with_tool_specs(__name__)

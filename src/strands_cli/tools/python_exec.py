@@ -14,6 +14,7 @@ from strands_cli.sandbox.profile import PYTHON_PROFILE
 from strands_cli.sandbox.python_code import PythonUnavailable, run_python
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
+from strands_cli.tools import with_tool_specs
 
 TOOL_SPEC = {
     "name": "python_exec",
@@ -162,3 +163,6 @@ def _execution_failure(outcome: PythonOutcome, session: str) -> ToolFailed:
         hint=" ".join(hints),
         details=[{name: value for name, value in detail.items() if value}],
     )
+
+
+__getattr__ = with_tool_specs(__name__)

@@ -17,6 +17,7 @@ from functools import partial, reduce
 from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.toolkit.decorator import tool
+from strands_cli.tools import with_tool_specs
 
 TOOL_SPEC = {
     "name": "calculator",
@@ -499,3 +500,6 @@ _TAKES = {
     **dict.fromkeys(("log", "ln", "log2", "log10"), "numbers greater than 0, and a base that is not 1"),
     **dict.fromkeys(("factorial", "comb", "perm"), "whole numbers from 0 upwards"),
 }
+
+
+__getattr__ = with_tool_specs(__name__)

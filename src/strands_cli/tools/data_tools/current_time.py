@@ -7,6 +7,7 @@ from datetime import UTC, datetime, tzinfo
 from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import ToolFailed, closest, did_you_mean
 from strands_cli.toolkit.decorator import tool
+from strands_cli.tools import with_tool_specs
 
 TOOL_SPEC = {
     "name": "current_time",
@@ -120,3 +121,6 @@ def _time_zone_remedy(name: str, known: set[str]) -> str:
     if match is None and (city := closest(place.rpartition("/")[2].lower(), cities)):
         match = cities[city]
     return f"Did you mean {match!r}?" if match else "Use a name such as 'Europe/Berlin'."
+
+
+__getattr__ = with_tool_specs(__name__)

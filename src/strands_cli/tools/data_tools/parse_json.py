@@ -13,6 +13,7 @@ from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
 from strands_cli.toolkit.workspace import Workspace, file_refusal
+from strands_cli.tools import with_tool_specs
 
 TOOL_SPEC = {
     "name": "parse_json",
@@ -284,3 +285,6 @@ def _json_kind(value: Any) -> str:
 
 def _json_place(path: tuple[str | int, ...]) -> str:
     return json_pointer(path) or "The document"
+
+
+__getattr__ = with_tool_specs(__name__)

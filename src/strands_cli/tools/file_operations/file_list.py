@@ -5,6 +5,7 @@ from typing import Any
 from strands_cli.documents.files import walk_directory
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
+from strands_cli.tools import with_tool_specs
 from strands_cli.tools.file_operations._globs import glob_filter, is_searched
 
 TOOL_SPEC = {
@@ -68,3 +69,6 @@ def file_list(
             shown = context.workspace.display(directory.path.joinpath(*entry.parts))
             entries.append({"path": shown, "type": entry.kind, "size": entry.size})
     return {"entries": entries, "truncated": is_cut}
+
+
+__getattr__ = with_tool_specs(__name__)

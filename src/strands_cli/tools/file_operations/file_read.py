@@ -9,6 +9,7 @@ from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
 from strands_cli.toolkit.workspace import file_refusal
+from strands_cli.tools import with_tool_specs
 
 TOOL_SPEC = {
     "name": "file_read",
@@ -168,3 +169,6 @@ def _not_a_text_file(path: str, size: int, head: bytes, encoding: str) -> ToolFa
     kind = next((kind for signature, kind in _KINDS if head.startswith(signature)), kind)
     hint = "Read it with the encoding 'utf-16'." if "UTF-16" in kind else hint
     return ToolFailed(f"{path} is not {encoding} text: it is {kind}, {size:,} bytes", hint=hint)
+
+
+__getattr__ = with_tool_specs(__name__)

@@ -11,6 +11,7 @@ from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
+from strands_cli.tools import with_tool_specs
 from strands_cli.tools.file_operations._globs import Parts, glob_filter, is_searched
 
 if TYPE_CHECKING:
@@ -174,3 +175,6 @@ def _search_output(process: "Popen[bytes]", request: bytes, context: ToolContext
         code="timeout",
         hint="Search fewer files with path and glob, and do without repeats of repeats such as (a+)+.",
     )
+
+
+__getattr__ = with_tool_specs(__name__)

@@ -10,6 +10,7 @@ from strands_cli.documents.files import NotRegular, Place
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
+from strands_cli.tools import with_tool_specs
 
 TOOL_SPEC = {
     "name": "file_write",
@@ -105,3 +106,6 @@ def _write_file_content(place: Place, data: bytes, mode: str, old: os.stat_resul
         draft.stream.write(data)
         draft.sync()
         draft.publish(replace=mode != "create")
+
+
+__getattr__ = with_tool_specs(__name__)
