@@ -615,3 +615,86 @@ def test_a_trace_has_the_standard_error_of_a_success_where_outputs_are_shown(ben
     assert entry["refused"].startswith(f"It tried to write {bench.project}/new.txt")
     assert short["refused"] == entry["refused"]
     assert "stderr" not in short
+
+
+# --- Programs outside system directories ---------------------------------------------------------------------
+
+PROGRAM = f'{SH}echo \'{{"ran": "elsewhere"}}\'\n'
+
+
+def install(place: Path, text: str = PROGRAM) -> Path:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+    place.chmod(0o755)
+    return place
+
+
+@pytest.fixture
+def user_home(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home directory with a secret in it; no system directory has a program called `elsewhere`."""
+    home = bench.root / "home"
+    (home / ".local" / "share").mkdir(parents=True)
+    (home / ".local" / "share" / "secret").write_text("secret")
+    monkeypatch.setenv("HOME", str(home))
+    path = [home / ".local/bin", home / ".nvm/versions/node/v20/bin", home / ".pyenv/shims"]
+    monkeypatch.setenv("PATH", os.pathsep.join([*map(str, path), os.environ["PATH"]]))
+    return home
+
+
+@pytest.mark.parametrize("place", [".local/bin", ".nvm/versions/node/v20/bin", ".pyenv/shims"])
+@pytest.mark.parametrize("way", ["interpreter", "requirement"])
+def test_a_program_of_the_users_path_can_be_called(
+    bench: Bench, user_home: Path, place: str, way: str
+) -> None:
+    install(user_home / place / "elsewhere")
+    if way == "interpreter":
+        answer = bench.run("#!/usr/bin/env elsewhere\n")
+    else:
+        answer = bench.run(f"{SH}elsewhere\n", requires={"binaries": ["elsewhere"]})
+    assert json_of(answer) == {"ran": "elsewhere"}
+
+
+def test_a_program_brings_what_it_is_installed_with_and_nothing_of_a_shared_directory(
+    bench: Bench, user_home: Path
+) -> None:
+    tree = user_home / ".local/share/pipx/venvs/tool"
+    install(tree / "bin" / "tool", "#!/usr/bin/env elsewhere\n")
+    (user_home / ".local/bin").mkdir()
+    (user_home / ".local/bin/tool").symlink_to(tree / "bin" / "tool")
+    (tree / "lib").mkdir()
+    (tree / "lib" / "part").write_text("part")
+    secret = user_home / ".local/share/secret"
+    found = f"{SH}cat {tree}/lib/part; cat {secret} 2>/dev/null || echo ' and no secret'\n"
+    install(user_home / ".nvm/versions/node/v20/bin/elsewhere", found)
+    assert text_of(bench.run(f"{SH}tool\n", requires={"binaries": ["tool"]})) == "part and no secret"
+
+
+def test_a_system_program_is_used_before_another_of_its_name(bench: Bench, user_home: Path) -> None:
+    install(user_home / ".nvm/versions/node/v20/bin/cat")
+    assert json_of(bench.run(f"{SH}cat\n", {"a": 1}, requires={"binaries": ["cat"]})) == {"a": 1}
+
+
+def test_a_program_that_is_not_declared_is_named_with_the_remedy(bench: Bench, user_home: Path) -> None:
+    install(user_home / ".nvm/versions/node/v20/bin/elsewhere")
+    refused = error(bench.run(f"{BASH}elsewhere\n"))
+    assert "elsewhere: command not found" in refused["message"]
+    assert "add 'elsewhere' to `requires.binaries`" in refused["hint"]
+    remark = text_of(bench.run(f"{BASH}elsewhere\necho done\n"))
+    assert "add 'elsewhere' to `requires.binaries`" in remark
+
+
+def test_an_interpreter_that_nobody_has_makes_a_tool_unavailable_everywhere(bench: Bench) -> None:
+    tool = bench.tool("#!/usr/bin/env no-such-interpreter\n")
+    missing = "the program no-such-interpreter is not on the PATH"
+    refused = error(bench.call(tool))
+    assert refused["code"] == "unavailable"
+    assert missing in refused["message"]
+    project = Project(bench.project)
+    assert missing in project.strands("list-tools").out
+    assert missing in project.strands("plugin", "test", "p").out
+
+
+def test_env_itself_is_never_the_file_that_is_missing(bench: Bench) -> None:
+    refused = error(bench.run(f"{SH}/usr/bin/env no-such-program\n"))
+    assert "The program no-such-program is not on the PATH" in refused["hint"]
+    assert "/usr/bin/env:" not in refused["hint"]

@@ -126,12 +126,38 @@ def read_plugin(place: Path) -> PluginReading:
         return PluginReading(place, None, tuple(issues))
     manifest = msgspec.convert(with_whole_numbers(document.value), Manifest)
     issues += _manifest_issues(manifest, directory, document)
+    if not issues:
+        manifest = _with_interpreters(manifest, directory)
     lines = {
         tool.name: document.positions[f"/cli_tools/{index}"][1]
         for index, tool in enumerate(manifest.cli_tools)
     }
     plugin = Plugin(manifest=manifest, place=place, directory=directory, lines=lines)
     return PluginReading(place, None if issues else plugin, tuple(issues))
+
+
+def _with_interpreters(manifest: Manifest, directory: Path) -> Manifest:
+    """What `#!/usr/bin/env node` asks for is a requirement, whether the manifest says so or not."""
+    tools = []
+    for tool in manifest.cli_tools:
+        needed, name = tool.requires, interpreter_of(str(directory / tool.path))
+        if name and "/" not in name and name not in needed.binaries:
+            needed = msgspec.structs.replace(needed, binaries=(*needed.binaries, name))
+        tools.append(msgspec.structs.replace(tool, requires=needed))
+    return msgspec.structs.replace(manifest, cli_tools=tuple(tools))
+
+
+def interpreter_of(file: str) -> str:
+    """What the first line of a script names: a path, or the name that `env` looks up; empty for a program."""
+    try:
+        with open(file, "rb") as stream:
+            first = stream.readline(_LONGEST_FIRST_LINE).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    words = first[2:].split() if first.startswith("#!") else []
+    if words and words[0].endswith("/env"):
+        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    return words[0] if words else ""
 
 
 def undeclared_executables(plugin: Plugin) -> list[str]:

@@ -13,9 +13,10 @@ import logging
 import os
 import select
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from shutil import which
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -32,9 +33,10 @@ from strands_cli.plugins.executable_output import (
     stderr_tail,
 )
 from strands_cli.plugins.manifest import CliTool, Configuration
-from strands_cli.plugins.plugin import Plugin
+from strands_cli.plugins.plugin import Plugin, interpreter_of
 from strands_cli.sandbox.confined_executable import Confined, Intake
 from strands_cli.sandbox.executables import GRACE_SECONDS, environment_for, start_confined
+from strands_cli.sandbox.messages import SYSTEM_DIRECTORIES
 from strands_cli.sandbox.profile import EXECUTABLE_PROFILE, Profile
 from strands_cli.sandbox.spawner_handle import SpawnerLost
 from strands_cli.secrets import Redactor
@@ -89,6 +91,8 @@ def launch_of(
     executable = plugin.executable(tool)
     is_inside = any(workspace.base.is_relative_to(root) for root in workspace.roots)
     cpu = max(EXECUTABLE_PROFILE.cpu_seconds, 2 * tool.timeout)
+    environment = {**environment_for(tool.env, os.environ), **configuration.environment}
+    programs, links = _programs_elsewhere(executable, tool.requires.binaries, environment["PATH"])
     profile = msgspec.structs.replace(
         EXECUTABLE_PROFILE,
         seconds=tool.timeout,
@@ -100,10 +104,12 @@ def launch_of(
             str(plugin.directory),
             *map(str, workspace.roots),
             *_declared_paths(tool.files.read, workspace),
+            *programs,
         ),
+        links=links,
         writes=_declared_paths(tool.files.write, workspace),
         network=tool.network,
-        environment={**environment_for(tool.env, os.environ), **configuration.environment},
+        environment=environment,
     )
     return Launch(
         (str(executable), *tool.args),
@@ -136,6 +142,61 @@ def _declared_paths(declared: tuple[str, ...], workspace: Workspace) -> tuple[st
     """Declared paths are relative to the workspace, wherever the call comes from."""
     root = workspace.roots[0]
     return tuple(os.path.realpath(root / os.path.expanduser(path)) for path in declared)
+
+
+def _programs_elsewhere(
+    executable: Path, names: tuple[str, ...], path: str
+) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """What a tool's programs need that are outside system directories: what it may read, and links to it.
+
+    Programs are the interpreter of its first line, those that it requires by name, and their interpreters.
+    """
+    reads: dict[str, None] = {}
+    links: dict[str, str] = {}
+    ahead, known = [*names, interpreter_of(str(executable))], set[str]()
+    while ahead:
+        name = ahead.pop()
+        place = _program_elsewhere(name, path) if name not in known else None
+        known.add(name)
+        if place is None:
+            continue
+        real = os.path.realpath(place)
+        for found in (place, real):
+            if tree := _installed_tree(Path(found)):
+                reads[os.path.realpath(tree)] = None
+        if not _is_below(real, (*reads, *SYSTEM_DIRECTORIES)):
+            reads[real] = None
+        if not _is_below(place, (*reads, *SYSTEM_DIRECTORIES)):
+            links[place] = real
+        ahead.append(interpreter_of(real))
+    return tuple(reads), tuple(links.items())
+
+
+def _program_elsewhere(name: str, path: str) -> str | None:
+    """Where a program is, if it is not in a system directory; of two, the one that is there counts."""
+    if not name or ("/" in name and not os.path.isabs(name)):
+        return None
+    system = os.pathsep.join(part for part in path.split(os.pathsep) if _is_below(part, SYSTEM_DIRECTORIES))
+    place = which(name, path=system) or which(name, path=path)
+    is_elsewhere = place and not _is_below(os.path.realpath(place), SYSTEM_DIRECTORIES)
+    return os.path.normpath(place) if place and is_elsewhere else None
+
+
+def _installed_tree(program: Path) -> Path | None:
+    """The directory that a program was installed to, as `~/.nvm/versions/node/v20` for its `bin/node`.
+
+    None where other files may be there too: then the program alone can be read. A home directory and what is
+    directly below it, as `~/.local`, hold much more than programs. Shims are known by what is beside them.
+    """
+    tree, home = program.parent.parent, Path.home()
+    if program.parent.name == "shims" and any((tree / name).is_dir() for name in ("versions", "installs")):
+        return tree
+    is_shared = home in (tree, tree.parent) or home.is_relative_to(tree) or len(tree.parts) < 3
+    return tree if program.parent.name in ("bin", "sbin", "libexec") and not is_shared else None
+
+
+def _is_below(path: str, places: Iterable[str]) -> bool:
+    return any(Path(path).is_relative_to(place) for place in places)
 
 
 # --- Started ahead ---------------------------------------------------------------------------------------

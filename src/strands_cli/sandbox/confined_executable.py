@@ -23,7 +23,7 @@ Why = Literal[
 """`exited`: by itself, be it by a signal. `lost`: its keeper was killed. All others: ended by us."""
 
 _HINTS = {
-    errno.ENOENT: "Is the file there, and is the interpreter of its first line in a system directory?",
+    errno.ENOENT: "Is the file there, and is the interpreter of its first line installed?",
     errno.EACCES: "It must be executable (chmod +x) and lie in a directory that its profile lets it read.",
     errno.ENOEXEC: "Its first line must name its interpreter, as in #!/bin/sh.",
 }

@@ -10,6 +10,7 @@ import asyncio
 import marshal
 import os
 import re
+import shutil
 import socket
 import sys
 import tempfile
@@ -23,6 +24,7 @@ import msgspec
 
 from strands_cli.errors import ToolError
 from strands_cli.sandbox.confined_executable import Confined, Exit, Intake, Outlet
+from strands_cli.sandbox.messages import SYSTEM_DIRECTORIES
 from strands_cli.sandbox.profile import LAYER_REMEDIES, Profile
 from strands_cli.sandbox.seccomp import SeccompMissing, executable_filter, further_filter
 from strands_cli.sandbox.spawner_handle import Abilities, SpawnerLost, shared_spawner
@@ -50,7 +52,7 @@ class Hint(msgspec.Struct, frozen=True):
     """What its author may have forgotten to declare. A guess, for people and models to read."""
 
     key: str
-    """`network`, `files.read` or `files.write`."""
+    """`network`, `files.read`, `files.write` or `requires.binaries`."""
     text: str
 
 
@@ -265,6 +267,7 @@ def _spawn_request(argv: Sequence[str], profile: Profile, cwd: Path, found: Abil
         "environment": {**environment_for(()), **profile.environment},
         "reads": reads,
         "writes": writes,
+        "links": [list(link) for link in profile.links],
         "limits": profile.rlimits(),
         "scratch": profile.memory_bytes // 2,
         "filters": [executable_filter(network=profile.network), further],
@@ -305,6 +308,11 @@ _REFUSED_NAMES = (
 )
 """`Permission denied: 'a.txt'` and `a.txt: Permission denied`: names that need not look like paths."""
 _LONGEST_LINE = 2000
+_NO_PROGRAM = re.compile(
+    r"env: ['\u2018]?([\w.+-]+)['\u2019]?: (?:no such file|not found)"
+    r"|(?:^|[: ])([\w.+-]+): (?:command )?not found",
+    re.IGNORECASE,
+)
 _JSON_ESCAPE = re.compile(r"\\(.)")
 _CONTEXT_LINES = 10
 """How far above an error its circumstances are looked for, as in a traceback."""
@@ -323,9 +331,20 @@ def hint_from_stderr(
         is_refused = _NOT_PERMITTED.search(lines[number]) and _SOCKET.search(around)
         if not profile.network and (is_refused or _UNREACHABLE.search(lines[number])):
             return Hint("network", "It tried to use the network: declare `network: true` if it may.")
+        if missing := _NO_PROGRAM.search(lines[number]):
+            return _program_hint(missing[1] or missing[2], profile)
         if hint := _file_hint(lines[number], profile, directory, is_certain=is_certain):
             return hint
     return None
+
+
+def _program_hint(name: str, profile: Profile) -> Hint | None:
+    """For what a shell, or `env`, did not find on the PATH of an executable."""
+    place = shutil.which(name, path=profile.environment.get("PATH", _DEFAULT_PATH))
+    if place is None:
+        return Hint("requires.binaries", f"The program {name} is not on the PATH: install it.")
+    text = f"The tool cannot see the program {place}: add {name!r} to `requires.binaries`, or"
+    return Hint("requires.binaries", f"{text} the directory where it is installed to `files.read`.")
 
 
 def _refused_write_in_answer(stdout: str, profile: Profile, directory: str) -> Hint | None:
@@ -339,7 +358,7 @@ def _refused_write_in_answer(stdout: str, profile: Profile, directory: str) -> H
 
 
 def _file_hint(line: str, profile: Profile, directory: str, *, is_certain: bool) -> Hint | None:
-    visible = (*profile.reads, directory)
+    visible = (*profile.reads, *SYSTEM_DIRECTORIES, directory)
     if not (_REFUSED.search(line) or _MISSING.search(line)):
         return None
     paths = next(filter(None, (names.findall(line) for names in _REFUSED_NAMES)), _PATH.findall(line))

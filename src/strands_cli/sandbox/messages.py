@@ -13,6 +13,11 @@ import os
 import struct
 from typing import Any
 
+SYSTEM_DIRECTORIES = (
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store"
+)  # fmt: skip
+"""What every executable may read: programs and their libraries."""
+
 _LONGEST_PACKET = 1 << 18
 _MAX_DESCRIPTORS = 4
 

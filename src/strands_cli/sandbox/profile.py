@@ -46,6 +46,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Directories and files that may be read and executed."""
     writes: tuple[str, ...] = ()
     """Directories and files that may be read and written."""
+    links: tuple[tuple[str, str], ...] = ()
+    """Links that a room needs to have, each with where it leads: elsewhere they are those of the host."""
     network: bool = False
     environment: Mapping[str, str] = {}
     """The whole environment: nothing is inherited."""

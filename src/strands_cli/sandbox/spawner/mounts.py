@@ -9,10 +9,9 @@ host's root.
 import ctypes
 import os
 
+from strands_cli.sandbox.messages import SYSTEM_DIRECTORIES
 from strands_cli.sandbox.namespaces import LIBC, check_result
 
-_DIRECTORIES = "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /opt /nix/store /gnu/store"
-SYSTEM_DIRECTORIES = _DIRECTORIES.split()
 _SETTINGS = (
     # Programs and their libraries.
     "alternatives ld.so.cache ld.so.conf ld.so.conf.d ld-musl-x86_64.path java jvm.conf ImageMagick-6 "
@@ -59,11 +58,17 @@ def mount_system() -> None:
         os.mkdir(place)
 
 
-def mount_call_paths(reads: list[str], writes: list[str], scratch_bytes: int) -> None:
+def mount_call_paths(
+    reads: list[str], writes: list[str], links: list[tuple[str, str]], scratch_bytes: int
+) -> None:
     """Adds what one call may see; then there is no way to the host's root. Missing paths stay missing."""
     for path, flags in sorted([(path, _RDONLY) for path in reads] + [(path, 0) for path in writes]):
         if not path.startswith(("/proc", "/dev")):
             _bind_mount(path, flags | _NOSUID | _NODEV)
+    for path, target in links:
+        if not os.path.lexists(path):
+            os.makedirs(path.rpartition("/")[0], exist_ok=True)
+            os.symlink(target, path)
     inodes = max(1024, scratch_bytes // 4096)
     _mount("tmpfs", SCRATCH, None, _REMOUNT | _NOSUID | _NODEV, f"size={scratch_bytes},nr_inodes={inodes}")
     _mount("proc", "/proc", None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV | _NOEXEC)

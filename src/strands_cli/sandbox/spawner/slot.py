@@ -99,7 +99,7 @@ class Slot:
     def _ruleset(self, scratch: str) -> Ruleset:
         """The rules that every call has, made before there is one."""
         ruleset = Ruleset(self.abi, network=self.network)
-        ruleset.allow(READ_EXECUTE, *mounts.SYSTEM_DIRECTORIES)
+        ruleset.allow(READ_EXECUTE, *messages.SYSTEM_DIRECTORIES)
         if scratch:
             ruleset.allow(READ, "/proc", *mounts.SETTINGS)
             ruleset.allow(READ_WRITE, *mounts.DEVICES, scratch)
@@ -164,7 +164,8 @@ class Runner(NamedTuple):
         """From this process to the executable; the name of each step comes before it is taken."""
         yield "see"
         if not self.scratch:
-            mounts.mount_call_paths(request["reads"], request["writes"], request["scratch"])
+            seen = (request["reads"], request["writes"], request["links"])
+            mounts.mount_call_paths(*seen, request["scratch"])
         yield "directory"
         os.chdir(request["directory"])
         yield "streams"
