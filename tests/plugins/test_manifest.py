@@ -184,7 +184,7 @@ WRONG: list[tuple[Any, str, str]] = [
     ),
     (with_tool(requires={"packages": {"x": "1.0 or so"}}), "/cli_tools/0", "version range"),
     (with_tool(path="/bin/sh"), "/cli_tools/0/path", "absolute"),
-    (with_tool(path="../../x"), "/cli_tools/0/path", "leads out of the plugin"),
+    (with_tool(path="../../x"), "/cli_tools/0/path", "is outside the plugin"),
     (with_tool(path="cli-tools/none"), "/cli_tools/0/path", "There is no file"),
     (with_tool(path="cli-tools"), "/cli_tools/0/path", "is not a file"),
     (with_tool(path="plugin.json"), "/cli_tools/0/path", "not executable"),
@@ -365,7 +365,7 @@ def test_the_commands_know_plugins_as_any_tool(project: Project) -> None:
     project.write("plugins/p/plugin.json", json.dumps(SEED | {"name": "p"}))
     project.write("plugins/p/cli-tools/format.sh", ECHO).chmod(0o644)
     refused = project.strands("tool", "call", "p__format", "{}")
-    assert "Its plugin is invalid: cli-tools/format.sh is not executable." in refused.err
+    assert "Failed to load tool 'p__format': cli-tools/format.sh is not executable." in refused.err
     (place / "cli-tools" / "format.sh").chmod(0o755)
     for _ in range(2):  # the second time from the cache
         listed = {tool["id"]: tool for tool in project.strands("list-tools", "--json").json["tools"]}
@@ -407,8 +407,8 @@ def test_mistakes_of_form_hide_no_others(bench: Bench) -> None:
         "/cli_tools/2/name",
         "/cli_tools/3",
     }
-    assert issues["/version"].endswith('as in 1.2.3. For example: "1.0.0".')
-    assert issues["/cli_tools/1/timeout"] == "Seconds until the call must be answered."
+    assert issues["/version"].endswith('such as 1.2.3. For example: "1.0.0".')
+    assert issues["/cli_tools/1/timeout"] == "The time limit of a call, in seconds."
 
 
 def test_a_tool_whose_setting_has_no_value_is_listed_as_unavailable(project: Project) -> None:

@@ -227,8 +227,9 @@ def test_the_example_workflow_checks_and_tidies_a_package(
     samples: Project, inside: Project, model: ScriptedModel
 ) -> None:
     need("jq", "node", "prettier")
-    samples.write("package.json", '{"version": "1.4.0"}')
-    samples.write("README.md", "[nowhere](none.md)\n")
+    samples.write("data/package/src/main.js", UNTIDY)
+    samples.write("data/package/package.json", '{"version": "1.4.0"}')
+    samples.write("data/package/README.md", "[nowhere](none.md)\n")
     model.enqueue(
         call("my-plugin__validate", file="src/main.js"),
         call("json-query__query", file="package.json", filter=".version"),
@@ -236,14 +237,15 @@ def test_the_example_workflow_checks_and_tidies_a_package(
     )
     model.enqueue("Version 1.4.0, one link leads nowhere.")
     model.enqueue(call("my-plugin__format", file="src/main.js")).enqueue("It is tidy.")
-    spec = load_spec(SAMPLES.parent / "chain-with-plugins.yaml", {"script": "src/main.js"})
+    file = shutil.copy(SAMPLES.parent / "chain-with-plugins.yaml", samples.root)
+    spec = load_spec(Path(file), {"script": "src/main.js"})
     result = run_sync(spec, options=RunOptions(directory=samples.root))
     assert [answer["content"][0]["json"] for answer in model.requests[1].results] == [
         {"valid": True, "issues": []},
         {"results": ["1.4.0"], "count": 1},
         {"checked": 1, "broken": [{"target": "none.md", "line": 1}]},
     ]
-    assert (samples.root / "src/main.js").read_text() == TIDY
+    assert (samples.root / "data/package/src/main.js").read_text() == TIDY
     assert result.artifacts[0].read_text().count("\n\n") == 2
 
 
