@@ -374,6 +374,17 @@ def test_a_module_that_a_tool_imports_counts_as_part_of_it(
         assert text_of(registry.load("greet")) == word
 
 
+def test_a_module_that_was_missing_is_found_once_it_is_there(inside: Project) -> None:
+    inside.write("tools/greet.py", edited("word()", imports="from ._greetings import word"))
+    registry = get_registry()
+    registry.refresh()
+    with pytest.raises(ToolError, match="No module named"):
+        registry.load("greet")
+    inside.write("tools/_greetings.py", "def word():\n    return 'there'\n")
+    registry.refresh()
+    assert text_of(registry.load("greet")) == "there"
+
+
 def test_a_tool_keeps_its_state_where_nothing_has_changed(inside: Project) -> None:
     inside.write("tools/greet.py", edited("str(COUNT.append(1) or len(COUNT))", imports="COUNT = []"))
     registry = get_registry()

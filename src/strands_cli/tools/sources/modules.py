@@ -74,7 +74,7 @@ class Source:
             ) from error
         finally:
             roots = (f"{self.settings.project}{os.sep}", f"{os.path.dirname(info.file)}{os.sep}")
-            _remember_modules(before, roots)
+            _remember_modules(before, roots, info.file)
 
     async def aclose(self) -> None:
         """Ends processes that loaded tools keep running."""
@@ -107,8 +107,9 @@ _imported: dict[str, tuple[str, Stamp]] = {}
 """The modules that loading tools has imported from files of projects: each file, and its state then."""
 
 
-def _remember_modules(before: set[str], roots: tuple[str, ...]) -> None:
+def _remember_modules(before: set[str], roots: tuple[str, ...], own: str) -> None:
     stamps = FileStamps()
+    _imported[own] = (own, stamps[own])  # of a file that failed there is no module
     for name in {*sys.modules} - before:
         file = getattr(sys.modules[name], "__file__", None) or ""
         is_ours = name.partition(".")[0] == __name__.partition(".")[0]
@@ -121,6 +122,8 @@ def forget_changed_modules() -> None:
 
     All of them, since what has not changed may hold what has. What a program imported before is left alone.
     """
+    if not _imported:
+        return
     from importlib import invalidate_caches
     from importlib.util import cache_from_source
 
