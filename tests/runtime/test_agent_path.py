@@ -43,9 +43,18 @@ def test_input_that_is_no_json_object_is_malformed_and_the_body_does_not_run(tex
     assert sent_back == {MALFORMED_KEY: text}, "the model sees what it sent, as an object"
 
 
-def test_empty_input_is_a_call_without_arguments() -> None:
-    results = Setting(add).turn(Call("add", ""), Call("add", "  "))
-    assert [text_of(result) for result in results] == ["3", "3"]
+def test_no_input_at_all_is_a_call_without_arguments_and_spaces_are_malformed() -> None:
+    @tool(spec=spec("count", {"n": {"type": "integer", "default": 3}}))
+    def count(n: int) -> int:
+        return n
+
+    @tool(spec=spec("need", {"n": {"type": "integer"}}, required=["n"]))
+    def need(n: int) -> int:
+        return n
+
+    results = Setting(count, need).turn(Call("count", ""), Call("need", ""), Call("count", "  "))
+    assert codes(results) == [None, "input_invalid", "input_malformed"]
+    assert text_of(results[0]) == "3"
 
 
 def test_a_good_call_beside_a_malformed_one_runs() -> None:

@@ -1,6 +1,7 @@
 """`call_tool`: whatever comes in and whatever the body does, the answer is a coded result."""
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -111,6 +112,41 @@ def test_a_text_that_is_not_a_date_does_not_hide_the_problems_beside_it() -> Non
     ]
     assert pointers(when=bad, until=[good, bad], even={"n": 1}) == ["/when", "/until/1", "/even/n"]
     assert pointers(when=bad, until="x") == ["/until", "/when"]
+
+
+UNIT = {
+    "type": "object",
+    "properties": {"unit": {"type": "string", "default": "cm"}, "n": {"type": "integer"}},
+}
+CIRCLE = {"properties": {"kind": {"const": "circle"}, "r": {"default": 1}}, "required": ["kind"]}
+BOX = {"properties": {"kind": {"const": "box"}, "w": {"default": 2}}, "required": ["kind"]}
+TREE = {"properties": {"leaf": {"default": "green"}, "next": {"$ref": "#/$defs/tree"}}}
+
+
+@pytest.mark.parametrize(
+    ("part", "sent", "got"),
+    [
+        ({"anyOf": [UNIT, {"type": "null"}]}, {"n": 2.0}, {"unit": "cm", "n": 2}),
+        ({"anyOf": [UNIT, {"type": "null"}]}, None, None),
+        ({"anyOf": [CIRCLE, BOX]}, {"kind": "box"}, {"kind": "box", "w": 2}),
+        ({"oneOf": [CIRCLE, BOX]}, {"kind": "circle"}, {"kind": "circle", "r": 1}),
+        ({"anyOf": [CIRCLE, {"$ref": "#/$defs/box"}]}, {"kind": "box"}, {"kind": "box", "w": 2}),
+        ({"allOf": [UNIT, {"properties": {"m": {"default": 3}}}]}, {}, {"unit": "cm", "m": 3}),
+        ({"additionalProperties": UNIT}, {"a": {}, "b": {"n": 1}}, {"a": {"unit": "cm"}, "b": {"unit": "cm", "n": 1}}),
+        ({"type": "array", "items": {"type": "array", "items": UNIT}}, [[{}], []], [[{"unit": "cm"}], []]),
+        ({"type": "array", "items": {"type": "integer"}}, [1.0, 2], [1, 2]),
+        ({"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "string"}]}}, [1.0, "a"], [1, "a"]),
+        ({"anyOf": [{"type": "integer"}, {"type": "number"}]}, 1.5, 1.5),
+        ({"$ref": "#/$defs/box", "properties": {"d": {"default": 4}}}, {"kind": "box"}, {"kind": "box", "w": 2, "d": 4}),
+        ({"$ref": "#/$defs/tree"}, {"next": {}}, {"leaf": "green", "next": {}}),
+    ],
+)  # fmt: skip
+def test_defaults_are_filled_in_wherever_the_schema_has_them(part: Any, sent: Any, got: Any) -> None:
+    probe, seen = recorder({"x": part}, **{"$defs": {"box": BOX, "tree": TREE}})
+    before = json.dumps(sent)
+    assert code_of(ask(probe, {"x": sent})) is None
+    assert json.dumps(seen, sort_keys=True) == json.dumps([{"x": got}], sort_keys=True)
+    assert json.dumps(sent) == before
 
 
 @pytest.mark.parametrize("value", [[1], 5, 2.5, True, (1, 2)])

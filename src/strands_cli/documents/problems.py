@@ -23,6 +23,7 @@ OPENING_KEYWORDS = ("additionalProperties", "unevaluatedProperties", "patternPro
 
 _SHOWN_CHARACTERS = 60
 _LONGEST_LINE = 3000
+_SHOWN_ALTERNATIVES = 3
 
 
 class Refusal(Exception):
@@ -55,7 +56,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         elif "name" in self.facts:
             sentence = f"{place} is unknown"
         elif self.keyword == "value":
-            sentence = f"{place}: {self.expected} (it is {self.got})"
+            sentence = f"{place}: {self.expected} (got {self.got})"
         else:
             sentence = f"{place} must be {self.expected}, got {self.got}"
         return f"{sentence} ({self.hint.rstrip('.')})" if self.hint else sentence
@@ -147,8 +148,10 @@ def _explain_unexpected_names(
     declared = [part.get("properties", {}) for part in schemas_at(schema, *path)]
     known = list(dict.fromkeys(name for names in declared for name in names))
     for name in names:
-        match = closest(name, known)
+        match = None if name in known else closest(name, known)
         listed = f"Known: {', '.join(sorted(known))}." if known else "It takes none."
+        if name in known:
+            listed = "It belongs to another alternative."
         yield Problem(
             path=(*path, name),
             keyword=error.kind.name,
@@ -162,7 +165,7 @@ def _explain_unexpected_names(
 def _explain_alternatives(
     error: "ValidationError", path: JsonPath, facts: dict[str, Any], schema: dict[str, Any]
 ) -> Iterator[Problem]:
-    """anyOf and oneOf: the alternative that came closest, or all types that would have done."""
+    """anyOf and oneOf: the alternative that was meant, or what all of them would have taken."""
     branches = [
         [problem for error in errors for problem in explain_validation_error(error, schema)]
         for errors in facts["context"]
@@ -175,21 +178,88 @@ def _explain_alternatives(
             got="several that do",
         )
         return
-    wrong_type = (path, "type")
-    near = [branch for branch in branches if wrong_type not in ((one.path, one.keyword) for one in branch)]
-    if near:
-        yield from min(near, key=len)
-        return
-    types = sorted(
-        {name for branch in branches for problem in branch for name in problem.facts.get("types", ())}
-    )
-    yield Problem(
-        path=path,
-        keyword="type",
-        expected=_one_of_types(types),
-        got=describe_value(error.instance),
-        hint=_problem_hint("type", {"types": types}, error.instance),
-        facts={"types": types},
+    parts: Any = schema
+    for step in error.schema_path:
+        parts = parts[step]
+    meant = _meant_alternatives(path, error.instance, branches, parts, schema)
+    first = meant[0]
+    if len(meant) == 1:
+        yield from first
+    elif all(len(branch) == 1 and branch[0].path == first[0].path for branch in meant):
+        value = follow_path(error.instance, first[0].path[len(path) :])[1]
+        yield _merged_problem([branch[0] for branch in meant], value)
+    elif all(problem.keyword == "required" for branch in meant for problem in branch):
+        names = [" and ".join(repr(problem.path[-1]) for problem in branch) for branch in meant]
+        expected = f"an object with {' or with '.join(names)}"
+        yield Problem(path=path, keyword="anyOf", expected=expected, got=describe_value(error.instance))
+    else:
+        hint = "; or ".join(joined_sentences(branch) for branch in meant[:_SHOWN_ALTERNATIVES])
+        yield Problem(
+            path=path,
+            keyword="anyOf",
+            expected=f"one of {len(branches)} alternatives",
+            got=describe_value(error.instance),
+            hint=hint,
+        )
+
+
+def _meant_alternatives(
+    path: JsonPath, value: object, branches: list[list[Problem]], parts: list[Any], schema: dict[str, Any]
+) -> list[list[Problem]]:
+    """Those that come closest: of the right type, without the tag of another, with most of the keys."""
+
+    def has_other_tag(branch: list[Problem]) -> bool:
+        return any(one.keyword == "const" and one.path[:-1] == path for one in branch)
+
+    def distance(branch: list[Problem]) -> tuple[int, int]:
+        if not isinstance(value, dict):
+            return 0, len(branch)
+        index = branches.index(branch)
+        known = {
+            name for part in schema_branches(parts[index], schema) for name in part.get("properties", {})
+        }
+        shared = len(known & value.keys())
+        return -shared, len(branch) if shared else 0  # without a key in common, none is closer
+
+    def is_of_other_type(problem: Problem) -> bool:
+        options = _options_of(problem)
+        is_other = not any(type(option) is type(value) for option in options)
+        return problem.path == path and (problem.keyword == "type" or bool(options and is_other))
+
+    near = [branch for branch in branches if not any(map(is_of_other_type, branch))]
+    if not near:
+        return [[one for one in branch if is_of_other_type(one)] for branch in branches]
+    tagged = [branch for branch in near if not has_other_tag(branch)]
+    if not tagged:
+        return [
+            [one for one in branch if one.keyword == "const" and one.path[:-1] == path] for branch in near
+        ]
+    best = min(distance(branch) for branch in tagged)
+    return [branch for branch in tagged if distance(branch) == best]
+
+
+def _options_of(problem: Problem) -> list[Any]:
+    """The values that an enum or a const takes."""
+    if problem.keyword == "const":
+        return [problem.facts["expected_value"]]
+    return list(problem.facts["options"]) if problem.keyword == "enum" else []
+
+
+def _merged_problem(problems: list[Problem], value: object) -> Problem:
+    """One problem for alternatives that all ask for something else in the same place."""
+    keyword: str = problems[0].keyword
+    facts: dict[str, Any] = {}
+    if all(one.keyword == "type" for one in problems):
+        facts = {"types": sorted({name for one in problems for name in one.facts["types"]})}
+    elif all(one.keyword in ("const", "enum") for one in problems):
+        keyword, facts = "enum", {"options": [option for one in problems for option in _options_of(one)]}
+    asked = [_PHRASES[keyword](facts)] if facts else dict.fromkeys(one.expected for one in problems)
+    return msgspec.structs.replace(
+        problems[0],
+        keyword=keyword,
+        expected=" or ".join(asked),
+        hint=_problem_hint(keyword, facts, value) if facts else "",
+        facts=facts,
     )
 
 

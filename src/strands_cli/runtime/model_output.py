@@ -163,7 +163,7 @@ def repair_message(message: Message, texts: list[str]) -> dict[str, str]:
 def _as_object(parsed: Any, text: str | None) -> dict[str, Any]:
     if text is None and not isinstance(parsed, dict):
         text = json.dumps(parsed)
-    if text is None or not text.strip():  # an empty input is how models call a tool without arguments
+    if not text:  # no input at all is how models call a tool without arguments; spaces are text
         return parsed if isinstance(parsed, dict) else {}
     value = _parsed_tool_input(text)
     return {MALFORMED_KEY: whole_characters(text)} if value is None else value

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from copy import deepcopy
 from decimal import Decimal
+from functools import cached_property
 from math import isfinite
 from typing import Any
 
@@ -16,6 +17,7 @@ from strands_cli.documents.problems import (
     follow_path,
     joined_sentences,
     local_reference_target,
+    relocated_schema,
     shorten_text,
 )
 from strands_cli.documents.reader import parse_strict_json
@@ -169,56 +171,115 @@ def _coerce_string(problem: Problem, value: object) -> object:
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """What a schema adds to a valid object: defaults, and `5` where `5.0` was sent for an integer."""
+    """What a schema adds to a valid value: defaults, and `5` where `5.0` was sent for an integer."""
 
-    defaults: tuple[tuple[str, Any], ...]
-    integers: frozenset[str]
-    nested: dict[str, "Shape"]
-    items: dict[str, "Shape"]
+    defaults: tuple[tuple[str, Any], ...] = ()
+    integers: frozenset[str] = frozenset()
+    """The properties that are integers."""
+    members: dict[str, "Shape"] = {}
+    named: frozenset[str] = frozenset()
+    others: "Shape | None" = None
+    """Of the properties that are not named."""
+    items: "Shape | None" = None
+    is_integer: bool = False
+    parts: "tuple[Shape | Alternatives, ...]" = ()
+    """What holds for the same value: those of allOf, anyOf and oneOf, and behind a reference."""
 
-    def complete(self, value: dict[str, Any]) -> dict[str, Any]:
+    def complete(self, value: Any) -> Any:
+        """The value with what is added to it; the one that was sent stays as it is."""
+        for part in self.parts:
+            value = part.complete(value)
+        if isinstance(value, dict):
+            return self._complete_object(value)
+        if isinstance(value, list) and self.items:
+            return [self.items.complete(item) for item in value]
+        return int(value) if self.is_integer and type(value) is float else value
+
+    def _complete_object(self, value: dict[str, Any]) -> dict[str, Any]:
         done = value.copy()
         for name, default in self.defaults:
             if name not in done:
-                done[name] = deepcopy(default) if type(default) in (dict, list) else default
+                done[name] = deepcopy(default) if type(default) in CONTAINERS else default
         for name in self.integers:
             if type(done.get(name)) is float:
                 done[name] = int(done[name])
-        if not self.nested and not self.items:
-            return done
-        for name, shape in self.nested.items():
-            if isinstance(done.get(name), dict):
-                done[name] = shape.complete(done[name])
-        for name, shape in self.items.items():
-            if isinstance(done.get(name), list):
-                done[name] = [shape.complete(item) if isinstance(item, dict) else item for item in done[name]]
+        if self.members or self.others:
+            for name, inner in done.items():
+                member = self.members.get(name) if name in self.named else self.others
+                if member:
+                    done[name] = member.complete(inner)
         return done
 
 
+class Alternatives:
+    """The parts of an anyOf or oneOf: the first that accepts a value counts. Compiled when first needed."""
+
+    def __init__(self, schemas: list[Any], shapes: list[Shape | None], root: dict[str, Any]) -> None:
+        self._schemas, self._shapes, self._root = schemas, shapes, root
+
+    @cached_property
+    def _accepted(self) -> list[Validator]:
+        rooted = {"$defs": {"root": relocated_schema(self._root, "/$defs/root")}}
+        if "$schema" in self._root:
+            rooted["$schema"] = self._root["$schema"]
+        parts = [relocated_schema(schema, "/$defs/root") for schema in self._schemas]
+        return [Validator({**rooted, "allOf": [part]}) for part in parts]
+
+    def complete(self, value: Any) -> Any:
+        if not isinstance(value, dict | list | float):
+            return value  # to which nothing is ever added
+        for accepted, shape in zip(self._accepted, self._shapes, strict=True):
+            if accepted.accepts(value):
+                return shape.complete(value) if shape else value
+        return value
+
+
 def shape_of(
-    schema: Any, root: dict[str, Any] | None = None, above: tuple[str, ...] = ("#",)
+    schema: Any,
+    root: dict[str, Any] | None = None,
+    known: dict[str, Shape | None] | None = None,
 ) -> Shape | None:
-    """The shape of a schema, or None if it adds nothing; `above` are the references on the way to it."""
-    root = schema if root is None else root
-    reference = schema.get("$ref") if isinstance(schema, dict) else None
-    if reference:
-        if reference in above:  # a recursive schema has no finite shape
-            return None
-        schema, above = local_reference_target(reference, root), (*above, reference)
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    if not isinstance(properties, dict):
+    """The shape of a schema, or None if it adds nothing; `known` are those behind references.
+
+    A recursive schema is followed once.
+    """
+    if not isinstance(schema, dict):
         return None
+    root = schema if root is None else root
+    known = {"#": None} if known is None else known
 
-    def is_integer(kind: object) -> bool:
-        return kind == "integer" or (isinstance(kind, list) and "integer" in kind and "number" not in kind)
+    def inner(part: Any) -> Shape | None:
+        return shape_of(part, root, known)
 
-    plain = {name: part for name, part in properties.items() if isinstance(part, dict)}
-    nested = {name: shape_of(part, root, above) for name, part in plain.items()}
-    items = {name: shape_of(part.get("items"), root, above) for name, part in plain.items()}
+    parts: list[Shape | Alternatives | None] = [inner(part) for part in schema.get("allOf", ())]
+    reference = schema.get("$ref")
+    if reference and reference not in known:
+        known[reference] = None  # for references to itself
+        known[reference] = inner(local_reference_target(reference, root))
+    parts.append(known.get(reference) if reference else None)
+    for keyword in ("anyOf", "oneOf"):
+        schemas = [part for part in schema.get(keyword, ()) if part != {"type": "null"}]
+        shapes = [inner(part) for part in schemas]
+        if any(shapes):
+            parts.append(shapes[0] if len(shapes) == 1 else Alternatives(schemas, shapes, root))
+    properties = {name: part for name, part in schema.get("properties", {}).items() if isinstance(part, dict)}
+    members = {name: inner(part) for name, part in properties.items()}
     shape = Shape(
-        tuple((name, part["default"]) for name, part in plain.items() if "default" in part),
-        frozenset(name for name, part in plain.items() if is_integer(part.get("type"))),
-        {name: inner for name, inner in nested.items() if inner},
-        {name: inner for name, inner in items.items() if inner},
+        defaults=tuple((name, part["default"]) for name, part in properties.items() if "default" in part),
+        integers=frozenset(name for name, member in members.items() if member == _INTEGER_SHAPE),
+        members={name: member for name, member in members.items() if member and member != _INTEGER_SHAPE},
+        named=frozenset(schema.get("properties", {})),
+        others=None if "patternProperties" in schema else inner(schema.get("additionalProperties")),
+        items=None if "prefixItems" in schema else inner(schema.get("items")),
+        is_integer=_is_integer(schema.get("type")),
+        parts=tuple(part for part in parts if part),
     )
-    return shape if any((shape.defaults, shape.integers, shape.nested, shape.items)) else None
+    adds = (shape.defaults, shape.integers, shape.members, shape.others, shape.items, shape.parts)
+    return shape if any(adds) or shape.is_integer else None
+
+
+def _is_integer(kind: object) -> bool:
+    return kind == "integer" or (isinstance(kind, list) and "integer" in kind and "number" not in kind)
+
+
+_INTEGER_SHAPE = Shape(is_integer=True)
