@@ -57,6 +57,60 @@ def test_no_input_at_all_is_a_call_without_arguments_and_spaces_are_malformed() 
     assert text_of(results[0]) == "3"
 
 
+def test_a_body_gets_its_own_copy_of_the_request_and_no_history() -> None:
+    def change(use: Any) -> None:
+        use["name"] = "other"
+        use["input"]["x"]["y"] = "changed"
+        use["input"]["z"] = "new"
+
+    @tool(spec=spec("ours", {"x": {"type": "object"}}, required=["x"]))
+    def ours(x: dict[str, Any], context: ToolContext) -> str:
+        change(context.tool_use)
+        x["y"] = "changed"
+        return f"{context.tool_use['input']['z']}"
+
+    @tool(spec=spec("module", {"x": {"type": "object"}}))
+    def module(tool: Any, **_state: Any) -> str:
+        change(tool)
+        return "done"
+
+    setting = Setting(ours, module)
+    results = setting.turn(call("ours", x={"y": 1}), call("module", x={"y": 1}))
+    assert codes(results) == [None, None]
+    assert text_of(results[0]) == "new"
+    uses = [block["toolUse"] for block in setting.agent.messages[1]["content"]]
+    assert [(use["name"], use["input"]) for use in uses] == [
+        ("ours", {"x": {"y": 1}}),
+        ("module", {"x": {"y": 1}}),
+    ]
+
+
+def test_a_body_sees_neither_the_agent_nor_what_it_holds() -> None:
+    seen: list[Any] = []
+
+    @tool(spec=spec("ours"))
+    def ours(context: ToolContext) -> None:
+        names = [name for name in dir(context) if not name.startswith("_")]
+        seen.extend(getattr(context, name) for name in names)
+        seen.extend(context.invocation_state.values())
+        seen.extend(getattr(context.agent, name) for name in dir(context.agent) if not name.startswith("_"))
+
+    @tool(spec=spec("module"))
+    def module(tool: Any, **state: Any) -> None:
+        seen.extend([*tool.values(), *state.values()])
+
+    setting = Setting(ours, module, system_prompt="A secret prompt")
+    assert codes(setting.turn(call("ours"), call("module"), invocation_state={"passed": "along"})) == [
+        None,
+        None,
+    ]
+    assert seen.count("along") == 2
+    agent = setting.agent
+    hidden = [agent, agent.messages, agent.model, agent.tool_registry]
+    assert not [value for value in seen for secret in hidden if value is secret]
+    assert agent.system_prompt not in [value for value in seen if isinstance(value, str)]
+
+
 def test_a_good_call_beside_a_malformed_one_runs() -> None:
     results = Setting(add).turn(Call("add", "{"), call("add", a=5), Call("add", "[]"))
     assert codes(results) == ["input_malformed", None, "input_malformed"]

@@ -761,3 +761,44 @@ def test_a_native_tool_needs_no_entry_elsewhere_and_no_exception_from_the_linter
     ]
     done = subprocess.run(command, cwd=root, input=plan, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+FORMS = {
+    "decorated": (
+        "from strands_cli import tool\n\n"
+        '@tool(version="1.0.0")\ndef decorated(n: int = 1) -> int:\n    """Count."""\n    return n\n'
+    ),
+    "module": plain("module"),
+    "foreign": 'from strands import tool\n\n@tool\ndef foreign(n: int) -> int:\n    """Count."""\n    return n\n',
+    "listed": (
+        "from strands_cli.tools import registry\n\n"
+        'TOOL_SPECS = [registry.ToolSpec(id="listed", description="d", timeout=5, '
+        'input_schema={"type": "object", "properties": {}})]\n\n'
+        "def listed(tool, **kwargs):\n    return 'ok'\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_loaded_tool_is_made_and_its_schemas_are_compiled_once(name: str, project: Project) -> None:
+    file = project.write(f"tools/{name}.py", FORMS[name])
+    program = project.write(
+        "count.py",
+        "import sys\n"
+        "from strands_cli import get_registry\n"
+        "from strands_cli.schema import validator\n"
+        "from strands_cli.toolkit.contract import Tool\n"
+        "codes = [Tool.__post_init__.__code__, validator._compile_schema.__code__]\n"
+        "seen = []\n"
+        "registry = get_registry()\n"
+        "sys.setprofile(lambda frame, event, _: seen.append(frame.f_code) if event == 'call' else None)\n"
+        "made = registry.load(sys.argv[1])\n"
+        "assert registry.load(sys.argv[1]) is made\n"
+        "sys.setprofile(None)\n"
+        "schemas = 1 if made.output_schema is None else 2\n"
+        "print([seen.count(code) for code in codes] == [1, schemas])\n",
+    )
+    for reference in (name, str(file)):
+        command = [sys.executable, str(program), reference]
+        done = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=True)
+        assert done.stdout == "True\n"

@@ -22,6 +22,7 @@ from strands_cli.toolkit.context import (
     ToolContext,
     abandon_body,
     call_context_of,
+    call_id_of,
     emit_event,
     inner_cancel_of,
     loop_of,
@@ -172,7 +173,7 @@ async def _run_with_retries(
 def _call_other_tool(context: ToolContext, other: Tool, arguments: dict[str, Any], count: int) -> Any:
     """A body's call of another tool, one level deeper: its value, or a coroutine of it for an async body."""
     caller = tool_of(context)
-    call_id = f"{context.tool_use.get('toolUseId', '')}/{count}"
+    call_id = f"{call_id_of(context)}/{count}"
     call: ToolUse = {"toolUseId": call_id, "name": other.id, "input": arguments}
     inner = nested_context(context, str(count))
 

@@ -25,7 +25,7 @@ from strands_cli.documents.problems import (
 )
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.toolkit.call import call_tool, nested_context
-from strands_cli.toolkit.context import ToolContext
+from strands_cli.toolkit.context import ToolContext, call_id_of
 from strands_cli.toolkit.contract import PLACEHOLDER, Effects, Tool, closed_schema
 from strands_cli.toolkit.decorator import FunctionTool, as_tool
 from strands_cli.toolkit.effects import LONGEST_GRACE_SECONDS
@@ -218,7 +218,7 @@ async def _call_step(tool: Tool, arguments: dict[str, Any], context: ToolContext
 
 
 def _step_tool_use(tool: Tool, arguments: dict[str, Any], context: ToolContext, key: str) -> ToolUse:
-    call_id = f"{context.tool_use.get('toolUseId', '')}/{key}"
+    call_id = f"{call_id_of(context)}/{key}"
     return {"toolUseId": call_id, "name": tool.id, "input": arguments}
 
 

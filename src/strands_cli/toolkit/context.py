@@ -9,6 +9,7 @@ import msgspec
 from strands_cli.errors import ToolFailed
 from strands_cli.events import Event, Listener, ToolProgress, ToolStderr
 from strands_cli.settings import Settings, load_settings
+from strands_cli.toolkit.arguments import copied_json
 from strands_cli.toolkit.cancellation import Cancellation, call_in_loop
 from strands_cli.toolkit.results import ToolUse
 from strands_cli.toolkit.workspace import Workspace, current_directory
@@ -77,7 +78,17 @@ class ToolContext:
     """What a tool's body can see of its call. A parameter with this annotation is filled in for you."""
 
     # What the platform itself asks of a context are functions below, so that authors do not see them here.
-    __slots__ = ("_abandoned", "_call", "_calls", "_inner_cancel", "_loop", "_outer", "_tool", "tool_use")
+    __slots__ = (
+        "_abandoned",
+        "_call",
+        "_calls",
+        "_inner_cancel",
+        "_loop",
+        "_outer",
+        "_own_use",
+        "_tool",
+        "_use",
+    )
 
     def __init__(
         self,
@@ -86,7 +97,8 @@ class ToolContext:
         outer: CallContext = NO_CONTEXT,
         call: CallOther | None = None,
     ) -> None:
-        self.tool_use = tool_use
+        self._use = tool_use
+        self._own_use: ToolUse | None = None
         self._tool = tool
         self._outer = outer
         self._call = call
@@ -95,6 +107,13 @@ class ToolContext:
         self._calls = count(1)  # not a number: bodies may call tools from several threads
         self._abandoned = False
         self._inner_cancel: Cancellation | None = None
+
+    @property
+    def tool_use(self) -> ToolUse:
+        """The request as it came, in a copy: the one that was sent may be part of a history."""
+        if self._own_use is None:
+            self._own_use = copied_json(self._use)
+        return self._own_use
 
     @property
     def workspace(self) -> Workspace:
@@ -170,13 +189,13 @@ def emit_event(context: CallContext, event: Event) -> None:
 def report_stderr(context: ToolContext, text: str, refused: str) -> None:
     """Tells listeners what an executable said beside its answer."""
     if text or refused:
-        call_id = context.tool_use.get("toolUseId", "")
+        call_id = call_id_of(context)
         emit_event(context._outer, ToolStderr(context._tool.id, call_id, text, refused))
 
 
 def _emit_progress(context: ToolContext, data: Any) -> None:
     if not context._abandoned:
-        call_id = context.tool_use.get("toolUseId", "")
+        call_id = call_id_of(context)
         emit_event(context._outer, ToolProgress(context._tool.id, call_id, data))
 
 
@@ -192,6 +211,15 @@ def loop_of(context: ToolContext) -> Any:
 
 def tool_of(context: ToolContext) -> "Tool":
     return context._tool
+
+
+def call_id_of(context: ToolContext) -> str:
+    return context._use.get("toolUseId", "")
+
+
+def tool_use_with(context: ToolContext, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The request with the arguments that the body gets, as the SDK's tools take it."""
+    return {"toolUseId": "", **context._use, "input": arguments}
 
 
 def call_context_of(context: ToolContext) -> CallContext:

@@ -16,6 +16,7 @@ from strands_cli.toolkit.context import (
     call_context_of,
     engine_state_of,
     tool_of,
+    tool_use_with,
 )
 from strands_cli.toolkit.contract import Invoke, Tool
 from strands_cli.toolkit.info import bare_schema, tool_spec_problem
@@ -117,14 +118,10 @@ def tool_use_invoke(function: Function) -> Invoke:
     takes_state = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters_of(function))
 
     def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
-        use = _complete_tool_use(arguments, context)
+        use = tool_use_with(context, arguments)
         return function(use, **context.invocation_state) if takes_state else function(use)
 
     return _draining_invoke(function, invoke)
-
-
-def _complete_tool_use(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-    return {"toolUseId": "", **context.tool_use, "input": arguments}
 
 
 def keyword_invoke(
@@ -320,7 +317,7 @@ def tool_from_sdk(sdk: Any, **options: Any) -> Tool:
     }
 
     async def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
-        use = {**context.tool_use, "name": sdk.tool_name, "input": arguments}
+        use = {**tool_use_with(context, arguments), "name": sdk.tool_name}
         state = engine_state_of(context)
         state.setdefault("agent", _NoAgent(sdk.tool_name, call_context_of(context).agent))
         return await _sdk_stream_result(sdk.stream(use, state), context)
@@ -406,7 +403,7 @@ def tool_from_class(value: Any, spec: dict[str, Any], **options: Any) -> Tool:
         fits, reason = instance.validate_inputs(arguments)
         if not fits:
             raise ToolFailed(f"Invalid input: {reason}", code="input_invalid")
-        return instance.execute(_complete_tool_use(arguments, context), **context.invocation_state)
+        return instance.execute(tool_use_with(context, arguments), **context.invocation_state)
 
     return AgentReadyTool(
         **(tool_spec_parts(spec) | options),

@@ -20,7 +20,7 @@ import msgspec
 
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.sandbox.process_tree import end_marked_tree
-from strands_cli.toolkit.context import ToolContext, tool_of
+from strands_cli.toolkit.context import ToolContext, tool_of, tool_use_with
 from strands_cli.toolkit.values import Raised, tool_failed_from_error
 
 _LENGTH_BYTES = 4
@@ -92,7 +92,7 @@ class IsolatedBody:
         context, tool = self._context, tool_of(self._context)
         request = IsolatedCall(
             place=tool.place,
-            call=json.dumps({**context.tool_use, "input": self._arguments}),
+            call=json.dumps(tool_use_with(context, self._arguments)),
             sys_path=[entry for entry in sys.path if entry],
             workspace=[str(root) for root in context.workspace.roots],
             base=str(context.workspace.base),
