@@ -375,6 +375,7 @@ _TYPES = {
     int | None: "integer",
     float | None: "number",
     bool: "boolean",
+    dict[str, settings.Price]: "table of tables",
     Literal["", "seccomp"]: '`""`, `"seccomp"`',
 }
 
@@ -385,7 +386,7 @@ def _keys(struct: type[msgspec.Struct], documented: dict[str, str]) -> Iterator[
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
             continue  # a table of its own
         assert documented.get(field.name), f"the setting {field.name} has no docstring in settings.py"
-        default = "none" if field.default is None else f"`{json.dumps(field.default)}`"
+        default = "none" if field.default in (None, msgspec.NODEFAULT) else f"`{json.dumps(field.default)}`"
         rows.append(
             (f"`{field.name}`", _TYPES.get(field.type, str(field.type)), default, documented[field.name])
         )

@@ -7,6 +7,7 @@ is no workflow, with one of the two or with `.git`; without such a mark it is th
 
 import os
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,6 +43,16 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The number of threads; by default one per processor, at most 8."""
 
 
+class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a model costs, in US dollars for a million tokens."""
+
+    input: float
+    output: float
+
+    def cost(self, input_tokens: int, output_tokens: int) -> float:
+        return (self.input * input_tokens + self.output * output_tokens) / 1_000_000
+
+
 class _FileSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The keys of the settings file, as they are written there."""
 
@@ -50,6 +61,7 @@ class _FileSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     threads: int = DEFAULT_THREADS
     thread_wait: float = DEFAULT_THREAD_WAIT
     timeout: float | None = None
+    prices: dict[str, Price] = {}
     http: HttpSettings = HttpSettings()
     sandbox: SandboxSettings = SandboxSettings()
     local: LocalSettings = LocalSettings()
@@ -72,6 +84,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How many seconds a blocking tool body may wait for a free thread."""
     timeout: float | None = None
     """The maximum duration of every tool call, in seconds."""
+    prices: dict[str, Price] = {}
+    """US dollars per million tokens, by model: `"gpt-4o-mini" = {input = 0.15, output = 0.6}`."""
     http: HttpSettings = HttpSettings()
     sandbox: SandboxSettings = SandboxSettings()
     local: LocalSettings = LocalSettings()
@@ -103,6 +117,7 @@ def load_settings(start: Path | None = None, environment: Mapping[str, str] = os
         threads=values.threads,
         thread_wait=values.thread_wait,
         timeout=values.timeout,
+        prices=values.prices,
         http=values.http,
         sandbox=values.sandbox,
         local=values.local,
@@ -186,6 +201,9 @@ def _convert_settings(table: dict[str, Any], file: Path | None) -> _FileSettings
     if not (threads_fit and timeout_fits and local_fits) or values.http.max_bytes < 1:
         names = "threads, thread_wait, timeout, http.max_bytes and local.threads"
         raise SpecError(f"{file}: {names} must be greater than zero")
+    for model, price in values.prices.items():
+        if not (0 <= price.input < inf and 0 <= price.output < inf):
+            raise SpecError(f"{file}: the prices of {model!r} must be numbers of US dollars, zero or more")
     return values
 
 

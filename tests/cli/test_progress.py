@@ -165,6 +165,18 @@ def test_a_silent_run_says_now_and_then_what_its_steps_are_doing() -> None:
     assert lines[-1].startswith("owls: done")
 
 
+def test_what_a_run_costs_is_shown_with_its_tokens() -> None:
+    events = [
+        *RUN[:2],
+        StepFinished("branches/0", "habitat", "researcher", 2.0, Usage(1000, 234, 0.0123)),
+        RunFinished("done", 2.0, Usage(1000, 234, 1.5)),
+    ]
+    assert told(events).splitlines()[-2:] == [
+        "habitat: done, 2.0 s, 1,234 tokens, $0.0123",
+        "owls: done, 2.0 s, 1,234 tokens, $1.50, 1 step",
+    ]
+
+
 def test_steps_that_never_told_their_end_are_named() -> None:
     started: list[Event] = [
         RunStarted("owls", "chain"),

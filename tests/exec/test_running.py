@@ -79,6 +79,53 @@ def test_the_tokens_of_a_model_that_loops_are_counted_in_each_turn(flow: Flow, m
     assert len(model.requests) == 10
 
 
+PRICES = """[prices]
+"ollama:scripted" = {input = 100.0, output = 1000.0}
+"scripted" = {input = 0, output = 0}
+"""
+
+
+def test_a_run_counts_what_it_costs_by_the_prices_in_the_settings(
+    flow: Flow, model: ScriptedModel, inside: Project
+) -> None:
+    inside.write("strands.toml", PRICES)
+    get_registry().refresh()
+    model.enqueue("first").enqueue("second")
+    result = flow.run("chain", {"steps": steps("a", "b")})
+    used = result.usage
+    assert used.cost == pytest.approx((100 * used.input_tokens + 1000 * used.output_tokens) / 1_000_000)
+    assert used.cost == pytest.approx(sum(step.usage.cost or 0 for step in result.steps))
+    assert flow.heard(RunFinished)[0].usage.cost == used.cost
+
+
+def test_a_run_that_has_spent_its_money_keeps_what_it_has(
+    flow: Flow, model: ScriptedModel, inside: Project
+) -> None:
+    inside.write("strands.toml", PRICES)
+    get_registry().refresh()
+    model.enqueue("first")
+    with pytest.raises(BudgetExceeded, match=r"The run has cost \$0\.\d+; its limit is \$0\.0001\.") as ended:
+        flow.run("chain", {"steps": steps("a", "b")}, runtime=budget(max_cost=0.0001))
+    assert ended.value.exit_code == 20
+    assert "runtime.budgets.max_cost" in ended.value.hint
+    assert [step.response for step in ended.value.kept.steps] == ["first"]
+
+
+def test_without_prices_a_run_costs_what_nobody_knows(flow: Flow, model: ScriptedModel) -> None:
+    model.enqueue("first")
+    assert flow.run("chain", ONE).usage.cost is None
+
+
+def test_a_budget_of_money_needs_the_prices_of_models_elsewhere(flow: Flow, model: ScriptedModel) -> None:
+    runtime = {"provider": "openai", "model_id": "gpt-4o-mini", "budgets": {"max_cost": 1}}
+    with pytest.raises(UnsupportedError, match="The price of gpt-4o-mini is not in the settings") as refused:
+        flow.run("chain", ONE, runtime=runtime)
+    assert '"gpt-4o-mini" = {input = 1.0, output = 2.0}' in refused.value.hint
+    model.enqueue("free")
+    here = {**budget(max_cost=1), "host": "http://localhost:11434"}
+    assert flow.run("chain", ONE, runtime=here).last_response == "free"
+
+
 def test_no_step_begins_beyond_the_number_that_is_allowed(flow: Flow, model: ScriptedModel) -> None:
     model.default_answer = "ok"
     with pytest.raises(BudgetExceeded, match="limit of 2 steps") as ended:

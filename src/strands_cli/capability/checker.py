@@ -29,6 +29,7 @@ from strands_cli.capability.tool_checks import (
     check_consent,
     check_executors,
     check_plugins,
+    check_prices,
     check_python_tools,
     check_tool_counts,
     check_tools_differ,
@@ -101,6 +102,7 @@ TOOL_CHECKS: dict[Callable[[Spec, ToolSet], Iterator[Issue]], Sequence[str]] = {
     check_agent_tools: ("/tools*",),
     check_tool_counts: (),
     check_consent: ("/tools*",),
+    check_prices: ("/runtime*", "/agents*"),
 }
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from strands_cli.documents.problems import json_pointer
 from strands_cli.errors import Issue, did_you_mean
 from strands_cli.loader.spec import Spec
+from strands_cli.providers.choice import models_of, price_of, with_default_model
 from strands_cli.toolkit.info import ToolInfo, missing_requirements
 from strands_cli.tools.toolset import DeclaredTool, ToolSet
 
@@ -149,6 +150,23 @@ def check_consent(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
                 did_you_mean(reference, known) or "Remove the rule.",
                 "warning",
             )
+
+
+def check_prices(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
+    """A budget of money needs the prices of all models that are not on this machine."""
+    if spec.runtime.budgets.max_cost is None:
+        return
+    choices = {agent: with_default_model(choice) for agent, choice, _ in models_of(spec)}
+    unknown = [
+        one for one in choices.values() if not price_of(one, tools.registry.settings) and not one.is_local
+    ]
+    for name in dict.fromkeys(choice.model_id or choice.provider for choice in unknown):
+        yield spec.issue(
+            "/runtime/budgets/max_cost",
+            f"The price of {name} is not in the settings, so its cost cannot be counted.",
+            f"Add it under [prices] in strands.toml, in US dollars per million tokens: "
+            f'"{name}" = {{input = 1.0, output = 2.0}}',
+        )
 
 
 def check_plugins(spec: Spec, tools: ToolSet) -> Iterator[Issue]:

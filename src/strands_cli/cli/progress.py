@@ -54,6 +54,7 @@ from strands_cli.events import (
     ToolStarted,
     ToolStderr,
 )
+from strands_cli.types.run_results import Usage, money_text
 
 Kind = Literal[
     "heading", "started", "running", "progress",
@@ -249,12 +250,13 @@ class Board:
         self.done += not event.error
         self.failed += bool(event.error)
         calls = count_text(step.calls_made, "tool call") if step.calls_made else ""
-        rest = _short_reason(event.error) or calls
+        rest = ", ".join(filter(None, [_cost_text(event.usage), _short_reason(event.error) or calls]))
         return step.line("failed" if event.error else "done", rest, event.seconds)
 
     def _run_ended(self, event: RunFinished) -> ProgressLine:
         self.is_running = False
         parts = [
+            _cost_text(event.usage),
             _STOPPED.get(event.outcome, ""),
             count_text(self.done + self.failed, "step"),
             f"{self.failed} failed" if self.failed else "",
@@ -297,6 +299,10 @@ class Board:
 def is_call(event: ToolFinished) -> bool:
     """Whether a call is over; one that asks a human will be made again."""
     return event.code != "interrupted"
+
+
+def _cost_text(usage: Usage) -> str:
+    return money_text(usage.cost) if usage.cost is not None else ""
 
 
 def _short_reason(text: str) -> str:

@@ -7,6 +7,7 @@ import msgspec
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.outline import END, NEVER, START, Box, Calls, Outline, first_line
 from strands_cli.tools.toolset import ToolSet
+from strands_cli.types.run_results import money_text
 
 
 def outline_of(spec: Spec, tools: ToolSet | None = None) -> Outline:
@@ -65,4 +66,5 @@ def _box_sentence(box: Box, frame: str) -> str:
 def budget_texts(spec: Spec) -> list[str]:
     budgets = spec.runtime.budgets
     limits = {"steps": budgets.max_steps, "tokens": budgets.max_tokens, "seconds": budgets.max_duration_s}
-    return [f"{number:g} {noun}" for noun, number in limits.items() if number is not None]
+    texts = [f"{number:g} {noun}" for noun, number in limits.items() if number is not None]
+    return texts if budgets.max_cost is None else [*texts, money_text(budgets.max_cost)]

@@ -31,6 +31,7 @@ from strands_cli.secrets import RedactedStream, Redactor
 from strands_cli.templates import render
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.types import RunResult, StepResult, Usage
+from strands_cli.types.run_results import money_text
 from strands_cli.types.sections import Budgets
 
 T = TypeVar("T")
@@ -155,11 +156,15 @@ class Ledger:
         self.steps += 1
 
     def settle(self) -> None:
-        """Ends the run if it has used more tokens than it may."""
+        """Ends the run if it has used more tokens, or more money, than it may."""
         most = self._budgets.max_tokens
         if most is not None and (used := self.usage.total_tokens) > most:
             reason = f"The run has used {used} tokens; its limit is {most}."
             self._stop(_over_budget(reason, "max_tokens"))
+        dollars, cost = self._budgets.max_cost, self.usage.cost or 0
+        if dollars is not None and cost > dollars:
+            reason = f"The run has cost {money_text(cost)}; its limit is {money_text(dollars)}."
+            self._stop(_over_budget(reason, "max_cost"))
 
     def end_time(self) -> None:
         """The seconds are over."""
@@ -335,7 +340,7 @@ class Run:
                 emit=meter,
                 schema=schema or own.output_schema,
                 ask_consent=self._ask_consent if self.options.ask_consent else None,
-                may_ask_model=None if budgets.max_tokens is None else self._may_ask_model,
+                may_ask_model=self._may_ask_model if budgets.max_tokens or budgets.max_cost else None,
                 report_refusal=meter.refuse,
             )
             agent = StepAgent(self.resources, request)

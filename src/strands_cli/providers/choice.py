@@ -16,6 +16,7 @@ import msgspec
 
 from strands_cli.errors import ProviderError, UsageError, install_hint
 from strands_cli.secrets import without_userinfo
+from strands_cli.settings import Price, Settings
 from strands_cli.types import BaseSpec
 from strands_cli.types.sections import Inference
 
@@ -61,6 +62,12 @@ class ModelChoice(msgspec.Struct, frozen=True):
         if self.host is None:
             return self.provider in PROVIDERS and PROVIDERS[self.provider].is_local
         return not host_problem(self.host) and urlsplit(self.host).hostname in _LOCAL_HOSTS
+
+
+def price_of(choice: ModelChoice, settings: Settings) -> Price | None:
+    """What the settings say that a model costs: by `provider:model`, else by the model alone."""
+    name = choice.model_id or ""
+    return settings.prices.get(f"{choice.provider}:{name}") or settings.prices.get(name)
 
 
 # --- The providers -----------------------------------------------------------------------------------------

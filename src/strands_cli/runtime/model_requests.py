@@ -31,6 +31,7 @@ from strands_cli.events import Listener, ModelFinished, ModelRetried, ModelStart
 from strands_cli.providers.choice import PROVIDERS, ModelChoice, TakesMedia
 from strands_cli.providers.model_failures import failure_of
 from strands_cli.runtime.model_output import repaired_events
+from strands_cli.settings import Price
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.types.run_results import Usage
 from strands_cli.types.sections import FailurePolicy
@@ -225,8 +226,8 @@ class Reporting:
     and runs in the task in which the answer is read, so that a listener may keep a span open in between.
     """
 
-    def __init__(self, emit: Listener, step: str, model: str) -> None:
-        self._emit, self._step, self._model = emit, step, model
+    def __init__(self, emit: Listener, step: str, model: str, price: Price | None = None) -> None:
+        self._emit, self._step, self._model, self._price = emit, step, model, price
 
     async def report(
         self, context: InvokeModelContext, next_fn: "MiddlewareNext[InvokeModelContext, TypedEvent]"
@@ -240,7 +241,8 @@ class Reporting:
             async for event in repaired_events(next_fn(context)):
                 if isinstance(event, ModelStopReason):
                     stop_reason, _, counted, _ = event["stop"]
-                    usage = Usage(counted.get("inputTokens") or 0, counted.get("outputTokens") or 0)
+                    tokens = counted.get("inputTokens") or 0, counted.get("outputTokens") or 0
+                    usage = Usage(*tokens, self._price.cost(*tokens) if self._price else None)
                 chunk = event.get("event") or {}
                 if text := chunk.get("contentBlockDelta", {}).get("delta", {}).get("text"):
                     self._emit(ModelText(self._step, text))

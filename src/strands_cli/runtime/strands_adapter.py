@@ -19,6 +19,7 @@ from strands.types.exceptions import (
 
 from strands_cli.errors import Interrupted, RunError, StrandsError, ToolFailed
 from strands_cli.events import Event, Listener, RunNoticed, ToolEvent
+from strands_cli.providers.choice import price_of
 from strands_cli.runtime.agent_hooks import AskConsent, equip
 from strands_cli.runtime.compaction import conversation_manager
 from strands_cli.runtime.model_output import message_text
@@ -180,7 +181,8 @@ def add_request_stages(
     )
     agent.add_middleware(InvokeModelStage, retrying.retry)
     between()
-    agent.add_middleware(InvokeModelStage, Reporting(emit, request.step, request.model).report)
+    price = price_of(resources.choice(request.agent), resources.settings)
+    agent.add_middleware(InvokeModelStage, Reporting(emit, request.step, request.model, price).report)
 
 
 def _call_context(resources: RunResources, request: AgentRequest) -> CallContext:

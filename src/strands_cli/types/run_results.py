@@ -7,17 +7,29 @@ import msgspec
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """The number of tokens, as counted by the models."""
+    """Tokens that models have counted, and what they cost."""
 
     input_tokens: int = 0
     output_tokens: int = 0
+    cost: float | None = None
+    """US dollars, by the prices of the settings; None without a price. Models without one are not in it."""
 
     @property
     def total_tokens(self) -> int:
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
+        known = [cost for cost in (self.cost, other.cost) if cost is not None]
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            sum(known) if known else None,
+        )
+
+
+def money_text(dollars: float) -> str:
+    """`$1.50`, `$0.0023`: cents, and what is less than one in more digits."""
+    return f"${dollars:,.2f}" if dollars == 0 or dollars >= 0.1 else f"${dollars:.4f}"
 
 
 class StepResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ class Budgets(msgspec.Struct, frozen=True, kw_only=True):
     max_steps: int | None = None
     max_tokens: int | None = None
     max_duration_s: float | None = None
+    max_cost: float | None = None
 
 
 class FailurePolicy(msgspec.Struct, frozen=True, kw_only=True):
