@@ -76,6 +76,7 @@ VARIABLES = {
     "NO_COLOR": "Set it to anything to switch off colours.",
     "TERM": "`dumb` shows progress in plain lines.",
     "CI": "Any value except `0` or `false` shows progress in plain lines.",
+    "PATH": "The directories in which plugins find the programs that they run.",
     "XDG_CONFIG_HOME": "The directory of `strands-cli/` with your plugins; by default `~/.config`.",
     "OTEL_EXPORTER_OTLP_ENDPOINT": "The collector for spans, if the workflow does not name one.",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "The same, as the full address for traces.",
