@@ -13,6 +13,7 @@ How pages are written:
 - In an agent's program, `model = …  # your model` becomes a scripted model, whose answers are told before the
   block: `<!-- model: call("greet", name="Ada") | "Done." -->`. Before any other block the same comment is what
   an Ollama server answers, at the address that `ollama` programs look at.
+- A `console` after `<!-- local model -->` is run with the real embedded model: its page is one of the long tests.
 """
 
 import json
@@ -24,6 +25,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
@@ -39,6 +42,7 @@ DOCS = REPOSITORY / "docs"
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "TOOL_DEVELOPMENT.md", *sorted(DOCS.rglob("*.md"))]
 LINKING = [*PAGES, *(REPOSITORY / name for name in ("AGENTS.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 
+LOCAL_MODEL = "local model"
 A_PROJECT_PER_SECTION = "<!-- a project per section -->"
 _FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"<!-- (?P<text>.*?) -->\s*\Z")
@@ -167,7 +171,8 @@ def run_console(block: Block, project: Project) -> None:
         done = subprocess.run(
             ["sh", "-c", command],
             cwd=project.root, env=project.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, encoding="utf-8", timeout=50, check=False,
+            stderr=subprocess.STDOUT, encoding="utf-8", timeout=550 if block.comment == LOCAL_MODEL else 50,
+            check=False,
         )  # fmt: skip
         place = f"{block.place}\n$ {command}"
         assert done.returncode == int(exit_code[1] if exit_code else 0), f"{place}\n{done.stdout}"
@@ -221,9 +226,66 @@ def is_like(expected: str, shown: str) -> bool:
     return re.fullmatch(pattern, plain) is not None
 
 
-@pytest.mark.parametrize("chapter", ALL, ids=[chapter.name for chapter in ALL])
-def test_what_a_page_shows_is_what_happens(chapter: Chapter, project: Project) -> None:
+def needs_local_model(chapter: Chapter) -> bool:
+    return any(block.comment == LOCAL_MODEL for block in chapter.blocks)
+
+
+def case(chapter: Chapter) -> Any:
+    marks = [pytest.mark.long, pytest.mark.timeout(1800)] if needs_local_model(chapter) else []
+    return pytest.param(chapter, id=chapter.name, marks=marks)
+
+
+@pytest.mark.parametrize("chapter", [case(chapter) for chapter in ALL])
+def test_what_a_page_shows_is_what_happens(
+    chapter: Chapter, project: Project, request: pytest.FixtureRequest
+) -> None:
+    if needs_local_model(chapter):
+        weights: Path = request.getfixturevalue("weights")
+        own = Path(project.environment["XDG_CACHE_HOME"]) / "strands-cli"
+        own.mkdir(parents=True)
+        (own / "models").symlink_to(weights.parent)
+        project.environment["STRANDS_LOCAL_THREADS"] = "1"  # more are slower where tests run side by side
     run_chapter(chapter, project)
+
+
+def test_the_picture_of_a_run_is_plain_and_shows_the_workflow_of_the_readme() -> None:
+    picture = ElementTree.parse(DOCS / "run.svg").getroot()
+    shown = "".join(picture.itertext())
+    assert "](docs/run.svg)" in (REPOSITORY / "README.md").read_text("utf-8")
+    for words in ("$ strands run menu.yaml --verbose", "price(item=", "wrote menu.txt"):
+        assert words in shown, "scripts/record_run.py makes it anew"
+    # Nothing is fetched, and nothing needs a style sheet.
+    kinds = {element.tag.rpartition("}")[2] for element in picture.iter()}
+    assert kinds <= {"svg", "title", "rect", "g", "text", "tspan"}
+    assert not [element for element in picture.iter() if "href" in " ".join(element.attrib)]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_the_demo_shows_its_file_keeps_its_directory_and_says_what_to_try_next(
+    tmp_path: Path, weights: Path
+) -> None:
+    if not (REPOSITORY / ".venv" / "bin" / "strands").exists():
+        pytest.skip("the demo runs what make setup has installed")
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "STRANDS_LOCAL_THREADS": "1"}
+    done = subprocess.run(
+        ["sh", str(REPOSITORY / "scripts" / "demo.sh")],
+        env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        encoding="utf-8", timeout=1700, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    (kept,) = tmp_path.glob("strands-demo.*")
+    for words in ("runtime:", "steps:", "price: done", str(kept), "Try next:", "strands chat"):
+        assert words in done.stdout
+    assert (kept / "workflow.yaml").is_file()
+    assert (kept / "three-tools.txt").is_file()
+    assert "\x1b" not in done.stdout
+
+
+def test_no_page_and_no_message_installs_from_an_index_that_does_not_have_us() -> None:
+    for file in (*PAGES, *(REPOSITORY / "src").rglob("*.py"), *(REPOSITORY / "examples").rglob("*.md")):
+        found = re.findall(r"pip install '?strands-cli.*", file.read_text("utf-8"))
+        assert not found, f"{name_of(file)}: {found}"
 
 
 # --- What the pages say together --------------------------------------------------------------------------
