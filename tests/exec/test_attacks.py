@@ -135,7 +135,7 @@ def test_the_answers_of_a_run_whose_artifact_cannot_be_written_are_kept(
     flow: Flow, model: ScriptedModel
 ) -> None:
     model.default_answer = "precious"
-    outputs = {"artifacts": [{"path": "out.txt", "from": "{{ steps[0].output.nothing }}"}]}
+    outputs = {"artifacts": [{"path": "out.txt", "from": "{{ 1 / (last_response | length - 8) }}"}]}
     with pytest.raises(ArtifactError) as failed:
         run_sync(flow.spec("chain", ONE, outputs=outputs), None, RunOptions(directory=flow.directory))
     assert failed.value.kept is not None
