@@ -313,6 +313,7 @@ def test_every_table_of_the_settings_is_documented() -> None:
     assert [name for name in tables if f"## [{name}]" not in text] == []
 
 
+@pytest.mark.long
 def test_the_coverage_of_one_tool_is_measured_by_the_line_that_the_guide_gives(tmp_path: Path) -> None:
     line = "pytest tests/test_echo.py --cov=src/strands_cli/tools/echo --cov-report=term-missing"
     outside = {name: text for name, text in os.environ.items() if not name.startswith(("COV", "PYTEST"))}
