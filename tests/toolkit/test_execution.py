@@ -1,6 +1,7 @@
 """How bodies run: what counts against their limits, and what becomes of those that outlive them."""
 
 import asyncio
+import functools
 import subprocess
 import sys
 import threading
@@ -292,6 +293,26 @@ def test_a_write_that_comes_too_late_does_not_overwrite_a_later_one(
     release_soon(gate)
     file = tmp_path / "file"
     results = asyncio.run(call_tools([(late_writer(gate), use(file)), (write, use(file))]))
+    assert [code_of(dict(result)) for result in results] == ["timeout", None]
+    assert file.read_text() == "second"
+
+
+def test_a_plain_function_around_an_async_one_is_waited_for_too(
+    tmp_path: Path, gate: threading.Event
+) -> None:
+    async def written(path: str) -> None:
+        """Write."""
+
+    @tool(spec=named("wrapped", PATH), timeout=0.2, effects=WRITES)
+    @functools.wraps(written)
+    def wrapped(path: str) -> Any:
+        gate.wait(50)
+        Path(path).write_text("first")
+        return written(path)
+
+    release_soon(gate)
+    file = tmp_path / "file"
+    results = asyncio.run(call_tools([(wrapped, use(file)), (write, use(file))]))
     assert [code_of(dict(result)) for result in results] == ["timeout", None]
     assert file.read_text() == "second"
 

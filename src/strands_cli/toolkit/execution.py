@@ -246,9 +246,18 @@ def run_coroutine_in_loop(coroutine: Any, loop: asyncio.AbstractEventLoop, cance
 
 
 async def call_in_pool(
-    function: Callable[[], Any], *, owner: str, threads: int = DEFAULT_THREADS, is_extra: bool = False
+    function: Callable[[], Any],
+    *,
+    owner: str,
+    threads: int = DEFAULT_THREADS,
+    is_extra: bool = False,
+    is_body: bool = False,
 ) -> Any:
-    """What a function returns or raises, from a daemon thread: no deadline and no exit waits for it."""
+    """What a function returns or raises, from a daemon thread: no deadline and no exit waits for it.
+
+    A task that runs the body of a tool in it and is cancelled ends with the thread, so that what is known of
+    the task is true of the whole body.
+    """
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     variables = copy_context()
 
@@ -261,12 +270,16 @@ async def call_in_pool(
     def settle(outcome: Any) -> None:
         if not answer.done():
             answer.set_result(outcome)
+        elif asyncio.iscoroutine(outcome):
+            outcome.close()  # nobody waits for it
 
     job = submit_to_pool(call, settle, threads=threads, owner=owner, is_extra=is_extra)
     try:
         outcome = await answer
     finally:
-        job.leave()
+        left = job.leave()
+        if left is not None and is_body:
+            await left.ended.wait()
     if isinstance(outcome, Raised):
         raise outcome.error
     return outcome

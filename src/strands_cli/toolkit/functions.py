@@ -174,7 +174,7 @@ async def _invoke_wrapper(invoke: Invoke, arguments: dict[str, Any], context: To
 
     is_nested = call_context_of(context).depth > 0
     body, owner = partial(invoke, arguments, context), tool_of(context).id
-    value = await call_in_pool(body, owner=owner, is_extra=is_nested)
+    value = await call_in_pool(body, owner=owner, is_extra=is_nested, is_body=True)
     return await _settled_value(value, context)
 
 
