@@ -52,14 +52,17 @@ class Left(NamedTuple):
     is_running: Callable[[], bool]
 
 
-class Body(msgspec.Struct, eq=False, kw_only=True):
-    """A body on its way; the times are those of `monotonic`."""
+Leave = Callable[[], Left | None]
+"""Ends a body, or stops waiting for one that cannot be ended."""
 
+
+class Times(msgspec.Struct, eq=False):
+    """When a body was asked for, began and ended, by `monotonic`; 0 for what has not happened yet."""
+
+    asked: float = 0.0
     begun: float = 0.0
-    """0 while it waits for a thread."""
     ended: float = 0.0
-    leave: Callable[[], Left | None] = lambda: None
-    """Ends the body, or stops waiting for one that cannot be ended."""
+    timer: asyncio.TimerHandle | None = None
 
 
 _EXPIRED = object()
@@ -78,35 +81,23 @@ async def run_body(arguments: dict[str, Any], context: ToolContext) -> Any:
     wait = outer.settings.thread_wait if outer.settings else DEFAULT_THREAD_WAIT
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Any] = loop.create_future()
-    timer: asyncio.TimerHandle
 
     def settle(outcome: Any) -> None:
         if not answer.done():
             answer.set_result(outcome)
 
-    def look_at_clock() -> None:
-        nonlocal timer
-        now = monotonic()
-        left = body.begun + seconds - now if body.begun else asked + wait - now
-        if left <= 0:
-            settle(_EXPIRED if body.begun else _UNSERVED)
-            return
-        # A body that has not begun may do so at any time: its deadline is then `seconds` away at least.
-        again = left if body.begun else min(left, max(seconds, _SHORTEST_LOOK_SECONDS))
-        timer = loop.call_later(again, look_at_clock)
-
     kept = copied_json(arguments) if tool.effects else {}  # the body may change what it gets
-    asked = monotonic()
+    times = Times(monotonic())
     start = _start_in_process if tool.isolate else _start_in_task if tool.is_async else _start_in_thread
-    body = start(arguments, context, settle)
-    timer = loop.call_later(min(seconds, wait), look_at_clock)
+    leave = start(arguments, context, settle, times)
+    times.timer = loop.call_later(min(seconds, wait), _look_at_clock, times, seconds, wait, settle)
     try:
         with outer.cancel.on_set_in_loop(settle, _CANCELLED) if outer.cancel else nullcontext():
             outcome = await answer
     finally:
-        timer.cancel()
+        times.timer.cancel()
         abandon_body(context)
-        left = body.leave()
+        left = leave()
         if left is not None:
             note_left_body(context, resources_of(tool.effects, kept, outer.workspace), *left)
     if outcome is _CANCELLED:
@@ -117,17 +108,26 @@ async def run_body(arguments: dict[str, Any], context: ToolContext) -> Any:
             code="overloaded",
             hint="Make fewer calls at once, or raise threads or thread_wait in the settings.",
         )
-    if outcome is _EXPIRED or body.ended - body.begun > seconds:
-        raise _late_answer(tool, body, seconds)
+    if outcome is _EXPIRED or times.ended - times.begun > seconds:
+        raise _late_answer(tool, times, seconds)
     return value_of_outcome(outcome, tool)
 
 
-def _late_answer(tool: Tool, body: Body, seconds: float) -> ToolFailed:
-    if (
-        tool.is_async and body.ended
-    ):  # it has answered, and before the timer could: nothing else ran meanwhile
+def _look_at_clock(times: Times, seconds: float, wait: float, settle: Settle) -> None:
+    left = (times.begun + seconds if times.begun else times.asked + wait) - monotonic()
+    if left <= 0:
+        settle(_EXPIRED if times.begun else _UNSERVED)
+        return
+    # A body that has not begun may do so at any time: its deadline is then `seconds` away at least.
+    again = left if times.begun else min(left, max(seconds, _SHORTEST_LOOK_SECONDS))
+    loop = asyncio.get_running_loop()
+    times.timer = loop.call_later(again, _look_at_clock, times, seconds, wait, settle)
+
+
+def _late_answer(tool: Tool, times: Times, seconds: float) -> ToolFailed:
+    if tool.is_async and not tool.isolate and times.ended:  # before the timer could: nothing else ran
         text = "%s blocked the event loop and answered after %.1f s; isolate='process' is for such bodies"
-        _logger().warning(text, tool.id, body.ended - body.begun)
+        _logger().warning(text, tool.id, times.ended - times.begun)
     return ToolFailed(
         f"{tool.id} did not answer within {seconds:g} s",
         code="timeout",
@@ -141,20 +141,17 @@ def _logger() -> "logging.Logger":
     return logging.getLogger("strands_cli.tools")
 
 
-def _start_in_task(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Body:
-    body = Body(begun=monotonic())
-
+def _start_in_task(arguments: dict[str, Any], context: ToolContext, settle: Settle, times: Times) -> Leave:
     async def run() -> None:
         """Settles from inside the task: a callback on its end would cost a round of the loop more."""
         outcome = run_body_inline(tool_of(context), arguments, context)
         if not isinstance(outcome, Raised):
             outcome = await await_body(outcome)
-        body.ended = monotonic()
+        times.ended = monotonic()
         settle(outcome)
 
-    task = asyncio.get_running_loop().create_task(run())
-    body.leave = partial(_leave_task, task, tool_of(context).id)
-    return body
+    times.begun = times.asked
+    return partial(_leave_task, asyncio.get_running_loop().create_task(run()), tool_of(context).id)
 
 
 def _leave_task(task: "asyncio.Task[None]", tool_id: str) -> Left | None:
@@ -185,64 +182,39 @@ async def _see_task_off(task: "asyncio.Task[None]", tool_id: str, ended: Cancell
         ended.set()
 
 
-def _start_in_thread(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Body:
-    variables = copy_context()
-    return _submit_call(
-        context, lambda: variables.run(run_body_inline, tool_of(context), arguments, context), settle
-    )
+def _start_in_thread(arguments: dict[str, Any], context: ToolContext, settle: Settle, times: Times) -> Leave:
+    run = partial(copy_context().run, run_body_inline, tool_of(context), arguments, context)
+    return _submit_call(context, run, settle, times)
 
 
-def _start_in_process(arguments: dict[str, Any], context: ToolContext, settle: Settle) -> Body:
+def _start_in_process(arguments: dict[str, Any], context: ToolContext, settle: Settle, times: Times) -> Leave:
     """A worker thread waits for the child; once the child is killed, the thread is free again."""
     from strands_cli.toolkit.isolation import IsolatedBody
 
-    isolated = IsolatedBody(arguments, context)
-    body = _submit_call(context, isolated.outcome, settle)
-    leave_thread = body.leave
+    body = IsolatedBody(arguments, context)
+    leave_thread = _submit_call(context, body.outcome, settle, times)
 
     def leave() -> Left | None:
-        isolated.kill()
+        body.kill()
         return leave_thread()
 
-    body.leave = leave
-    return body
+    return leave
 
 
-def _submit_call(context: ToolContext, body: Callable[[], Any], settle: Settle) -> Body:
+def _submit_call(context: ToolContext, body: Callable[[], Any], settle: Settle, times: Times) -> Leave:
     outer = call_context_of(context)
     threads = outer.settings.threads if outer.settings else DEFAULT_THREADS
     owner = tool_of(context).id
     leave_loop(context, asyncio.get_running_loop())
-    return submit_to_pool(body, settle, threads=threads, owner=owner, is_extra=outer.depth > 0)
+    return submit_to_pool(Job(body, settle, owner, outer.depth > 0, times), threads)
 
 
-def submit_to_pool(
-    body: Callable[[], Any], settle: Settle, *, threads: int, owner: str, is_extra: bool = False
-) -> Body:
-    """Runs `body` in one of so many daemon threads, and `settle` with its outcome in the running loop."""
-    deliver = partial(call_in_loop, asyncio.get_running_loop(), settle)
-    job, pool = Job(body, deliver, owner, is_extra), daemon_pool(threads)
+def submit_to_pool(job: "Job", threads: int) -> Leave:
+    """Has a job run in one of so many daemon threads, and its outcome delivered in the running loop."""
+    job.deliver = partial(call_in_loop, asyncio.get_running_loop(), job.deliver)
+    pool = daemon_pool(threads)
     pool.submit(job)
-    job.leave = partial(pool.abandon, job)
-    return job
-
-
-def run_coroutine_in_loop(coroutine: Any, loop: asyncio.AbstractEventLoop, cancel: Cancellation) -> Any:
-    """A coroutine's value, from a thread that may wait for a loop in another thread.
-
-    ToolFailed (`cancelled`) if nobody waits for the thread any longer, or the loop has ended.
-    """
-    try:
-        outcome = asyncio.run_coroutine_threadsafe(coroutine, loop)
-        with cancel.on_set(outcome.cancel):
-            return outcome.result()
-    except CancelledError:
-        pass
-    except RuntimeError:
-        if not loop.is_closed():
-            raise
-        coroutine.close()
-    raise ToolFailed("The call was cancelled: nobody waits for its answer", code="cancelled")
+    return partial(pool.abandon, job)
 
 
 async def call_in_pool(
@@ -273,16 +245,34 @@ async def call_in_pool(
         elif asyncio.iscoroutine(outcome):
             outcome.close()  # nobody waits for it
 
-    job = submit_to_pool(call, settle, threads=threads, owner=owner, is_extra=is_extra)
+    leave = submit_to_pool(Job(call, settle, owner, is_extra), threads)
     try:
         outcome = await answer
     finally:
-        left = job.leave()
+        left = leave()
         if left is not None and is_body:
             await left.ended.wait()
     if isinstance(outcome, Raised):
         raise outcome.error
     return outcome
+
+
+def run_coroutine_in_loop(coroutine: Any, loop: asyncio.AbstractEventLoop, cancel: Cancellation) -> Any:
+    """A coroutine's value, from a thread that may wait for a loop in another thread.
+
+    ToolFailed (`cancelled`) if nobody waits for the thread any longer, or the loop has ended.
+    """
+    try:
+        outcome = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        with cancel.on_set(outcome.cancel):
+            return outcome.result()
+    except CancelledError:
+        pass
+    except RuntimeError:
+        if not loop.is_closed():
+            raise
+        coroutine.close()
+    raise ToolFailed("The call was cancelled: nobody waits for its answer", code="cancelled")
 
 
 def run_coroutine_in_thread(coroutine: Any) -> Any:
@@ -309,7 +299,7 @@ def run_coroutine_in_thread(coroutine: Any) -> Any:
 # are daemons; one whose call has timed out is abandoned, and another takes its place.
 
 
-class Job(Body):
+class Job(msgspec.Struct, eq=False):
     """A body on its way through the pool; `deliver` gets its outcome, from the worker's thread.
 
     An extra one, for a call inside a call, gets a thread beyond the pool's size. Otherwise bodies that wait
@@ -321,6 +311,7 @@ class Job(Body):
     owner: str
     """Whose body it is: the id of a tool."""
     is_extra: bool = False
+    times: Times = msgspec.field(default_factory=Times)
     state: str = "waiting"
     left: Cancellation | None = None
     """Set when the body ends that was abandoned."""
@@ -411,11 +402,11 @@ class DaemonPool:
                 if job.state == "dropped":
                     continue
                 job.state = "running"
-                job.begun = monotonic()
+                job.times.begun = monotonic()
                 overload = self._overload(job.owner)  # it may have come while the job waited
             outcome = job.run() if overload is None else Raised(overload)
             with self._lock:
-                job.ended = monotonic()
+                job.times.ended = monotonic()
                 is_abandoned = job.state == "abandoned"
                 job.state = "finished"
                 if is_abandoned:
