@@ -728,3 +728,13 @@ def test_a_package_that_a_tool_requires_may_be_missing(project: Project) -> None
         "@tool(requires={'no_such_package_at_all': '*'})\ndef plot(text: str) -> str:\n    '''Plot.'''\n",
     )
     assert project.strands("tool", "check").exit_code == 0
+
+
+def test_a_workflow_that_names_a_file_with_two_tools_is_told_how_to_name_one(project: Project) -> None:
+    two = "from strands_cli import tool\n@tool\ndef one() -> int: ...\n@tool\ndef two() -> int: ...\n"
+    project.write("flows/deco.py", two)
+    project.write("flows/flow.yaml", FLOW.replace("[echo, greet]", "[./deco.py]"))
+    outcome = project.strands("validate", "flows/flow.yaml")
+    assert "Failed to load tool './deco.py': The file has 2 tools. (./deco.py)" in outcome.out
+    assert "Name one of them: ./deco.py:one, ./deco.py:two." in outcome.out
+    assert outcome.exit_code == 18

@@ -82,12 +82,13 @@ class ToolSet:
 
     def reference_error(self, reference: str) -> ToolError:
         """Why no tool is meant by a reference in the workflow."""
-        hint = ""
+        hint, located = "", self._located(reference)
         try:
-            self.registry.require(self._located(reference))
+            self.registry.require(located)
         except ToolError as error:
             if error.code != "unknown_tool":
-                return error
+                message, hint = (text.replace(located, reference) for text in (error.message, error.hint))
+                return ToolError(message, code=error.code, hint=hint, issue=error.issue)
             hint = error.hint
         except (OSError, ValueError):
             pass
