@@ -150,10 +150,10 @@ def _template_parts(text: str) -> list[str]:
     parts, part, depth, last = [], "", 0, ""
     try:
         for _, kind, token in template_environment().lex(text):
-            if last == "block_begin" and kind != "whitespace":
-                if token in ("set", "macro"):
-                    return [text]
-                depth += (token in _OPENING_TAGS) - token.startswith("end")
+            is_tag = last == "block_begin" and kind != "whitespace"
+            if is_tag and token in ("set", "macro"):
+                return [text]
+            depth += is_tag and (token in _OPENING_TAGS) - token.startswith("end")
             depth += (kind == "raw_begin") - (kind == "raw_end")
             last = kind if kind != "whitespace" else last
             part += token

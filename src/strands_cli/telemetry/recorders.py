@@ -345,6 +345,11 @@ _ENTRIES: dict[type, dict[str, str]] = {
 }
 
 
+def _usage_document(usage: Usage) -> dict[str, Any]:
+    """The cost is in it where the prices are known."""
+    return {name: value for name, value in asdict(usage).items() if value is not None}
+
+
 class Trace(Recorder[Entry]):
     """Records a run as one document. You can get it at any time, also during the run and from another thread.
 
@@ -383,7 +388,7 @@ class Trace(Recorder[Entry]):
         with self._lock:
             document = deepcopy(self._document)
             document["run"].setdefault("seconds", self._seconds())
-            document["run"].setdefault("usage", asdict(self._usage))
+            document["run"].setdefault("usage", _usage_document(self._usage))
             return document
 
     def text(self) -> str:
@@ -421,7 +426,7 @@ class Trace(Recorder[Entry]):
             record |= {"size": event.output_size, "code": code}
             self._keep(record, "outputs", self._outputs(event))
             return
-        record["usage"] = asdict(event.usage)
+        record["usage"] = _usage_document(event.usage)
         if isinstance(event, ModelFinished):
             record["stop_reason"] = self._text(event.stop_reason)
         if event.error:
