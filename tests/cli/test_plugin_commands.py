@@ -802,7 +802,9 @@ def test_a_disabled_plugin_keeps_its_files_and_has_no_tools(home: Project) -> No
     write_plugin(home.root / "plugins" / "hello")
     assert "is disabled" in home.strands("plugin", "disable", "hello").out
     assert "already disabled" in home.strands("plugin", "disable", "hello").out
-    assert say(home).json["error"]["code"] == "unknown_tool"
+    refused = say(home).json["error"]
+    assert refused["code"] == "unavailable"
+    assert "strands plugin enable hello" in refused["hint"]
     assert "disabled" in home.strands("plugin", "list").out
     assert "is enabled" in home.strands("plugin", "enable", "hello").out
     assert "already enabled" in home.strands("plugin", "enable", "hello").out

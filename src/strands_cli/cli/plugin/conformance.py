@@ -95,7 +95,7 @@ def _check_tool(plugin: Plugin, declared: CliTool) -> dict[str, Check]:
     if missing := missing_requirements(declared.needs):
         unavailable = Check("skipped", f"the tool is unavailable here: {'; '.join(missing)}")
         return dict.fromkeys((*_CHECKS, "survivors"), unavailable)
-    with TemporaryDirectory(prefix="strands-plugin-test-") as name, tool_output_aside():
+    with TemporaryDirectory(prefix="plugin-test-") as name, tool_output_aside():
         workspace = Path(name).resolve() / "workspace"
         fixtures = plugin.directory / _FIXTURES
         if fixtures.is_dir():
