@@ -124,7 +124,7 @@ class ToolStderr(msgspec.Struct, frozen=True):
     text: str
     """The end of its standard error; of a call that failed, the error has it."""
     refused: str = ""
-    """What the sandbox refused it, as far as can be told, and which key would allow that."""
+    """What the sandbox blocked, if known, and the key that allows it."""
     step: str = ""
 
 

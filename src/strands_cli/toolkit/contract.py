@@ -52,7 +52,7 @@ class Tool(ToolFields, kw_only=True, dict=True, eq=False):
     place: Any = None
     """Where a child process finds the body (`isolation.Place`); set where the tool is isolated."""
     check: Convert | None = None
-    """Finds what is wrong with texts that are refused only when they are converted, such as dates."""
+    """Finds text that is invalid only when it is converted, such as dates."""
 
     accepted_input: Validator = msgspec.field(default=None)  # type: ignore[assignment]  # made below
     accepted_output: Validator | None = None

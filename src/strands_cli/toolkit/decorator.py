@@ -260,7 +260,7 @@ def tool_in(module: ModuleType, info: ToolInfo) -> Tool:
 def tools_in(module: ModuleType) -> list[Tool]:
     """Returns the tools of a loaded module: its TOOL_SPEC, or the tools in its `__all__` or public names.
 
-    A class of tools counts where `__all__` has it.
+    A class of tools is included if `__all__` lists it.
     """
     spec, exported = getattr(module, "TOOL_SPEC", None), getattr(module, "__all__", None)
     found = [getattr(module, name) for name in exported or vars(module) if exported or name[0] != "_"]

@@ -168,10 +168,10 @@ class ToolRegistry:
 
     @classmethod
     def of_workflow(cls, file: Path) -> "ToolRegistry":
-        """The tools of a workflow's own project: its nearest marked parent, else the directory of its file.
+        """The tools of a workflow's project: the nearest marked parent of its file, or its directory.
 
-        The one handle if that is the current project too; else a registry beside it, which also has what was
-        registered at run time.
+        For the current project, this is the shared registry. Otherwise it is a second one, which also has the
+        tools that were registered at run time.
         """
         settings, own = load_settings(file.parent), cls._instance
         if own is None and load_settings().project == settings.project:
