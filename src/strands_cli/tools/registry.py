@@ -342,7 +342,7 @@ class ToolRegistry:
             is_own_file = name == (path.parent.name if path.stem == "__init__" else path.stem)
             is_own_plugin = plugin and issue.file.endswith(f"/{plugin}/plugin.json")
             is_allowed = reference in self.settings.allow and reference in issue.reason
-            if is_own_file or is_own_plugin or is_allowed or f"Tool {name!r} is refused" in issue.reason:
+            if is_own_file or is_own_plugin or is_allowed or issue.reason.startswith(f"Tool {name!r} "):
                 return issue
         return self._plugin_off(plugin) if plugin else None
 
