@@ -112,7 +112,7 @@ def test_a_plain_agent_finds_the_tools_of_a_file_in_every_way_that_it_has(way: s
     assert [result["content"][0]["text"] for result in model.requests[-1].results] == [
         "hello ada",
         "o/o/",
-        "The input does not fit: /name is missing",
+        "Invalid input: /name is missing",
     ]
     agent.cleanup()
 

@@ -624,7 +624,7 @@ def test_a_class_of_tools_and_an_object_of_one_are_tools(text: str, inside: Proj
     weather = registry.load("weather")
     assert weather.input_schema["required"] == ["city"]
     assert answer_of(weather, city="Ulm") == "sunny in Ulm"
-    assert answer_of(weather) == "The input does not fit: /city is missing"
+    assert answer_of(weather) == "Invalid input: /city is missing"
     module = next(module for name, module in sys.modules.items() if name.endswith(".forecast"))
     assert {made.id for made in tools_in(module)} == {"weather"}
 
