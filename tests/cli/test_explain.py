@@ -82,7 +82,7 @@ pattern:"""
     assert "The input topic (string) must be given: What it is about." in said
     assert "A model is asked 3 times, and once more for each round of tool calls." in said
     assert "A run stops after 9 steps or 5000 tokens." in said
-    assert "repeated at most once" in said
+    assert "retried at most once" in said
     assert "notes.md" in said
 
 
