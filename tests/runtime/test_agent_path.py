@@ -127,7 +127,7 @@ def test_an_unknown_tool_is_answered_with_the_closest_name() -> None:
     results = Setting(add, context=CallContext(emit=events.append)).turn(call("ad", a=1), call("zzz"))
     assert codes(results) == ["unknown_tool", "unknown_tool"]
     assert "Did you mean 'add'?" in text_of(results[0])
-    assert "The tools are add." in text_of(results[1])
+    assert "Available tools: add." in text_of(results[1])
     finished = [event.code for event in events if isinstance(event, ToolFinished)]
     assert finished == ["unknown_tool", "unknown_tool"]
 

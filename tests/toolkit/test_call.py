@@ -525,7 +525,7 @@ def test_an_answer_that_breaks_the_output_schema_is_told_with_its_pointer() -> N
     assert error is not None
     assert error["code"] == "output_invalid"
     assert error["details"][0]["pointer"] == "/n"
-    assert "defect of the tool" in error["hint"]
+    assert "bug in the tool" in error["hint"]
 
 
 def test_an_output_schema_speaks_of_the_json_block_of_an_own_result_and_of_plain_scalars() -> None:

@@ -554,7 +554,7 @@ def test_a_context_without_an_agent_says_so() -> None:
     context = ToolContext(echo, {"toolUseId": "t"}, CallContext())
     with pytest.raises(ToolFailed, match="needs an agent"):
         _ = context.agent
-    with pytest.raises(ToolFailed, match="none to call"):
+    with pytest.raises(ToolFailed, match="no tools are available here"):
         context.call("echo", message="x")
     with pytest.raises(ToolFailed, match="nobody can be asked"):
         context.interrupt("why")
