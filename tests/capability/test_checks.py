@@ -374,7 +374,7 @@ FAILING: list[tuple[str, str, str, str, str]] = [
     (
         pattern("graph", GRAPH + "  - {from: one, to: two, when: inputs.tone < 3}\n  - {from: one, to: three, when: inputs.tone >= 3}\n  - {from: two, to: three}"),
         "/pattern/config/edges/1/when",
-        "Where none of its conditions is true, the graph ends at 'one'.",
+        "If none of its conditions is true, the graph ends at 'one'.",
         "opposite",
         "warning",
     ),
