@@ -250,8 +250,8 @@ def test_the_log_of_a_chat_has_no_secret(project: Project, ollama: OllamaStandin
         (("flow.yaml", "--agent", "critic"), 2, "last_response"),
         (("flow.yaml", "--agent", "writer", "--tools", "ehco"), 2, "Did you mean 'echo'?"),
         (("--tools", "calculater"), 2, "Did you mean 'calculator'?"),
-        (("--agent", "writer"), 2, "--agent is about a workflow"),
-        (("--var", "topic=tea"), 2, "--var is about a workflow"),
+        (("--agent", "writer"), 2, "--agent needs a workflow"),
+        (("--var", "topic=tea"), 2, "--var needs a workflow"),
         (("gone.yaml",), 3, "gone.yaml"),
     ],
 )

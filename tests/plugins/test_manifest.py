@@ -158,7 +158,7 @@ WRONG: list[tuple[Any, str, str]] = [
     (
         with_tool(parameters={"type": "object", "properties": {"a": {"type": "strin"}}}),
         "/cli_tools/0/parameters/properties/a/type",
-        "not a JSON Schema",
+        "not a valid JSON Schema",
     ),
     (
         with_tool(parameters={"dir": {"type": "string"}}),
@@ -175,7 +175,11 @@ WRONG: list[tuple[Any, str, str]] = [
         "/cli_tools/0/output_schema/anyOf/1/total",
         "is a property where a keyword belongs",
     ),
-    (with_tool(output_schema={"minimum": "x"}), "/cli_tools/0/output_schema/minimum", "not a JSON Schema"),
+    (
+        with_tool(output_schema={"minimum": "x"}),
+        "/cli_tools/0/output_schema/minimum",
+        "not a valid JSON Schema",
+    ),
     (with_tool(retries=1), "/cli_tools/0", "idempotentHint or readOnlyHint"),
     (
         with_tool(effects={"reads": ["file:{b}"]}, parameters={"properties": {"a": {}}}),
@@ -240,8 +244,8 @@ def test_a_script_that_the_kernel_would_not_execute_is_told(bench: Bench) -> Non
         {"source": "echo hi\n", "name": "a"}, {"source": "#!/bin/sh\r\necho\r\n", "name": "b"}
     )
     reasons = [issue.reason for issue in read_plugin(place).issues]
-    assert "nor a script with an interpreter" in reasons[0]
-    assert "end in CR LF" in reasons[1]
+    assert "nor a script with a #! line" in reasons[0]
+    assert "end in CRLF" in reasons[1]
 
 
 def test_a_missing_x_bit_is_told_with_the_command(bench: Bench) -> None:

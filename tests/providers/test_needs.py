@@ -161,6 +161,6 @@ def test_the_guide_says_what_a_provider_needs(provider: str) -> None:
     (line,) = [line for line in text.splitlines() if line.startswith(f"| `{provider}` |")]
     _, _, install, credentials, model, _ = (cell.strip() for cell in line.split("|"))
     row = PROVIDERS[provider]
-    assert install == (f"`strands-cli[{row.extra}]`" if row.extra else "nothing more")
+    assert install == (f"`{row.extra}`" if row.extra else "–")
     assert all(f"`{name}`" in credentials for name in row.credentials)
     assert f"`{row.default_model}`" in model

@@ -32,11 +32,11 @@ SCRIPTED = ModelChoice("openai", "scripted")
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        ((Status(429, "slow down"),), "asks to slow down (429): slow down."),
+        ((Status(429, "slow down"),), "is rate limiting (429): slow down."),
         ((Status(500, "oh"),), "failed (500): oh."),
         ((Status(503, "oh"),), "failed (503): oh."),
-        ((Cut(),), "broke: "),
-        (("half an ", Cut()), "broke: "),
+        ((Cut(),), "was lost: "),
+        (("half an ", Cut()), "was lost: "),
     ],
 )
 def test_a_failure_that_may_pass_is_tried_again(provider: str, broken: tuple[Any, ...], reason: str) -> None:
@@ -213,7 +213,7 @@ def test_a_provider_that_asks_for_too_much_time_is_given_up(provider: str) -> No
         standin.enqueue(Status(429, "tomorrow", headers={"Retry-After": "86400"}))
         with pytest.raises(ProviderError) as raised:
             Asking(choice_at(provider, standin)).ask()
-    assert raised.value.message.endswith("asks to slow down (429): tomorrow. It asks to wait 86400 s.")
+    assert raised.value.message.endswith("is rate limiting (429): tomorrow. It asks for a wait of 86400 s.")
     assert "max_wait_s" in raised.value.hint
 
 

@@ -297,7 +297,7 @@ def test_a_timeout_ends_the_session_and_says_so() -> None:
     run("x = 1", session="s")
     error = failure_of(run("while True: pass", session="s", timeout=1))
     assert error["code"] == "timeout"
-    assert "The session 's' has ended with it" in error["hint"]
+    assert "The session 's' ended with it" in error["hint"]
     assert report_of(run("2", session="s"))["session"]["new"] is True
 
 
@@ -333,7 +333,7 @@ def test_an_unknown_tool_is_named() -> None:
 
 def test_the_number_of_calls_is_bounded() -> None:
     code = f"for _ in range({MAX_CALLS}): tools.echo(message='x')\ntools.echo(message='x')"
-    assert f"may call {MAX_CALLS} tools" in failure_of(run(code))["message"]
+    assert f"limit of {MAX_CALLS} tool calls" in failure_of(run(code))["message"]
 
 
 def test_a_call_that_the_run_does_not_permit_is_refused() -> None:

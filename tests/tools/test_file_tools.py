@@ -333,7 +333,7 @@ def test_a_write_that_fails_midway_leaves_what_was_there_and_nothing_else(root: 
         write(root / "a.txt", "old")
     with child(root, mode, 5_000_000, limit=1_000_000) as process:
         output, _ = process.communicate()
-    assert "larger than a file may be" in error_in(json.loads(output))["message"]
+    assert "too large for this file system" in error_in(json.loads(output))["message"]
     assert sorted(file.name for file in root.iterdir()) == sorted(
         {"strands.toml"} | ({"a.txt"} if mode != "create" else set())
     )

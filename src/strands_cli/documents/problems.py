@@ -34,6 +34,11 @@ class Refusal(Exception):
         self.reason, self.remedy = reason, remedy
 
 
+_AMOUNTS = frozenset(
+    ["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "uniqueItems"]
+)
+
+
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """One reason why a value does not fit its schema."""
 
@@ -49,6 +54,11 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         return json_pointer(self.path)
 
     @property
+    def requirement(self) -> str:
+        """What a value must: `be an integer`, `have at least 1 item`."""
+        return f"{'have' if self.keyword in _AMOUNTS else 'be'} {self.expected}"
+
+    @property
     def sentence(self) -> str:
         place = self.pointer or "the whole"
         if self.keyword == "required":
@@ -58,7 +68,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         elif self.keyword == "value":
             sentence = f"{place}: {self.expected} (got {self.got})"
         else:
-            sentence = f"{place} must be {self.expected}, got {self.got}"
+            sentence = f"{place} must {self.requirement}, got {self.got}"
         return f"{sentence} ({self.hint.rstrip('.')})" if self.hint else sentence
 
     def as_detail(self) -> dict[str, Any]:
@@ -107,9 +117,9 @@ def describe_value(value: object) -> str:
     if isinstance(value, int | float):
         return f"{'integer' if isinstance(value, int) else 'number'} {shorten_text(str(value))}"
     if isinstance(value, dict):
-        return f"object with {_counted_noun(value, 'key')}"
+        return f"object with {_counted_noun(len(value), 'key')}"
     if isinstance(value, list | tuple):
-        return f"array of {_counted_noun(value, 'item')}"
+        return f"array of {_counted_noun(len(value), 'item')}"
     return type(value).__name__
 
 
@@ -273,15 +283,15 @@ _PHRASES: dict[str, Callable[[dict[str, Any]], str]] = {
     "exclusiveMinimum": lambda facts: f"more than {facts['limit']}",
     "exclusiveMaximum": lambda facts: f"less than {facts['limit']}",
     "multipleOf": lambda facts: f"a multiple of {facts['multiple_of']}",
-    "minLength": lambda facts: f"at least {facts['limit']} characters",
-    "maxLength": lambda facts: f"at most {facts['limit']} characters",
-    "minItems": lambda facts: f"at least {facts['limit']} items",
-    "maxItems": lambda facts: f"at most {facts['limit']} items",
-    "minProperties": lambda facts: f"at least {facts['limit']} keys",
-    "maxProperties": lambda facts: f"at most {facts['limit']} keys",
+    "minLength": lambda facts: f"at least {_counted_noun(facts['limit'], 'character')}",
+    "maxLength": lambda facts: f"at most {_counted_noun(facts['limit'], 'character')}",
+    "minItems": lambda facts: f"at least {_counted_noun(facts['limit'], 'item')}",
+    "maxItems": lambda facts: f"at most {_counted_noun(facts['limit'], 'item')}",
+    "minProperties": lambda facts: f"at least {_counted_noun(facts['limit'], 'key')}",
+    "maxProperties": lambda facts: f"at most {_counted_noun(facts['limit'], 'key')}",
     "pattern": lambda facts: f"text that matches {facts['pattern']}",
     "format": lambda facts: f"text in the format {facts['format']!r}",
-    "uniqueItems": lambda _: "items that are all different",
+    "uniqueItems": lambda _: "different items",
     "falseSchema": lambda _: "nothing here",
     "propertyNames": lambda facts: f"keys of another form: {facts['error'].message}",
 }
@@ -331,8 +341,8 @@ def _one_of_types(names: Sequence[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-def _counted_noun(value: Sequence[Any] | dict[str, Any], noun: str) -> str:
-    return f"{len(value)} {noun}" if len(value) == 1 else f"{len(value)} {noun}s"
+def _counted_noun(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 # --- Ways through a schema --------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ class Document(msgspec.Struct):
         elif "name" in problem.facts:
             reason = f"There is no key {name!r} here."
         else:
-            reason = f"{name!r} must be {problem.expected}, got {problem.got}."
+            reason = f"{name!r} must {problem.requirement}, got {problem.got}."
         if problem.keyword == "type" and not hint and schema is not None:
             reached, value = follow_path(self.value, problem.path)
             is_there = reached == problem.path

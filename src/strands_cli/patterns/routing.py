@@ -74,7 +74,7 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             for steps in results
             for key, result in steps.items()
         }
-        longest = max(len(route.steps) for route in self.routes.values())
+        longest = max((len(route.steps) for route in self.routes.values()), default=0)
         return {"route": None, "steps": Names(known, "step", length=longest, methods=())}
 
     def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:

@@ -221,9 +221,7 @@ def _unreadable_expression(text: str, position: int) -> ToolFailed:
     if position >= len(text):
         return ToolFailed("The expression ends too early", hint=_SYNTAX)
     rest = shorten_text(text[position:], 20)
-    return ToolFailed(
-        f"The expression cannot be parsed from {rest!r} on, at position {position + 1}", hint=_SYNTAX
-    )
+    return ToolFailed(f"Syntax error at position {position + 1}, near {rest!r}", hint=_SYNTAX)
 
 
 def _unknown_name(kind: str, name: str, known: Iterable[str]) -> ToolFailed:

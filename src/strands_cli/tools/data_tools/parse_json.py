@@ -231,7 +231,7 @@ def _query_steps(query: str) -> Iterator[str | None]:
         if match is None or match.lastgroup is None:
             rest = shorten_text(query[position:], 20)
             raise ToolFailed(
-                f"The query cannot be parsed from {rest!r} on, at position {position + 1}",
+                f"Syntax error in the query at position {position + 1}, near {rest!r}",
                 hint="Write it like users[0].name, users[*].name or users[0]['first name'].",
             )
         yield _EVERY if match[match.lastgroup] == "*" else match[match.lastgroup]
