@@ -187,6 +187,11 @@ WRONG: list[tuple[Any, str, str]] = [
         "which the input schema does not have",
     ),
     (with_tool(requires={"packages": {"x": "1.0 or so"}}), "/cli_tools/0", "version range"),
+    (
+        with_tool(requires={"binaries": ["/opt/x/bin/tool"]}),
+        "/cli_tools/0/requires/binaries/0",
+        "text that matches",
+    ),
     (with_tool(path="/bin/sh"), "/cli_tools/0/path", "absolute"),
     (with_tool(path="../../x"), "/cli_tools/0/path", "is outside the plugin"),
     (with_tool(path="cli-tools/none"), "/cli_tools/0/path", "There is no file"),

@@ -669,6 +669,42 @@ def test_a_program_brings_what_it_is_installed_with_and_nothing_of_a_shared_dire
     assert text_of(bench.run(f"{SH}tool\n", requires={"binaries": ["tool"]})) == "part and no secret"
 
 
+@pytest.mark.parametrize(
+    "way", ["home", "directory below home", "shims", "repository", "no libraries", "link"]
+)
+def test_a_program_never_brings_a_directory_that_holds_more_than_programs(
+    bench: Bench, user_home: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    place = {
+        "home": "bin/tool",
+        "directory below home": ".local/bin/tool",
+        "shims": "shims/tool",
+        "repository": "work/project/bin/tool",
+        "no libraries": "work/notes/bin/tool",
+        "link": ".local/bin/tool",
+    }[way]
+    (user_home / "versions").mkdir()
+    program = install(user_home / place)
+    secret = program.parent.parent / "secret"
+    secret.write_text("secret")
+    if way == "repository":
+        (secret.parent / "lib").mkdir()
+        (secret.parent / ".git").mkdir()
+    name = "tool"
+    if way == "link":
+        (bench.project / "plugins/p").mkdir(parents=True, exist_ok=True)
+        (bench.project / "plugins/p/tree").symlink_to(user_home / ".local")
+        name = str(bench.project / "plugins/p/tree/bin/tool")
+    elif way in ("home", "directory below home"):  # as where /home leads to /var/home
+        (bench.root / "homes").symlink_to(user_home.parent)
+        monkeypatch.setenv("HOME", str(bench.root / "homes/home"))
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    script = f"#!{name}\n" if way == "link" else f"{SH}cat {secret} 2>/dev/null || tool\n"
+    install(program, f"{SH}cat {secret} 2>/dev/null || echo hidden\n")
+    requires = {} if way == "link" else {"binaries": [name]}
+    assert text_of(bench.run(script, requires=requires)) == "hidden"
+
+
 def test_a_system_program_is_used_before_another_of_its_name(bench: Bench, user_home: Path) -> None:
     install(user_home / ".nvm/versions/node/v20/bin/cat")
     assert json_of(bench.run(f"{SH}cat\n", {"a": 1}, requires={"binaries": ["cat"]})) == {"a": 1}

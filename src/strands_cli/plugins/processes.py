@@ -55,6 +55,8 @@ _DELAY_SECONDS = 0.002
 _WORKER_CPU_SECONDS = 24 * 3600.0
 
 _STDERR_BYTES = 64_000
+_LIBRARIES = ("lib", "lib64", "libexec", "include", "share", "pkg")
+"""What is beside `bin` where programs are installed."""
 _CHUNK = 65536
 
 T = TypeVar("T")
@@ -162,8 +164,8 @@ def _programs_elsewhere(
             continue
         real = os.path.realpath(place)
         for found in (place, real):
-            if tree := _installed_tree(Path(found)):
-                reads[os.path.realpath(tree)] = None
+            if tree := _installed_tree(found):
+                reads[tree] = None
         if not _is_below(real, (*reads, *SYSTEM_DIRECTORIES)):
             reads[real] = None
         if not _is_below(place, (*reads, *SYSTEM_DIRECTORIES)):
@@ -179,20 +181,32 @@ def _program_elsewhere(name: str, path: str) -> str | None:
     system = os.pathsep.join(part for part in path.split(os.pathsep) if _is_below(part, SYSTEM_DIRECTORIES))
     place = which(name, path=system) or which(name, path=path)
     is_elsewhere = place and not _is_below(os.path.realpath(place), SYSTEM_DIRECTORIES)
-    return os.path.normpath(place) if place and is_elsewhere else None
+    return os.path.abspath(place) if place and is_elsewhere else None
 
 
-def _installed_tree(program: Path) -> Path | None:
+def _installed_tree(program: str) -> str:
     """The directory that a program was installed to, as `~/.nvm/versions/node/v20` for its `bin/node`.
 
-    None where other files may be there too: then the program alone can be read. A home directory and what is
-    directly below it, as `~/.local`, hold much more than programs. Shims are known by what is beside them.
+    Empty where other files may be there too: then the program alone can be read. A home directory and what is
+    directly below it, as `~/.local`, hold much more than programs; so do repositories, and directories
+    without libraries. Shims are known by what is beside them. Links are followed before any of this is asked.
     """
-    tree, home = program.parent.parent, Path.home()
-    if program.parent.name == "shims" and any((tree / name).is_dir() for name in ("versions", "installs")):
-        return tree
-    is_shared = home in (tree, tree.parent) or home.is_relative_to(tree) or len(tree.parts) < 3
-    return tree if program.parent.name in ("bin", "sbin", "libexec") and not is_shared else None
+    kind = os.path.basename(os.path.dirname(program))
+    tree = Path(os.path.realpath(os.path.dirname(os.path.dirname(program))))
+    homes = {os.path.expanduser("~")}
+    with suppress(KeyError, OSError):
+        homes.add(os.path.expanduser(f"~{tree.owner()}"))
+    roots = [Path(os.path.realpath(home)) for home in homes]
+    if len(tree.parts) < 3 or any(root.is_relative_to(tree) for root in roots):
+        return ""
+
+    def has(*names: str) -> bool:
+        return any((tree / name).exists() for name in names)
+
+    if kind == "shims":
+        return str(tree) if has("versions", "installs") else ""
+    is_own = tree.parent not in roots and has(*_LIBRARIES) and not has(".git")
+    return str(tree) if is_own and kind in ("bin", "sbin", "libexec") else ""
 
 
 def _is_below(path: str, places: Iterable[str]) -> bool:
