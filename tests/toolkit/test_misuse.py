@@ -589,10 +589,16 @@ def test_a_property_beside_the_keywords_of_a_schema_is_refused() -> None:
 
 def test_annotations_of_a_schema_that_hold_objects_are_accepted() -> None:
     noted = {"type": "object", "x-note": {"type": "string"}, "default": {"type": "a"}}
-    schema = {"type": "object", "properties": {"a": noted}, "examples": [{"type": "b"}]}
+    other = {"type": "string", "ui": {"description": "A box"}, "errorMessage": {"type": "must be text"}}
+    schema = {
+        "type": "object",
+        "properties": {"a": noted, "b": other},
+        "examples": [{"type": "b"}],
+        "errorMessage": {"type": "must be an object", "properties": {"a": "is wrong"}},
+    }
 
     @tool(spec={"name": "probe", "description": "d", "inputSchema": {"json": schema}})
-    def probe(a: dict[str, Any]) -> str:
+    def probe(a: dict[str, Any], b: str = "") -> str:
         return str(a)
 
     assert ask(probe, {})["content"] == [{"text": "{'type': 'a'}"}]

@@ -89,7 +89,8 @@ _ONE_SCHEMA |= {"additionalProperties", "additionalItems", "unevaluatedItems", "
 _OTHER_OBJECTS = {"default", "const", "example", "examples", "dependencies", "dependentRequired"}
 _OTHER_OBJECTS |= {"discriminator", "externalDocs", "$vocabulary"}
 _MARKS = {"type", "description", "enum", "const", "default", "$ref", "properties", "items", *_SCHEMA_LISTS}
-"""One of these in an object makes it look like a schema."""
+"""One of these in an object makes it look like a schema, where its neighbours name no properties."""
+_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 
 
 def _misplaced_property(schema: object, place: JsonPath = ()) -> JsonPath | None:
@@ -109,9 +110,24 @@ def _misplaced_property(schema: object, place: JsonPath = ()) -> JsonPath | None
             parts += [(part, (*place, key, name)) for name, part in value.items()]
         elif key in _ONE_SCHEMA:
             parts.append((value, (*place, key)))
-        elif not _MARKS.isdisjoint(value):
+        elif _looks_like_property(value, schema):
             return (*place, key)
     return next((found for part, where in parts if (found := _misplaced_property(part, where))), None)
+
+
+def _looks_like_property(value: dict[str, Any], schema: dict[str, Any]) -> bool:
+    """Whether an object beside the keywords of a schema is a property, and not an annotation."""
+    if "object" not in _type_names(schema) and "type" in schema:
+        return False
+    if "properties" not in schema:
+        return not _MARKS.isdisjoint(value)
+    kinds = _type_names(value)
+    return bool(kinds) and all(kind in _TYPES for kind in kinds)
+
+
+def _type_names(schema: dict[str, Any]) -> list[Any]:
+    names = schema.get("type", [])
+    return names if isinstance(names, list) else [names]
 
 
 def _refuse_to_fetch(uri: str) -> NoReturn:
