@@ -272,19 +272,22 @@ def _item_source(node: "nodes.Node | None", local: _Locals) -> tuple[str, Path] 
         node = node.node
     if isinstance(node, nodes.Call) and isinstance(called := node.node, nodes.Getattr):
         node, method, step = called.node, called.attr, Each.VALUE
-    source = _value_source(node, local) if method in ("", "values", "items") else None
+    source = _value_source(node, local) if method in ("", "values") else None
     return None if source is None else (source[0], (*source[1], step))
 
 
 def _loop_variables(target: "nodes.Node", source: "nodes.Node", local: _Locals) -> _Locals:
     from jinja2 import nodes
 
-    has_pairs = isinstance(source, nodes.Call) and getattr(source.node, "attr", "") == "items"
-    match target:
-        case nodes.Name(name=name):
-            return {name: None if has_pairs else _item_source(source, local)}
-        case nodes.Tuple(items=[nodes.Name(name=key), nodes.Name(name=value)]):
-            return {key: None, value: _item_source(source, local) if has_pairs else None}
+    match target, source:
+        case nodes.Name(name=name), _:
+            return {name: _item_source(source, local)}
+        case (
+            nodes.Tuple(items=[nodes.Name(name=key), nodes.Name(name=value)]),
+            nodes.Call(node=nodes.Getattr(node=mapping, attr="items")),
+        ):
+            found = _value_source(mapping, local)
+            return {key: None, value: found and (found[0], (*found[1], Each.VALUE))}
     return {made.name: None for made in target.find_all(nodes.Name)}
 
 
@@ -296,11 +299,14 @@ def _names_of_attributes(node: "nodes.Filter", local: _Locals) -> Iterator[Name]
     if node.name in ("selectattr", "rejectattr", "groupby"):
         named += node.args[:1]
     source = _item_source(node.node, local)
+    guarded = any(pair.key == "default" for pair in node.kwargs) or any(
+        isinstance(test, nodes.Const) and test.value in ("defined", "undefined") for test in node.args[1:2]
+    )
     for value in named:
         if source is not None and isinstance(value, nodes.Const) and isinstance(value.value, str):
-            parts = (int(part) if part.isdigit() else part for part in value.value.split("."))
-            guarded = any(pair.key == "default" for pair in node.kwargs)
-            yield Name(source[0], (*source[1], *parts), node.lineno - 1, guarded)
+            for attribute in value.value.split(",") if node.name == "sort" else [value.value]:
+                parts = (int(part) if part.isdigit() else part for part in attribute.split("."))
+                yield Name(source[0], (*source[1], *parts), node.lineno - 1, guarded)
 
 
 def name_and_path(node: "nodes.Node") -> tuple[str, Path] | None:

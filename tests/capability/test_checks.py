@@ -32,13 +32,18 @@ agents:
     prompt: Hello
     output_schema:
       type: object
-      required: [k]
+      required: [k, required_only]
       properties:
         k: {type: number}
         more: {anyOf: [{$ref: '#/$defs/more'}, {type: 'null'}]}
         list: {type: array, items: {type: object, properties: {name: {type: string}}}}
         open: {type: object, additionalProperties: {type: string}}
-      $defs: {more: {type: object, properties: {inner: {type: string}, again: {$ref: '#/$defs/more'}}}}
+        either: {anyOf: [{type: object, properties: {a: {}}}, {type: array, items: {type: string}}]}
+        either_open: {anyOf: [{type: object, properties: {a: {}}}, {type: object}]}
+        rows: {$ref: '#/$defs/rows'}
+      $defs:
+        more: {type: object, properties: {inner: {type: string}, again: {$ref: '#/$defs/more'}}}
+        rows: {type: array, items: {$ref: '#/$defs/rows'}}
 """
 
 
@@ -501,6 +506,20 @@ def test_a_check_finds(
 
 
 PASSING = [
+    *(
+        second_step(text, ANSWERS)
+        for text in (
+            "{{ steps[0].output.list.count('x') }}{{ steps[0].output.list.index('x') }}",
+            "{% for key in steps[0].output %}{{ key[0] }}{{ key[1:] }}{% endfor %}",
+            "{% for pair in steps[0].output.items() | list %}{{ pair[0] }}{{ pair[1].x }}{% endfor %}",
+            "{{ steps[0].output.items() | map(attribute='1.x') | list }}",
+            "{{ steps | sort(attribute='agent,id') | map(attribute='id') | join }}",
+            "{{ steps | selectattr('output.other', 'defined') | list }}",
+            "{{ steps[0].output.either[0] }}{{ steps[0].output.either.a }}",
+            "{{ steps[0].output.either_open.b }}{{ steps[0].output.required_only.x }}",
+            "{% for row in steps[0].output.rows %}{% for cell in row %}{{ cell[0][0] }}{% endfor %}{% endfor %}",
+        )
+    ),
     second_step("{% for s in steps %}{{ s.output.k }}{{ s.output.more.again.inner }}{{ s.output.list[0].name }}{% endfor %}", ANSWERS),
     second_step("{{ steps[0].output.open.anything }}{% for k, v in steps[0].output.items() %}{{ k.upper() }}{% endfor %}", ANSWERS),
     second_step("{% for topic in steps %}{{ topic.response }}{% endfor %}{{ topic }}{{ steps | map(attribute='x', default='') | list }}"),
@@ -534,6 +553,28 @@ def test_the_checks_leave_alone(tmp_path: Path, text: str) -> None:
     report = check_capability(load(tmp_path, text))
     assert report == CapabilityReport(())
     assert report.supported
+
+
+def test_a_schema_that_refers_to_itself_many_times_is_checked_at_once(tmp_path: Path) -> None:
+    node = {"type": "object", "properties": {f"p{number}": {"$ref": "#/$defs/node"} for number in range(30)}}
+    schema = json.dumps({"$ref": "#/$defs/node", "$defs": {"node": node}})
+    agents = f"agents: {{a: {{prompt: x, output_schema: {schema}}}}}\n"
+    path = ".p1" * 20
+    assert found(tmp_path, second_step(f"{{{{ steps[0].output{path} }}}}", agents)) == []
+    (issue,) = found(tmp_path, second_step(f"{{{{ steps[0].output{path}.q }}}}", agents))
+    assert issue.reason == "There is no output key 'q'."
+
+
+@pytest.mark.parametrize(
+    "schema",
+    ["{required: true, properties: {a: {}}}", "{required: [{}], properties: {a: {anyOf: 3}}}", "{type: 5, oneOf: {}}",
+     "{properties: {a: {type: [5], oneOf: [7, {type: {}}]}}}", "{anyOf: [{type: [object]}, 3], items: {type: 1}}"],
+)  # fmt: skip
+def test_an_invalid_output_schema_is_a_problem_and_never_a_crash(tmp_path: Path, schema: str) -> None:
+    agents = f"agents: {{a: {{prompt: x, output_schema: {schema}}}}}\n"
+    edges = "  - {from: one, to: two, when: nodes.one.output.a < 3}\n  - {from: one, to: three, when: nodes.one.output.a >= 3}"
+    for text in (second_step("{{ steps[0].output.a.b }}", agents), pattern("graph", GRAPH + edges, agents)):
+        assert any(issue.reason.startswith("Invalid JSON Schema") for issue in found(tmp_path, text))
 
 
 def test_a_workflow_without_inputs_may_be_given_any(tmp_path: Path) -> None:

@@ -373,8 +373,14 @@ def schema_branches(schema: Any, root: dict[str, Any]) -> list[dict[str, Any]]:
         found.append(part)
         waiting += [local_reference_target(part.get("$ref"), root), part.get("then"), part.get("else")]
         for keyword in ("allOf", "anyOf", "oneOf"):
-            waiting += part.get(keyword, [])
+            waiting += listed_in(part, keyword)
     return found
+
+
+def listed_in(schema: dict[str, Any], keyword: str) -> list[Any]:
+    """What a keyword lists, in a schema that may be invalid."""
+    value = schema.get(keyword)
+    return value if isinstance(value, list) else []
 
 
 def schemas_at(schema: dict[str, Any], *path: str | int) -> list[dict[str, Any]]:
@@ -391,7 +397,8 @@ def member_schemas(
     """What schemas of one place say of a member of it."""
     inner: list[Any] = []
     for part in parts:
-        named = part.get("properties", {})
+        named = part.get("properties")
+        named = named if isinstance(named, dict) else {}
         if isinstance(step, int):
             inner.append(part.get("items"))
         else:

@@ -20,7 +20,7 @@ from strands_cli.conditions import (
     negated_condition,
     parse_condition,
 )
-from strands_cli.documents.problems import json_pointer, schemas_at
+from strands_cli.documents.problems import json_pointer, listed_in, schemas_at
 from strands_cli.errors import Issue, did_you_mean
 from strands_cli.patterns.outline import END, START, Arrow, Box, Calls, first_line
 from strands_cli.patterns.pattern import (
@@ -167,10 +167,12 @@ def _is_never_null(graph: "Graph", spec: BaseSpec, source: str, name: Name) -> b
         return False
     schema, keys = agent.output_schema, [key for key in name.path[2:] if isinstance(key, str)]
     for index, key in enumerate(keys):
-        if not any(key in part.get("required", ()) for part in schemas_at(schema, *keys[:index])):
+        if not any(key in listed_in(part, "required") for part in schemas_at(schema, *keys[:index])):
             return False
-    types = [part["type"] for part in schemas_at(schema, *keys) if "type" in part]
-    return len(keys) == len(name.path) - 2 and bool(types) and not any("null" in kind for kind in types)
+    types = [
+        listed_in(part, "type") or [part["type"]] for part in schemas_at(schema, *keys) if "type" in part
+    ]
+    return len(keys) == len(name.path) - 2 and bool(types) and not any("null" in kinds for kinds in types)
 
 
 # --- The pattern ------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.documents.problems import local_reference_target, schema_branches
+from strands_cli.documents.problems import listed_in, local_reference_target, schema_branches
 from strands_cli.errors import did_you_mean
 from strands_cli.templates import Each
 from strands_cli.types.sections import BaseSpec
@@ -66,8 +66,16 @@ class Names(msgspec.Struct, frozen=True):
     """What to do about a name that is not known, where that is more than to take another one."""
 
 
-_DEEPEST_SCHEMA = 8
-_OPEN_KEYWORDS = ("additionalProperties", "patternProperties", "unevaluatedProperties", "dependentSchemas")
+_LARGEST_SCHEMA = 300
+"""How many objects and lists of a schema are looked at; what is below others may be anything."""
+_OPEN_KEYWORDS = (
+    "additionalProperties",
+    "patternProperties",
+    "unevaluatedProperties",
+    "dependentSchemas",
+    "dependencies",
+)
+_OF_LISTS = ("index", "count", "copy")
 
 
 def result_names(spec: BaseSpec, agents: Mapping[str, str | None]) -> dict[str, "Names | None"]:
@@ -95,33 +103,53 @@ def _result_of(spec: BaseSpec, name: str | None) -> Names:
     return Names(known, "part of a result", methods=())
 
 
-def schema_names(schema: Any, root: dict[str, Any], depth: int = 0) -> Names | None:
+def schema_names(
+    schema: Any, root: dict[str, Any], seen: "dict[tuple[int, ...], Names | None] | None" = None
+) -> Names | None:
     """The keys of the values that a JSON Schema describes; None where they may be any.
 
     A schema that does not say whether there are more keys is taken at its word: they are what it asks for.
+    What is `seen` again, in a schema that refers to itself, is the same again.
     """
     parts = schema_branches(schema, root)
-    if depth > _DEEPEST_SCHEMA or any(
-        part.get(word) not in (None, False) for part in parts for word in _OPEN_KEYWORDS
-    ):
-        return None
-    if any("$ref" in part and local_reference_target(part["$ref"], root) is None for part in parts):
-        return None
+    key = tuple(id(part) for part in parts if seen is None or part is not schema)
+    seen = {} if seen is None else seen
+    if key in seen:
+        return seen[key]
     properties = [part["properties"] for part in parts if isinstance(part.get("properties"), dict)]
-    if properties:
-        names = dict.fromkeys(name for one in properties for name in one)
-        within = {name: [one[name] for one in properties if name in one] for name in names}
-        known = {name: schema_names({"allOf": all_of}, root, depth + 1) for name, all_of in within.items()}
-        return Names(known, "output key")
     items = [part["items"] for part in parts if isinstance(part.get("items"), dict)]
-    if items and not any("prefixItems" in part for part in parts):
-        return list_names(schema_names({"allOf": items}, root, depth + 1), "item")
-    return None
+    is_mixed = bool(properties) == bool(items) or any("prefixItems" in part for part in parts)
+    if is_mixed or len(seen) == _LARGEST_SCHEMA or any(_is_open(part, root) for part in parts):
+        return None
+    if items:
+        seen[key] = None
+        seen[key] = list_names(schema_names({"allOf": items}, root, seen), "item")
+        return seen[key]
+    required = (name for part in parts for name in listed_in(part, "required") if isinstance(name, str))
+    known: dict[str, Names | None] = dict.fromkeys([*(name for one in properties for name in one), *required])
+    seen[key] = names = Names(known, "output key")
+    for name in known:
+        known[name] = schema_names({"allOf": [one[name] for one in properties if name in one]}, root, seen)
+    return names
+
+
+def _is_open(part: dict[str, Any], root: dict[str, Any]) -> bool:
+    """Whether a part of a schema allows keys that it does not name."""
+    if any(part.get(word) not in (None, False) for word in _OPEN_KEYWORDS):
+        return True
+    if "$ref" in part and local_reference_target(part["$ref"], root) is None:
+        return True
+    for one in (*listed_in(part, "anyOf"), *listed_in(part, "oneOf")):
+        branches = schema_branches(one, root)
+        is_object = any(branch.get("type") == "object" for branch in branches)
+        if one in (True, {}) or (is_object and not any("properties" in branch for branch in branches)):
+            return True
+    return False
 
 
 def list_names(item: Names | None, noun: str) -> Names:
     """A list of which only the items are known."""
-    return Names({}, noun, methods=(), item=item, is_list=True)
+    return Names({}, noun, methods=_OF_LISTS, item=item, is_list=True)
 
 
 def unresolved_name(scope: Names, name: str, path: Collection[str | int | Each]) -> tuple[str, str] | None:
@@ -159,14 +187,11 @@ def _unresolved_in_each(level: Names, step: Each, name: str, rest: Sequence[Any]
     if level.is_list:
         items = [level.item]
     elif level.length is None and step is Each.ITEM and level.methods:  # a mapping, which gives its keys
-        is_method = rest[0] in dir(str)
+        if isinstance(rest[0], int) or rest[0] in dir(str):
+            return None
         return (
-            None
-            if is_method
-            else (
-                f"There is no {rest[0]!r} here: a loop over {name!r} goes through its names",
-                f"Loop over {name}.values(), or over {name}.items().",
-            )
+            f"There is no {rest[0]!r} here: a loop over {name!r} goes through its names",
+            f"Loop over {name}.values(), or over {name}.items().",
         )
     else:
         usable = (key for key in level.known if not (level.blocked and level.blocked(key)))
