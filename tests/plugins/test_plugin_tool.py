@@ -194,6 +194,7 @@ ENDINGS: list[tuple[str, str, str]] = [
     ("exit 75", "network", "exit status 75"),
     ("kill -SEGV $$", "crashed", "signal SIGSEGV"),
     ("kill -KILL $$", "crashed", "signal SIGKILL"),
+    ("kill -40 $$", "crashed", "signal 40"),
     ("head -c 1000001 /dev/zero", "output_invalid", "wrote more than it may"),
     ("sleep 60", "timeout", "did not end in time"),
     ("echo > /usr/x", "forbidden", "ended with exit status"),

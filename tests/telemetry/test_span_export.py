@@ -112,7 +112,7 @@ def test_a_collector_that_is_down_costs_little_and_one_warning() -> None:
     assert seconds < LONGEST_CLOSE
     assert warning == (
         f"The collector at http://127.0.0.1:{port}/v1/traces cannot be reached, 3 spans are lost. "
-        "The run itself is not affected."
+        "Nothing else is affected."
     )
 
 

@@ -510,6 +510,21 @@ def test_a_name_that_cannot_be_looked_up_is_told(host: str) -> None:
     assert failure(f"http://{host}/")["code"] == "network"
 
 
+@pytest.mark.parametrize(("problem", "attempts"), [(socket.EAI_NONAME, 1), (socket.EAI_AGAIN, 3)])
+def test_only_a_look_up_that_failed_for_now_is_repeated(
+    monkeypatch: pytest.MonkeyPatch, problem: int, attempts: int
+) -> None:
+    asked: list[object] = []
+
+    def resolve(host: object, *_: object, **__: object) -> object:
+        asked.append(host)
+        raise socket.gaierror(problem, "no answer")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)  # what a resolver answers depends on the machine
+    assert failure("http://no-such-host.invalid/")["code"] == "network"
+    assert len(asked) == attempts
+
+
 def test_the_system_resolves_names() -> None:
     assert "127.0.0.1" in asyncio.run(look_up_addresses("localhost", 80))
 

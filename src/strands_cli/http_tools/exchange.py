@@ -22,6 +22,7 @@ from strands_cli.http_tools.transport import (
     EXPECTED,
     GO_DIRECTLY,
     GuardedTransport,
+    HostUnknown,
     explain_http_error,
     request_failed,
 )
@@ -272,7 +273,8 @@ async def send_with_retries(send: Send, retries: int, until: float = inf) -> dic
         try:
             result = await send()
         except ToolFailed as failed:
-            if failed.code not in _PASSING or now() + pause >= until:
+            may_pass = failed.code in _PASSING and not isinstance(failed, HostUnknown)
+            if not may_pass or now() + pause >= until:
                 raise
         else:
             if result["status_code"] != 429 and result["status_code"] < 500:

@@ -42,6 +42,10 @@ EXPECTED = (
 GO_DIRECTLY = "Request the final address itself."
 
 
+class HostUnknown(ToolFailed):
+    """A host name that does not exist: asking again at once gives the same answer."""
+
+
 def request_failed(reason: str, *, code: str = "failed", hint: str = "") -> ToolFailed:
     return ToolFailed(f"HTTP request failed: {reason}", code=code, hint=hint)
 
@@ -244,20 +248,23 @@ _PATIENCE_SECONDS = 5.0
 async def look_up_addresses(host: str, port: int) -> list[str]:
     """The system's answer. In a daemon thread: a resolver that hangs holds up neither deadline nor exit."""
 
-    def ask() -> list[str]:
+    def ask() -> tuple[list[str], bool]:
+        """The addresses, and whether asking again may give others."""
         try:  # bytes, since for a string Python would apply its own, older rules for international names
             found = socket.getaddrinfo(host.encode("ascii"), port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError):
-            return []
-        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        except (OSError, UnicodeError) as error:
+            return [], isinstance(error, OSError) and error.errno == socket.EAI_AGAIN
+        return list(dict.fromkeys(str(entry[4][0]) for entry in found)), True
 
-    addresses: list[str] = await call_in_pool(ask, threads=_LOOKUP_THREADS, owner=f"the look-up of {host}")
+    addresses: list[str]
+    addresses, may_pass = await call_in_pool(ask, threads=_LOOKUP_THREADS, owner=f"the look-up of {host}")
     if not addresses:
-        raise request_failed(
+        failed = request_failed(
             f"the host {host} could not be found",
             code="network",
             hint="Check its spelling and the network connection.",
         )
+        raise failed if may_pass else HostUnknown(failed.message, code=failed.code, hint=failed.hint)
     return addresses
 
 

@@ -1,7 +1,6 @@
 """From what an executable printed, and how it ended, to a value or a ToolFailed."""
 
 import json
-import signal
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -9,6 +8,7 @@ from strands_cli.documents.reader import is_nested_deeper, parse_strict_json
 from strands_cli.errors import ToolFailed
 from strands_cli.sandbox.confined_executable import Exit, Why
 from strands_cli.sandbox.executables import Finished
+from strands_cli.sandbox.process_tree import signal_name
 from strands_cli.secrets import Redactor
 
 MAX_LEVELS = 200
@@ -149,7 +149,7 @@ def stderr_tail(stderr: bytes, redactor: Redactor) -> str:
 
 def ending_text(ending: Exit) -> str:
     """How an executable ended, as the rest of a sentence."""
-    name = signal.Signals(ending.signal).name if ending.why == "exited" and ending.signal else ""
+    name = signal_name(ending.signal) if ending.why == "exited" and ending.signal else ""
     return _SIGNAL_TEXTS.get(name, ending.text)
 
 

@@ -15,6 +15,7 @@ import msgspec
 from strands_cli.documents.reader import parse_strict_json
 from strands_cli.sandbox import messages
 from strands_cli.sandbox.launcher import Child, ZygoteLost
+from strands_cli.sandbox.process_tree import signal_name
 from strands_cli.sandbox.profile import Profile
 
 CallTool = Callable[[str, dict[str, Any]], Coroutine[Any, Any, dict[str, Any]]]
@@ -218,7 +219,7 @@ class CodeRun:
         elif code == -signal.SIGXCPU:
             text = "the code used more CPU time than it may"
         elif code < 0:
-            text = f"the process was ended by {signal.Signals(-code).name}"
+            text = f"the process was ended by {signal_name(-code)}"
         else:
             text = f"the process ended with exit status {code} before the code was done"
         self.outcome.error = PythonError(kind, text, self._line)

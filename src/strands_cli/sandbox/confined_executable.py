@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import os
-import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,6 +13,7 @@ import msgspec
 
 from strands_cli.errors import ToolError
 from strands_cli.sandbox import messages
+from strands_cli.sandbox.process_tree import signal_name
 from strands_cli.sandbox.profile import Profile
 from strands_cli.sandbox.spawner_handle import SpawnerLost
 
@@ -46,7 +46,7 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
         if self.why != "exited":
             return _WHY_TEXT[self.why]
         if self.signal:
-            return f"ended with signal {signal.Signals(self.signal).name}"
+            return f"ended with signal {signal_name(self.signal)}"
         return f"ended with exit status {self.status}"
 
 

@@ -82,6 +82,14 @@ def _child_processes(process: int, proc: int) -> list[int]:
         os.close(tasks)
 
 
+def signal_name(number: int) -> str:
+    """`SIGTERM`; the number of a signal without a name, as most real-time signals are."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
+
+
 def tasks_of_user(proc: int) -> int:
     """How many processes and threads this user has, as RLIMIT_NPROC counts them."""
     own, total = f"\nUid:\t{os.getuid()}\t".encode(), 0

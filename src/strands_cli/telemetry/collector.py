@@ -115,4 +115,4 @@ class _WatchedExporter(OTLPSpanExporter):
         scheme, separator, rest = self._place.partition("?")[0].partition("://")
         place, slash, path = rest.partition("/")
         shown = f"{scheme}{separator}{place.rpartition('@')[2]}{slash}{path}"
-        return f"The collector at {shown} {what}. The run itself is not affected."
+        return f"The collector at {shown} {what}. Nothing else is affected."
