@@ -225,6 +225,29 @@ def test_the_progress_of_a_tool_goes_to_standard_error(project: Project) -> None
     assert outcome.err == "count: one of two\n"
 
 
+@pytest.mark.parametrize("answer", ["'lift-off'", "{'step': 'last'}", "3"])
+def test_the_last_yield_of_a_tool_is_its_result_and_is_shown_once(project: Project, answer: str) -> None:
+    project.tool("count", f"async def count():\n    yield {answer}", options="version='1.0.0'")
+    outcome = project.strands("tool", "call", "count")
+    assert outcome.out
+    assert outcome.err == ""
+
+
+def test_what_a_tool_yields_before_its_result_is_shown(project: Project) -> None:
+    body = "async def count():\n    yield 'two'\n    yield 'one'\n    yield 'lift-off'"
+    project.tool("count", body, options="version='1.0.0'")
+    outcome = project.strands("tool", "call", "count")
+    assert (outcome.out, outcome.err) == ("lift-off\n", "count: two\n")
+
+
+def test_what_the_sandbox_refused_is_shown_once(project: Project) -> None:
+    project.write("plugins/p/t.sh", "#!/bin/bash\necho x > new.txt\necho ok\n").chmod(0o755)
+    manifest = {"name": "p", "cli_tools": [{"name": "t", "path": "t.sh", "description": "T."}]}
+    project.write("plugins/p/plugin.json", json.dumps(manifest))
+    outcome = project.strands("tool", "call", "p__t")
+    assert (outcome.out + outcome.err).count("It tried to write") == 1
+
+
 def test_what_a_tool_prints_does_not_mix_with_its_result(project: Project) -> None:
     body = "def noisy():\n    print('noise')\n    os.system('echo more noise')\n    return {'a': 1}"
     file = project.tool("noisy", body)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from io import StringIO
+from math import inf
 from threading import Event as Flag
 from threading import Lock, Thread
 from time import monotonic
@@ -316,6 +317,8 @@ _FRAME_SECONDS = 1 / 8
 _CLOSE_SECONDS = 2.0
 _LONGEST_SILENCE_SECONDS = 30.0
 """Without a live display, a run that has nothing to report says what it is doing after this time."""
+_HELD_SECONDS = 2.0
+"""How long a call has to go on after it reported progress that may be its result."""
 _SPINNER_PER_SECOND = 8
 _PREVIEW_SECONDS = 0.4
 _WIDEST_GLIMPSE = 60
@@ -341,7 +344,8 @@ def open_progress(
 ) -> Iterator["Progress"]:
     """Shows a run, or a call, until the end of the block.
 
-    With `verbose`, each tool call and what it is called with. Without `shows_calls`, no line when one ends.
+    With `verbose`, each tool call and what it is called with. Without `shows_calls`, no line when one ends,
+    and nothing that the result of the outermost call, which the caller prints, has too.
     """
     shown_on = stream or sys.stderr or StringIO()  # standard error may be closed
     shown = Progress(shown_on, verbose=verbose, shows_calls=shows_calls, longest_silence=longest_silence)
@@ -375,6 +379,8 @@ class Progress:
         self._is_live = is_live(stream) and not is_debugging()
         self._style = StreamStyle(stream, coloured=self._is_live and may_colour())
         self._shows_calls = shows_calls
+        self._held: tuple[float, list[ProgressLine]] = (0.0, [])
+        """Progress of the outermost call, and since when: it may be the result."""
         self._hidden_kinds = set[str]()
         if self._is_live:
             self._hidden_kinds = {"started", "progress"} if verbose else {"started", "progress", "call"}
@@ -395,10 +401,25 @@ class Progress:
     def __call__(self, event: Event) -> None:
         with self._notes:
             lines = self._board.take(event, monotonic())
-            lines = [] if isinstance(event, ToolFinished) and not self._shows_calls else lines
+            if not self._shows_calls:
+                lines = self._lines_beside_result(event, lines)
             self._lines += [line for line in lines if line.kind not in self._hidden_kinds]
         if lines and not self._is_live:
             self._paint_unless_asking()
+
+    def _lines_beside_result(self, event: Event, lines: list[ProgressLine]) -> list[ProgressLine]:
+        """Progress is held until the call goes on: the last yield of a generator is its result."""
+        call, outermost = getattr(event, "call_id", ""), next(iter(self._board.outside.calls), "")
+        if isinstance(event, ToolProgress) and call == outermost:
+            (_, held), self._held = self._held, (monotonic(), lines)
+            return held
+        if isinstance(event, ToolFinished) and not self._board.outside.calls:
+            (_, held), self._held = self._held, (0.0, [])
+            values = [block.get("text", block.get("json")) for block in event.content or ()]
+            shown = [f"{one_line(event.tool_id)}: {progress_text(value)}" for value in values]
+            return [line for line in held if line.rest not in shown]
+        is_in_result = isinstance(event, ToolStderr) and call == outermost
+        return [] if is_in_result or isinstance(event, ToolFinished) else lines
 
     @contextmanager
     def asking(self) -> Iterator[None]:
@@ -430,15 +451,22 @@ class Progress:
             self._paint_unless_asking()
 
     def _break_silence(self) -> None:
-        while not self._closed.wait(max(self._written_at + self._longest_silence - monotonic(), 0)):
+        longest = inf if self._shows_calls else _HELD_SECONDS
+        while not self._closed.wait(min(self._silence_left(), longest)):
             with self._notes:
                 now = monotonic()
-                if now - self._written_at < self._longest_silence:
+                since, held = self._held
+                if held and now - since >= _HELD_SECONDS:
+                    self._lines, self._held = [*self._lines, *held], (0.0, [])
+                elif now - self._written_at < self._longest_silence:
                     continue
-                self._written_at = now
-                if not self._asking:
+                elif not self._asking:
                     self._lines += self._board.still_running(now)
+                self._written_at = now
             self._paint_unless_asking()
+
+    def _silence_left(self) -> float:
+        return max(self._written_at + self._longest_silence - monotonic(), 0)
 
     def _paint_unless_asking(self) -> None:
         with self._output:
