@@ -373,6 +373,7 @@ _SETTINGS = ("Settings", "_FileSettings")
 _TYPES = {
     tuple[str, ...]: "list of strings",
     int: "integer",
+    float: "number",
     int | None: "integer",
     float | None: "number",
     bool: "boolean",
