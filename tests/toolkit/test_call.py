@@ -393,7 +393,7 @@ def refuse_one_for_want_of_a_thread(pool: DaemonPool) -> None:
     size = threading.stack_size(1 << 46)  # more than any machine has
     try:
         with pytest.raises(ToolFailed, match="Cannot start a thread"):
-            pool.submit(Job(lambda: None, lambda _: None, "probe", is_extra=True))
+            pool.submit(Job(lambda: None, lambda _: None, "probe"))
     finally:
         threading.stack_size(size)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import logging
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from strands import Agent
 
@@ -98,6 +100,78 @@ def test_waiting_for_a_thread_has_a_bound_and_a_code_of_its_own(gate: threading.
     assert ran == []
 
 
+def test_a_call_inside_a_call_gets_a_thread_before_the_calls_that_wait() -> None:
+    in_turn = asyncio.Lock()  # without it every outer body would get its own thread for its inner call
+
+    @tool(spec=named("leaf"))
+    def leaf() -> str:
+        return "done"
+
+    @tool(spec=named("middle"))
+    async def middle(context: ToolContext) -> Any:
+        async with in_turn:
+            return await context.call("leaf")
+
+    @tool(spec=named("top"), timeout=20)
+    def top(context: ToolContext) -> Any:
+        return context.call("middle")
+
+    context = msgspec.structs.replace(
+        few_threads(threads=1), resolve=lambda name: {"leaf": leaf, "middle": middle}[name]
+    )
+    assert asyncio.run(ask_many(top, 6, context)) == [None] * 6
+
+
+def test_a_plain_function_around_an_async_one_keeps_to_the_threads_of_the_settings() -> None:
+    running, most = [0], [0]
+
+    async def written() -> str:
+        return "done"
+
+    @tool(spec=named("wrapped"))
+    @functools.wraps(written)
+    def wrapper() -> Any:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        time.sleep(0.05)
+        running[0] -= 1
+        return written()
+
+    assert asyncio.run(ask_many(wrapper, 8, few_threads(threads=1))) == [None] * 8
+    assert most == [1]
+
+
+def test_a_log_handler_may_call_tools_when_a_tool_is_overloaded(gate: threading.Event) -> None:
+    @tool(spec=named("hangs"), timeout=0.1)
+    def hangs() -> None:
+        gate.wait(50)
+
+    @tool(spec=named("after"))
+    def after() -> str:
+        return "done"
+
+    context, answers = few_threads(threads=2 * MAX_ABANDONED_OF_ONE), []
+
+    class Calls(logging.Handler):
+        def emit(self, _record: logging.LogRecord) -> None:
+            if not answers:
+                answers.append("")
+                thread = threading.Thread(
+                    target=lambda: answers.append(ask(after, context=context)), daemon=True
+                )
+                thread.start()
+                thread.join(10)
+
+    handler = Calls()
+    logging.getLogger("strands_cli.tools").addHandler(handler)
+    try:
+        asyncio.run(ask_many(hangs, MAX_ABANDONED_OF_ONE + 1, context))
+        ask(hangs, context=context)
+    finally:
+        logging.getLogger("strands_cli.tools").removeHandler(handler)
+    assert [answer["content"] for answer in answers[1:]] == [[{"text": "done"}]]
+
+
 def test_a_tool_that_hangs_is_refused_by_name_and_the_others_go_on(
     gate: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -115,7 +189,7 @@ def test_a_tool_that_hangs_is_refused_by_name_and_the_others_go_on(
     assert set(codes) == {"timeout", "overloaded"}
     refused = ask(hang, context=context)
     assert code_of(refused) == "overloaded"
-    assert "earlier calls of hang outlived their limits" in refused["content"][0]["text"]
+    assert "earlier calls of hang were given up" in refused["content"][0]["text"]
     assert "hang (" in caplog.text
     assert ask(quick, context=context)["content"] == [{"text": "done"}]
 
@@ -203,7 +277,8 @@ def test_an_async_body_that_blocks_the_loop_is_late_however_it_ends(caplog: pyte
         return "too late"
 
     assert code_of(ask(block)) == "timeout"
-    assert "block blocked the event loop" in caplog.text
+    assert "block answered after 0." in caplog.text
+    assert "a body blocked the event loop" in caplog.text
 
 
 @pytest.mark.parametrize("is_async", [True, False])

@@ -187,7 +187,7 @@ def _call_other_tool(context: ToolContext, other: Tool, arguments: dict[str, Any
     loop = loop_of(context)
     if loop is None:  # the body has the loop's own thread, so that the loop cannot go on
         return run_coroutine_in_thread(value())
-    return run_coroutine_in_loop(value(), loop, inner_cancel_of(context))
+    return run_coroutine_in_loop(value, loop, inner_cancel_of(context))
 
 
 def nested_context(context: ToolContext, step: str = "") -> CallContext:

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from contextlib import nullcontext
 from contextvars import copy_context
 from functools import cache, partial
+from math import inf
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
 from time import monotonic
@@ -33,9 +34,12 @@ from strands_cli.toolkit.values import Raised, await_body, run_body_inline, valu
 if TYPE_CHECKING:
     import logging
 
-MAX_ABANDONED = 100
-MAX_ABANDONED_OF_ONE = 20
-"""How many of them one tool may have, so that a tool that hangs takes no threads from the others."""
+MAX_ABANDONED = 250
+MAX_ABANDONED_OF_ONE = 50
+"""How many of them one tool may have, so that a tool that hangs takes no threads from the others.
+
+More than there are threads by default: whoever cancels all calls of a tool can go on calling it.
+"""
 
 _CLEAN_UP_SECONDS = 0.4
 """How long a loop that ends waits for cancelled bodies; `cli/event_loop` waits a little longer for all."""
@@ -100,6 +104,8 @@ async def run_body(arguments: dict[str, Any], context: ToolContext) -> Any:
         left = leave()
         if left is not None:
             note_left_body(context, resources_of(tool.effects, kept, outer.workspace), *left)
+    if outcome is _UNSERVED and times.begun:  # a thread took it at the last moment
+        outcome = _EXPIRED
     if outcome is _CANCELLED:
         raise ToolFailed(f"The call to {tool.id} was cancelled", code="cancelled")
     if outcome is _UNSERVED:
@@ -126,7 +132,7 @@ def _look_at_clock(times: Times, seconds: float, wait: float, settle: Settle) ->
 
 def _late_answer(tool: Tool, times: Times, seconds: float) -> ToolFailed:
     if tool.is_async and not tool.isolate and times.ended:  # before the timer could: nothing else ran
-        text = "%s blocked the event loop and answered after %.1f s; isolate='process' is for such bodies"
+        text = "%s answered after %.1f s, since a body blocked the event loop; isolate='process' is for such"
         _logger().warning(text, tool.id, times.ended - times.begun)
     return ToolFailed(
         f"{tool.id} did not answer within {seconds:g} s",
@@ -202,14 +208,22 @@ def _start_in_process(arguments: dict[str, Any], context: ToolContext, settle: S
 
 
 def _submit_call(context: ToolContext, body: Callable[[], Any], settle: Settle, times: Times) -> Leave:
-    outer = call_context_of(context)
-    threads = outer.settings.threads if outer.settings else DEFAULT_THREADS
-    owner = tool_of(context).id
     leave_loop(context, asyncio.get_running_loop())
-    return submit_to_pool(Job(body, settle, owner, outer.depth > 0, times), threads)
+    return submit_to_pool(Job(body, settle, tool_of(context).id, times), threads_for(context))
 
 
-def submit_to_pool(job: "Job", threads: int) -> Leave:
+def threads_for(context: ToolContext) -> float:
+    """How many threads bodies share. A call inside a call never waits for one.
+
+    Otherwise the bodies that wait for it, directly or not, could hold all the threads there are.
+    """
+    outer = call_context_of(context)
+    if outer.depth:
+        return inf
+    return outer.settings.threads if outer.settings else DEFAULT_THREADS
+
+
+def submit_to_pool(job: "Job", threads: float) -> Leave:
     """Has a job run in one of so many daemon threads, and its outcome delivered in the running loop."""
     job.deliver = partial(call_in_loop, asyncio.get_running_loop(), job.deliver)
     pool = daemon_pool(threads)
@@ -221,8 +235,7 @@ async def call_in_pool(
     function: Callable[[], Any],
     *,
     owner: str,
-    threads: int = DEFAULT_THREADS,
-    is_extra: bool = False,
+    threads: float,
     is_body: bool = False,
 ) -> Any:
     """What a function returns or raises, from a daemon thread: no deadline and no exit waits for it.
@@ -245,7 +258,7 @@ async def call_in_pool(
         elif asyncio.iscoroutine(outcome):
             outcome.close()  # nobody waits for it
 
-    leave = submit_to_pool(Job(call, settle, owner, is_extra), threads)
+    leave = submit_to_pool(Job(call, settle, owner), threads)
     try:
         outcome = await answer
     finally:
@@ -257,21 +270,25 @@ async def call_in_pool(
     return outcome
 
 
-def run_coroutine_in_loop(coroutine: Any, loop: asyncio.AbstractEventLoop, cancel: Cancellation) -> Any:
-    """A coroutine's value, from a thread that may wait for a loop in another thread.
+def run_coroutine_in_loop(
+    function: Callable[[], Coroutine[Any, Any, Any]], loop: asyncio.AbstractEventLoop, cancel: Cancellation
+) -> Any:
+    """The value of an async function, from a thread that may wait for a loop in another thread.
 
     ToolFailed (`cancelled`) if nobody waits for the thread any longer, or the loop has ended.
     """
-    try:
-        outcome = asyncio.run_coroutine_threadsafe(coroutine, loop)
-        with cancel.on_set(outcome.cancel):
-            return outcome.result()
-    except CancelledError:
-        pass
-    except RuntimeError:
-        if not loop.is_closed():
-            raise
-        coroutine.close()
+    if not cancel.is_set():  # else the loop may end at any time, and would never get to it
+        coroutine = function()
+        try:
+            outcome = asyncio.run_coroutine_threadsafe(coroutine, loop)
+            with cancel.on_set(outcome.cancel):
+                return outcome.result()
+        except CancelledError:
+            pass
+        except RuntimeError:
+            if not loop.is_closed():
+                raise
+            coroutine.close()
     raise ToolFailed("The call was cancelled: nobody waits for its answer", code="cancelled")
 
 
@@ -300,17 +317,12 @@ def run_coroutine_in_thread(coroutine: Any) -> Any:
 
 
 class Job(msgspec.Struct, eq=False):
-    """A body on its way through the pool; `deliver` gets its outcome, from the worker's thread.
-
-    An extra one, for a call inside a call, gets a thread beyond the pool's size. Otherwise bodies that wait
-    for the tools they call could hold all the threads that those need.
-    """
+    """A body on its way through the pool; `deliver` gets its outcome, from the worker's thread."""
 
     run: Callable[[], Any]
     deliver: Callable[[Any], None]
     owner: str
     """Whose body it is: the id of a tool."""
-    is_extra: bool = False
     times: Times = msgspec.field(default_factory=Times)
     state: str = "waiting"
     left: Cancellation | None = None
@@ -324,7 +336,7 @@ class DaemonPool:
     the queue.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: float) -> None:
         self.size = size
         self._queue: SimpleQueue[Job] = SimpleQueue()
         self._lock = Lock()
@@ -332,17 +344,15 @@ class DaemonPool:
         self._threads = 0
         self._abandoned: Counter[str] = Counter()
         """How many abandoned bodies still run, by their owners."""
-        self._extra = 0
-        """How many calls inside calls are under way: so many threads more may serve."""
 
     def submit(self, job: Job) -> None:
         with self._lock:
             overload = self._overload(job.owner)
             if overload is None:
-                self._count(job, 1)
+                self._under_way += 1
                 self._start_thread_if_short()
                 if self._threads == 0:
-                    self._count(job, -1)
+                    self._under_way -= 1
                     overload = ToolFailed("Cannot start a thread for the call", code="overloaded")
         if overload is not None:
             raise overload
@@ -353,15 +363,19 @@ class DaemonPool:
         with self._lock:
             if job.state == "waiting":
                 job.state = "dropped"
-                self._count(job, -1)
+                self._under_way -= 1
             if job.state != "running":
                 return None
             job.state = "abandoned"
             job.left = Cancellation()
             self._abandoned[job.owner] += 1
             self._threads -= 1
-            self._count(job, -1)
+            self._under_way -= 1
             self._start_thread_if_short()
+            held = self._abandoned.most_common() if self._overload(job.owner) else []
+        if held:
+            names = ", ".join(f"{name} ({number})" for name, number in held)
+            _logger().warning("calls are refused while abandoned bodies hold their threads: %s", names)
         return Left(job.left, lambda: job.state == "abandoned")
 
     def _overload(self, owner: str) -> ToolFailed | None:
@@ -372,21 +386,15 @@ class DaemonPool:
         total = sum(min(number, MAX_ABANDONED_OF_ONE) for number in self._abandoned.values())
         if own < MAX_ABANDONED_OF_ONE and total < MAX_ABANDONED:
             return None
-        names = ", ".join(f"{name} ({number})" for name, number in self._abandoned.most_common())
-        _logger().warning("calls of %s are refused: abandoned bodies still hold threads: %s", owner, names)
         whose = f"{own} earlier calls of {owner}" if own >= MAX_ABANDONED_OF_ONE else f"{total} earlier calls"
         return ToolFailed(
-            f"{whose} outlived their limits and still hold their threads",
+            f"{whose} were given up and still hold their threads",
             code="overloaded",
             hint="Fix the tools that hang (the log names them), or restart the program.",
         )
 
-    def _count(self, job: Job, number: int) -> None:
-        self._under_way += number
-        self._extra += number * job.is_extra
-
     def _start_thread_if_short(self) -> None:
-        if self._threads >= min(self._under_way, self.size + self._extra):
+        if self._threads >= min(self._under_way, self.size):
             return
         try:
             Thread(target=self._work, name="strands-tool", daemon=True).start()
@@ -413,13 +421,13 @@ class DaemonPool:
                     self._abandoned[job.owner] -= 1
                     self._abandoned += Counter()  # without those that have none left
                 else:
-                    self._count(job, -1)
+                    self._under_way -= 1
             if job.left is not None:
                 job.left.set()
             job.deliver(outcome)
 
 
 @cache
-def daemon_pool(size: int) -> DaemonPool:
+def daemon_pool(size: float) -> DaemonPool:
     """The pool that all calls with this setting share."""
     return DaemonPool(size)

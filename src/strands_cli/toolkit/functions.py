@@ -170,11 +170,10 @@ def _draining_invoke(function: Function, invoke: Invoke) -> Invoke:
 
 async def _invoke_wrapper(invoke: Invoke, arguments: dict[str, Any], context: ToolContext) -> Any:
     """A plain function around an async one may block: it gets a thread, and its answer is awaited here."""
-    from strands_cli.toolkit.execution import call_in_pool
+    from strands_cli.toolkit.execution import call_in_pool, threads_for
 
-    is_nested = call_context_of(context).depth > 0
     body, owner = partial(invoke, arguments, context), tool_of(context).id
-    value = await call_in_pool(body, owner=owner, is_extra=is_nested, is_body=True)
+    value = await call_in_pool(body, owner=owner, threads=threads_for(context), is_body=True)
     return await _settled_value(value, context)
 
 
