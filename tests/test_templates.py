@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strands_cli.templates import Each, Flaw, Name, TemplateError, names_in_template, render
+from strands_cli.templates import Each, Flaw, Name, TemplateError, names_in_template, render, render_known
 from strands_cli.types.sections import BaseSpec, Runtime
 
 SCOPE = {
@@ -164,7 +164,7 @@ def test_any_text_has_names_or_flaws(text: str) -> None:
 
 def test_plain_text_is_rendered_and_read_without_jinja() -> None:
     code = (
-        "import sys; from strands_cli.templates import names_in_template, render;"
+        "import sys; from strands_cli.templates import names_in_template, render, render_known;"
         "names_in_template('x { y'); render('x { y', {}); sys.exit('jinja2' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -183,3 +183,35 @@ def test_plain_text_is_rendered_and_read_without_jinja() -> None:
 def test_what_a_mapping_holds_comes_before_what_it_can_do(text: str, rendered: str) -> None:
     scope = {"tasks": {"items": {"response": "mine"}, "copy": 2}, "plain": {"a": 1}}
     assert render(text, scope) == rendered
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% for a in many %}{% for b in many %}{% endfor %}{% endfor %}",
+        "{% for a in many %}{{ many | sum }}{% endfor %}",
+        "{% for a in few * 99999 %}{% for b in few * 99999 %}{% endfor %}{% endfor %}",
+        "{% for a in word | replace('a', word) %}{% for b in many | join(word) %}{% endfor %}{% endfor %}",
+        "{% for a in few recursive %}{{ loop(few) if loop.depth < 99 }}{% endfor %}",
+        "{% for a in few %}" * 200 + "{% endfor %}" * 200,
+        "{{ (word * 1000) | wordwrap(1) }}",
+        "{{ word }}" * 5000,
+    ],
+)
+def test_what_could_take_long_stays_as_it_is_written(text: str) -> None:
+    scope = {"many": [*range(50_000)], "few": [1, 2, 3], "word": "a" * 1000}
+    assert render_known(text, scope) == text
+
+
+def test_a_loop_over_what_is_known_is_rendered() -> None:
+    scope = {"rows": [["a", "b"], ["c"]], "word": "x"}
+    text = (
+        "{% for row in rows %}{% for cell in row %}{{ cell }}{% endfor %}{{ row | join(', ') }};{% endfor %}"
+    )
+    assert render_known(text + "{{ word }}{{ later }}", scope) == "aba, b;cc;x{{ later }}"
+
+
+@pytest.mark.parametrize("depth", [30, 200])
+def test_more_nested_loops_than_python_compiles_are_a_template_error(depth: int) -> None:
+    with pytest.raises(TemplateError, match="The template failed: too many"):
+        render("{% for a in few %}" * depth + "{% endfor %}" * depth, {"few": [1]})

@@ -87,7 +87,9 @@ def render(
     import jinja2
 
     # What a template computes is its author's: a wrong type or a division by zero is not a bug of ours.
-    wrong = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError, MemoryError)
+    # A SyntaxError is Python's: loops in loops, deeper than it compiles.
+    wrong = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, SyntaxError)
+    wrong = (*wrong, RecursionError, MemoryError)
     parts: list[str] = []
     size = 0
     try:
@@ -121,12 +123,19 @@ def render_known(text: str, scope: Mapping[str, Any]) -> str:
 
     So does what could take long: to look at a file must be quick, whatever stands in it.
     """
-    return "".join(_render_part(part, scope) for part in _template_parts(text))
+    parts = _template_parts(text)
+    if len(parts) > _MOST_PARTS:
+        return text
+    size = len(str(scope)) + len(text) if _LOOP.search(text) else 0
+    return "".join(_render_part(part, scope, size) for part in parts)
 
 
-def _render_part(part: str, scope: Mapping[str, Any]) -> str:
+def _render_part(part: str, scope: Mapping[str, Any], size: int) -> str:
+    loops = len(_LOOP.findall(part))
+    if _ENDLESS.search(part) or (loops and (size ** (loops + 1) > _MOST_WORK or _GROWING.search(part))):
+        return part
     names, flaws = names_in_template(part)
-    if flaws or any(name.name not in scope for name in names) or _ENDLESS.search(part):
+    if flaws or any(name.name not in scope for name in names):
         return part
     try:
         return render(part, scope)
@@ -134,7 +143,15 @@ def _render_part(part: str, scope: Mapping[str, Any]) -> str:
         return part
 
 
-_ENDLESS = re.compile(r"\b(?:range|namespace|cycler|joiner)\b|\{%[-+]?\s*(?:set|macro)\b")
+_ENDLESS = re.compile(
+    r"\b(?:range|namespace|cycler|joiner|recursive|self|wordwrap)\b|\{%[-+]?\s*(?:set|macro)\b"
+)
+_LOOP = re.compile(r"\{%[-+]?\s*for\b")
+_GROWING = re.compile(r"\*|\d{5,}|\b(?:replace|format|center|indent|with)\b|\bjoin\((?!['\"])")
+"""What can make a long text of a short one, for a loop to go through."""
+_MOST_PARTS = 2000
+_MOST_WORK = 100_000_000
+"""What nested loops over all characters of scope and text may come to, with a filter in the innermost."""
 _OPENING_TAGS = ("for", "if", "call", "filter", "with", "autoescape", "block")
 
 
