@@ -138,6 +138,8 @@ def _meaning(name: str, key: str, schema: Schema, definitions: dict[str, Schema]
     ]
     if "examples" in schema:
         parts.append(_such_as(schema["examples"]))
+    elif "examples" in schema.get("items", {}):
+        parts.append(_such_as([schema["items"]["examples"]]))
     if "pattern" in schema:
         parts.append(f"It matches `{schema['pattern']}`.")
     if f"{name}.{key}" in NOT_YET:

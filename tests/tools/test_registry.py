@@ -629,6 +629,17 @@ def test_a_class_of_tools_and_an_object_of_one_are_tools(text: str, inside: Proj
     assert {made.id for made in tools_in(module)} == {"weather"}
 
 
+@pytest.mark.parametrize("line", ["weather = Weather()", "__all__ = ['Weather']"])
+def test_a_tool_that_only_loading_shows_is_listed_with_a_remedy_that_fits(line: str, inside: Project) -> None:
+    inside.write("tools/forecast.py", f"{AGENT_TOOL}{line}\n")
+    registry = get_registry()
+    registry.refresh()
+    (problem,) = registry.problems
+    assert problem.severity == "warning"
+    assert "'strands tool show weather --load' shows its arguments" in problem.remediation
+    assert "literal" not in problem.remediation
+
+
 def answer_of(made: Tool, **sent: Any) -> str:
     result = asyncio.run(call_tool(made, {"toolUseId": "t", "input": sent}))
     return str(result["content"][0]["text"])

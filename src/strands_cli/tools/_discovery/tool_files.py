@@ -40,6 +40,10 @@ _FAMILY_FILES = ("schema.py", "tests.py")
 """A family keeps these beside its tools."""
 _NO_TOOL = "it needs a TOOL_SPEC and a function of that name, or a function decorated with @tool"
 _LITERALLY = "Write it out as a literal, or as a name that is assigned once in the tools directory."
+_LOADED = (
+    "It can be called. 'strands tool show {} --load' shows its arguments; a function with @tool, or a "
+    "TOOL_SPEC beside a class in __all__, shows them without loading."
+)
 _NOT_CALLABLE = ast.Constant | ast.Dict | ast.List | ast.Set | ast.Tuple | ast.JoinedStr
 
 
@@ -332,7 +336,7 @@ def _info_of_declaration(
             file=why.file,
             line=why.line,
             reason=f"Tool {declared.id!r} cannot be read without running it: {values['unread']}.",
-            remediation=_LITERALLY,
+            remediation=_LOADED.format(declared.id) if key == declared.callable_name else _LITERALLY,
         )
         issues.append(warning)
     return ToolInfo(**{**values, **place, "id": declared.id, "inferred": declared.inferred}), issues
