@@ -629,6 +629,27 @@ def test_a_class_of_tools_and_an_object_of_one_are_tools(text: str, inside: Proj
     assert {made.id for made in tools_in(module)} == {"weather"}
 
 
+def test_a_hidden_tool_stays_known_when_others_are_registered_and_taken_back(inside: Project) -> None:
+    file = inside.tool("echo", "def echo(message: str):\n    return 'mine'", options="version='1.0.0'")
+    registry = get_registry()
+    registry.refresh()
+    before = [tool.info.file for tool in registry.shadowed]
+    assert before == [str(file)]
+    registry.register(Tool(id="late", description="D", input_schema={}, invoke=lambda _, __: "x"))
+    assert [tool.info.file for tool in registry.shadowed] == before
+    registry.unregister("late")
+    assert [tool.info.file for tool in registry.shadowed] == before
+    assert registry.problems
+
+
+def test_a_broken_manifest_is_not_the_reason_for_an_unknown_tool_called_plugin(inside: Project) -> None:
+    inside.write("plugins/p/plugin.json", "{")
+    registry = get_registry()
+    registry.refresh()
+    with pytest.raises(ToolError, match="Unknown tool: plugin"):
+        registry.require("plugin")
+
+
 @pytest.mark.parametrize("line", ["weather = Weather()", "__all__ = ['Weather']"])
 def test_a_tool_that_only_loading_shows_is_listed_with_a_remedy_that_fits(line: str, inside: Project) -> None:
     inside.write("tools/forecast.py", f"{AGENT_TOOL}{line}\n")

@@ -96,7 +96,9 @@ class _RegistrySnapshot:
     ) -> None:
         self.settings = settings
         self.sources = sources
-        self.infos, self.shadowed = _accepted_tools(infos)
+        self.found = tuple(infos)
+        """Hidden tools too, in the order of their sources."""
+        self.infos, self.shadowed = _accepted_tools(self.found)
         hidden = (tool.issue_in(settings.project) for tool in self.shadowed)
         self.issues = tuple(issues)
         self.problems = (*self.issues, *hidden)
@@ -111,9 +113,8 @@ class _RegistrySnapshot:
                 self._by_name.setdefault(name, []).append(info)
 
     def with_changes(self, **changes: Any) -> "_RegistrySnapshot":
-        parts = {name: getattr(self, name) for name in ("settings", "sources", "infos", "issues", "loaded")}
-        parts["infos"] = (*self.infos, *(tool.info for tool in self.shadowed if not tool.is_listed))
-        return _RegistrySnapshot(**{**parts, **changes})
+        parts = {name: getattr(self, name) for name in ("settings", "sources", "issues", "loaded")}
+        return _RegistrySnapshot(**{**parts, "infos": self.found, **changes})
 
     @property
     def names(self) -> set[str]:
@@ -283,7 +284,7 @@ class ToolRegistry:
                 reason = f"The tool {info.reference} already exists, from {earlier.origin}"
                 raise ToolError(reason, code="conflict", hint="Give it another name or another version.")
             loaded = {**now.loaded, **({_tool_key(info): tool} if tool else {})}
-            now = now.with_changes(infos=(*now.infos, info), loaded=loaded)
+            now = now.with_changes(infos=(*now.found, info), loaded=loaded)
             made.append((info, tool))
         self._snapshot, self._registered = now, (*self._registered, *made)
 
@@ -295,7 +296,7 @@ class ToolRegistry:
             if not any(info is own for own, _ in self._registered):
                 reason = f"{info.reference} was not registered at run time: it comes from {info.origin}"
                 raise ToolError(reason, code="conflict")
-        infos = [info for info in self._snapshot.infos if info not in gone]
+        infos = [info for info in self._snapshot.found if info not in gone]
         self._snapshot, self._registered = self._snapshot.with_changes(infos=infos), kept
 
     def load(self, reference: "str | ToolInfo") -> "Tool":
@@ -339,7 +340,9 @@ class ToolRegistry:
             if issue.severity != "error":
                 continue
             path = Path(issue.file)
-            is_own_file = name == (path.parent.name if path.stem == "__init__" else path.stem)
+            is_own_file = path.suffix == ".py" and name == (
+                path.parent.name if path.stem == "__init__" else path.stem
+            )
             is_own_plugin = plugin and issue.file.endswith(f"/{plugin}/plugin.json")
             is_allowed = reference in self.settings.allow and reference in issue.reason
             if is_own_file or is_own_plugin or is_allowed or issue.reason.startswith(f"Tool {name!r} "):
