@@ -88,8 +88,10 @@ def render(
 
     # What a template computes is its author's: a wrong type or a division by zero is not a bug of ours.
     # A SyntaxError is Python's: loops in loops, deeper than it compiles.
-    wrong = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, SyntaxError)
-    wrong = (*wrong, RecursionError, MemoryError)
+    wrong = (
+        *(ArithmeticError, LookupError, TypeError, ValueError, AttributeError),
+        *(SyntaxError, RecursionError, MemoryError),
+    )
     parts: list[str] = []
     size = 0
     try:
