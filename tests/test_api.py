@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -64,6 +65,7 @@ def test_plain_arguments_and_tool_uses_are_told_apart_by_their_keys() -> None:
     hello = [{"text": "Hello, Ada"}]
     assert content(call_tool(greet, name="Ada")) == hello
     assert content(call_tool(greet, {"name": "Ada"})) == hello
+    assert content(call_tool(greet, MappingProxyType({"name": "Ada"}))) == hello
     for use in ({}, {"toolUseId": "1"}, {"name": "greet"}, {"toolUseId": "1", "name": "greet"}):
         result = asyncio.run(call_tool(greet, {**use, "input": {"name": "Ada"}}))
         assert result["content"] == hello

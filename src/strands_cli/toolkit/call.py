@@ -116,9 +116,8 @@ def finish_result(tool: Tool, call_id: str, value: object, max_output: int | Non
         if not tool.accepted_output.accepts(answer):
             problems = tool.accepted_output.problems(answer)
             raise unusable_output(joined_sentences(problems), problems)
-    return with_error_code(
-        capped_result(tool.id, result, tool.max_output if max_output is None else max_output)
-    )
+    capped = capped_result(tool.id, result, tool.max_output if max_output is None else max_output)
+    return capped if capped["status"] == "success" else with_error_code(capped)
 
 
 async def _check_permission(tool: Tool, arguments: dict[str, Any], context: CallContext) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from functools import update_wrapper
 from types import ModuleType
-from typing import Any, Literal, cast, overload
+from typing import Any, Literal, overload
 
 from strands_cli.errors import Issue, ToolError, ToolFailed, did_you_mean
 from strands_cli.toolkit.call import finish_result, prepare_arguments
@@ -52,7 +52,7 @@ class FunctionTool(AgentReadyTool, kw_only=True, eq=False):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         use = args[0] if len(args) == 1 else None
         if isinstance(use, dict) and is_tool_use(use):
-            return call_directly(self, cast(ToolUse, use), kwargs)
+            return call_directly(self, use, kwargs)
         return self.function(*args, **kwargs)
 
     def __get__(self, instance: object, owner: type | None = None) -> "FunctionTool":

@@ -360,6 +360,8 @@ class DaemonPool:
 
     def abandon(self, job: Job) -> Left | None:
         """Nothing waits for this job any longer: it never starts, or its thread no longer counts."""
+        if job.state == "finished":  # as nearly always
+            return None
         with self._lock:
             if job.state == "waiting":
                 job.state = "dropped"

@@ -1,7 +1,7 @@
 """Tool results: their blocks, the one error shape, and the table of error codes."""
 
 from collections.abc import Iterator
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict, TypeGuard
 
 import msgspec
 
@@ -17,7 +17,7 @@ class ToolUse(TypedDict):
     input: NotRequired[Any]
 
 
-def is_tool_use(value: dict[str, Any]) -> bool:
+def is_tool_use(value: dict[str, Any]) -> TypeGuard[ToolUse]:
     """Whether a dictionary is a tool use; otherwise it holds the arguments themselves."""
     return "toolUseId" in value or ("input" in value and value.keys() <= {"name", "input"})
 

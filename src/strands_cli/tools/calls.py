@@ -4,7 +4,7 @@ The calls themselves are those of the toolkit, which knows no registry.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.toolkit import call, schedule
@@ -28,12 +28,14 @@ async def call_tool(
     use: its `input` holds the arguments, or the text that a model sent.
     """
     checked = _tool_use(use, arguments)
-    _refuse_other_context(context)
-    try:
-        found = _tool_for(tool, context)
-    except (ToolError, ToolFailed) as error:
-        return _load_failure(checked, error)
-    return await call.call_tool(found, checked, context)
+    if context is not NO_CONTEXT:
+        _refuse_other_context(context)
+    if not isinstance(tool, Tool):
+        try:
+            tool = _tool_for(tool, context)
+        except (ToolError, ToolFailed) as error:
+            return _load_failure(checked, error)
+    return await call.call_tool(tool, checked, context)
 
 
 async def call_tools(
@@ -73,14 +75,16 @@ def _tool_use(given: Mapping[str, Any] | None, arguments: dict[str, Any]) -> Too
     if given is None:
         return {"input": arguments}
     if not isinstance(given, dict):
-        remedy = 'Pass a dictionary, as in call_tool(tool, {"name": "Ada"}), or call_tool(tool, name="Ada").'
-        raise TypeError(f"The arguments of a call are {type(given).__name__}, not a dictionary. {remedy}")
+        if not isinstance(given, Mapping):
+            remedy = 'Write call_tool(tool, {"name": "Ada"}) or call_tool(tool, name="Ada").'
+            raise TypeError(f"The arguments of a call are {type(given).__name__}, not a dictionary. {remedy}")
+        given = dict(given)
     if arguments:
         names = ", ".join(arguments)
         raise TypeError(
             f"The call has a dictionary and keywords ({names}). Put all arguments into one of them."
         )
-    return cast(ToolUse, given) if is_tool_use(given) else {"input": given}
+    return given if is_tool_use(given) else {"input": given}
 
 
 def _refuse_other_context(context: object) -> None:
