@@ -720,6 +720,24 @@ def test_a_program_that_is_not_declared_is_named_with_the_remedy(bench: Bench, u
     assert "add 'elsewhere' to `requires.binaries`" in remark
 
 
+@pytest.mark.parametrize("first", ["#!/usr/bin/env elsewhere", "#!{}"])
+def test_a_program_outside_system_directories_is_shown_with_what_a_tool_may_touch(
+    bench: Bench, user_home: Path, first: str
+) -> None:
+    program = install(user_home / ".nvm/versions/node/v20/bin/elsewhere")
+    bench.tool(f"{first.format(program)}\n")
+    assert f"programs: runs {program}" in Project(bench.project).strands("plugin", "list", "-v").out
+
+
+@pytest.mark.parametrize(
+    "said", ["settings: not found", "warning: key: not found", "sh: 1: no-such: not found"]
+)
+def test_what_a_program_did_not_find_by_itself_is_not_a_refusal(bench: Bench, said: str) -> None:
+    assert text_of(bench.run(f"{SH}echo '{said}' >&2\necho ok\n")) == "ok"
+    if "no-such" not in said:
+        assert "PATH" not in error(bench.run(f"{SH}echo '{said}' >&2\nexit 1\n")).get("hint", "")
+
+
 def test_an_interpreter_that_nobody_has_makes_a_tool_unavailable_everywhere(bench: Bench) -> None:
     tool = bench.tool("#!/usr/bin/env no-such-interpreter\n")
     missing = "the program no-such-interpreter is not on the PATH"

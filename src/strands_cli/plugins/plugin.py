@@ -21,6 +21,7 @@ from strands_cli.plugins.directories import (
     read_plugin_state,
 )
 from strands_cli.plugins.manifest import CliTool, Manifest, Setting, setting_value_problem, setting_variable
+from strands_cli.sandbox.messages import SYSTEM_DIRECTORIES
 from strands_cli.schema.validator import SchemaInvalid, Validator, published_schema
 from strands_cli.settings import Settings
 from strands_cli.toolkit.contract import Tool, closed_schema
@@ -141,7 +142,9 @@ def _with_interpreters(manifest: Manifest, directory: Path) -> Manifest:
     tools = []
     for tool in manifest.cli_tools:
         needed, name = tool.requires, interpreter_of(str(directory / tool.path))
-        if name and "/" not in name and name not in needed.binaries:
+        is_system = any(Path(name).is_relative_to(place) for place in SYSTEM_DIRECTORIES)
+        is_known = is_system or name in needed.binaries or ("/" in name and not os.path.isabs(name))
+        if name and not is_known:
             needed = msgspec.structs.replace(needed, binaries=(*needed.binaries, name))
         tools.append(msgspec.structs.replace(tool, requires=needed))
     return msgspec.structs.replace(manifest, cli_tools=tuple(tools))

@@ -158,7 +158,7 @@ def _programs_elsewhere(
     ahead, known = [*names, interpreter_of(str(executable))], set[str]()
     while ahead:
         name = ahead.pop()
-        place = _program_elsewhere(name, path) if name not in known else None
+        place = program_elsewhere(name, path) if name not in known else None
         known.add(name)
         if place is None:
             continue
@@ -174,7 +174,7 @@ def _programs_elsewhere(
     return tuple(reads), tuple(links.items())
 
 
-def _program_elsewhere(name: str, path: str) -> str | None:
+def program_elsewhere(name: str, path: str) -> str | None:
     """Where a program is, if it is not in a system directory; of two, the one that is there counts."""
     if not name or ("/" in name and not os.path.isabs(name)):
         return None

@@ -310,7 +310,8 @@ _REFUSED_NAMES = (
 _LONGEST_LINE = 2000
 _NO_PROGRAM = re.compile(
     r"env: ['\u2018]?([\w.+-]+)['\u2019]?: (?:no such file|not found)"
-    r"|(?:^|[: ])([\w.+-]+): (?:command )?not found",
+    r"|(?:^|[: ])([\w.+-]+): command not found"
+    r"|(?:sh|: (?:line )?[0-9]+): ([\w.+-]+): not found",
     re.IGNORECASE,
 )
 _JSON_ESCAPE = re.compile(r"\\(.)")
@@ -332,15 +333,19 @@ def hint_from_stderr(
         if not profile.network and (is_refused or _UNREACHABLE.search(lines[number])):
             return Hint("network", "It tried to use the network: declare `network: true` if it may.")
         if missing := _NO_PROGRAM.search(lines[number]):
-            return _program_hint(missing[1] or missing[2], profile)
+            name = missing[1] or missing[2] or missing[3]
+            if (hint := _program_hint(name, profile, is_certain=is_certain)) or not is_certain:
+                return hint
         if hint := _file_hint(lines[number], profile, directory, is_certain=is_certain):
             return hint
     return None
 
 
-def _program_hint(name: str, profile: Profile) -> Hint | None:
+def _program_hint(name: str, profile: Profile, *, is_certain: bool) -> Hint | None:
     """For what a shell, or `env`, did not find on the PATH of an executable."""
     place = shutil.which(name, path=profile.environment.get("PATH", _DEFAULT_PATH))
+    if is_certain and (place is None or _is_path_within(os.path.realpath(place), SYSTEM_DIRECTORIES)):
+        return None
     if place is None:
         return Hint("requires.binaries", f"The program {name} is not on the PATH: install it.")
     text = f"The tool cannot see the program {place}: add {name!r} to `requires.binaries`, or"

@@ -1,5 +1,6 @@
 """`strands plugin list`, `validate`, `enable` and `disable`; what a plugin asks for, in words and as JSON."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,18 @@ def access_lines(manifest: Manifest, tool: CliTool) -> list[str]:
     for name, setting in manifest.settings_of(tool).items():
         remarks = f"{', secret' if setting.sensitive else ''}{'' if setting.is_needed else ', optional'}"
         lines.append(f"config: gets {name} from {setting_variable(manifest.name, name, setting)}{remarks}")
+    lines += [f"programs: runs {place}" for place in _own_programs(tool)]
     return lines or ["read the workspace, nothing else"]
+
+
+def _own_programs(tool: CliTool) -> list[str]:
+    """The programs outside system directories that it gets to read, each with what it was installed with."""
+    if not tool.requires.binaries:
+        return []
+    from strands_cli.plugins.processes import program_elsewhere
+
+    path = os.environ.get("PATH", "")
+    return [place for name in tool.requires.binaries if (place := program_elsewhere(name, path))]
 
 
 def access_document(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
