@@ -6,6 +6,7 @@ is no workflow, with one of the two or with `.git`; without such a mark it is th
 """
 
 import os
+import re
 from collections.abc import Mapping
 from math import inf
 from pathlib import Path
@@ -68,6 +69,14 @@ class _FileSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 _TABLES = {"http": HttpSettings, "sandbox": SandboxSettings, "local": LocalSettings}
+_TYPES = {
+    "object": "a table",
+    "array": "an array",
+    "str": "a string",
+    "int": "an integer",
+    "float": "a number",
+}
+_TYPES |= {"bool": "a boolean", "null": "unset"}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,20 +217,24 @@ def _convert_settings(table: dict[str, Any], file: Path | None) -> _FileSettings
 
 
 def _settings_error(reason: str, table: dict[str, Any], file: Path | None) -> SpecError:
-    """With the nearest key for the first one that does not exist; else with what msgspec said."""
-    known, line = _FileSettings.__struct_fields__, 0
-    remedy = f"The keys are {', '.join(known)}."
+    """With the nearest key for the first one that does not exist; else with the key of the wrong type."""
+    known, key, remedy = _FileSettings.__struct_fields__, "", "Fix the value, or remove the key."
+    wrong = re.fullmatch(r"Expected `(.+)`, got `(.+)` - at `\$\.(.+)`", reason)
+    if wrong:
+        wanted, got = (" or ".join(_TYPES.get(kind, kind) for kind in wrong[i].split(" | ")) for i in (1, 2))
+        reason = f"{wrong[3].replace('[...]', '.*')!r} must be {wanted}, got {got.partition(' ')[2] or got}."
+        key = wrong[3].rpartition(".")[2]
     tables: dict[str, tuple[Any, tuple[str, ...]]] = {"": (table, known)}
     tables |= {f" in [{name}]": (table.get(name), kind.__struct_fields__) for name, kind in _TABLES.items()}
     for where, (part, known) in tables.items():
         unknown = next((key for key in part if key not in known), "") if isinstance(part, dict) else ""
         if unknown:
-            reason = f"There is no key {unknown!r}{where}."
-            remedy = did_you_mean(unknown, known) or f"The keys are {', '.join(known)}."
-            # The first line that mentions it, since tomllib keeps no positions.
-            lines = file.read_text("utf-8").splitlines() if file else []
-            found = (number for number, text in enumerate(lines, 1) if text.strip().startswith(unknown))
-            line = next(found, 0)
+            key, reason = unknown, f"There is no key {unknown!r}{where}."
+            listed = f"The keys are {', '.join(known)}." if len(known) > 1 else f"The only key is {known[0]}."
+            remedy = did_you_mean(unknown, known) or listed
             break
+    # The first line that begins with the key, since tomllib keeps no positions.
+    lines = file.read_text("utf-8").splitlines() if file and key else []
+    line = next((number for number, text in enumerate(lines, 1) if text.strip().startswith(key)), 0)
     issue = Issue(file=str(file), line=line, reason=reason, remediation=remedy)
     return SpecError(f"{issue.place}: {reason}", hint=remedy, issues=[issue])

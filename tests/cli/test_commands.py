@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from strands_cli.providers.local.weights import CATALOGUE, SMALLEST
 from tests.projects import Project
 
 GREET = '''"""Greets."""
@@ -598,14 +599,39 @@ def test_doctor_goes_on_without_settings(project: Project) -> None:
     assert "strands.toml:1: There is no key 'workspce'. Did you mean 'workspace'?" in outcome.out
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("threads = 2\nworkspace = 5\n", "strands.toml:2: 'workspace' must be an array, got integer."),
+        ("[http]\nallow = true\n", "strands.toml:2: 'http.allow' must be an array, got boolean."),
+        ('[prices]\nm = "low"\n', "strands.toml: 'prices.*' must be a table, got string."),
+        ("[sandbox]\nmemory = 1\n", "There is no key 'memory' in [sandbox]. The only key is accept."),
+    ],
+)
+def test_a_setting_of_the_wrong_type_is_reported_with_its_line_and_in_words(
+    project: Project, text: str, words: str
+) -> None:
+    project.write("strands.toml", text)
+    assert words in project.strands("doctor").out
+
+
+def test_no_bar_is_drawn_for_a_model_that_is_already_here(project: Project) -> None:
+    model = CATALOGUE[SMALLEST]
+    project.write(f"cache/strands-cli/models/{model.file}", b"GGUF and then nothing")
+    cache = str(project.root / "cache")
+    shown = shown_on_terminal(project, "models", "pull", model.name, XDG_CACHE_HOME=cache)
+    assert "is damaged" in shown
+    assert "0%" not in shown
+
+
 def test_a_tool_of_a_plugin_that_is_switched_off_is_told_so(project: Project) -> None:
     project.write("plugins/p/run", "#!/bin/sh\n").chmod(0o755)
     manifest = {"name": "p", "cli_tools": [{"name": "t", "path": "run"}]}
     project.write("plugins/p/plugin.json", json.dumps(manifest))
     assert project.strands("plugin", "disable", "p").exit_code == 0
     outcome = project.strands("tool", "call", "p__t", "{}")
-    assert "Failed to load tool 'p__t': The plugin p is switched off." in outcome.err
-    assert "'strands plugin enable p' switches it on." in outcome.err
+    assert "Failed to load tool 'p__t': The plugin p is disabled." in outcome.err
+    assert "'strands plugin enable p' enables it." in outcome.err
 
 
 FLOW = "version: 0\nname: f\nruntime: {provider: ollama, model_id: m}\nagents: {a: {prompt: x}}\n" + (

@@ -68,7 +68,8 @@ def pull(name: str, source: Path | None) -> None:
 
 
 def _pull_with_progress(model: CatalogueModel, source: Path | None) -> Path:
-    if not sys.stderr.isatty():
+    is_here = source is None and weights.is_on_this_machine(model)
+    if is_here or not sys.stderr.isatty():
         return weights.pull_weights(model, given=source)
     with click.progressbar(length=model.size, label=model.name, file=sys.stderr) as bar:
         return weights.pull_weights(

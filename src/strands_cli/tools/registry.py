@@ -373,8 +373,8 @@ class ToolRegistry:
             found = []
         if not any(name in (plugin.name, plugin.place.name) for plugin in found):
             return None
-        remedy = f"'strands plugin enable {name}' switches it on."
-        return Issue(reason=f"The plugin {name} is switched off.", remediation=remedy)
+        remedy = f"'strands plugin enable {name}' enables it."
+        return Issue(reason=f"The plugin {name} is disabled.", remediation=remedy)
 
 
 def _accepted_tools(infos: Iterable[ToolInfo]) -> tuple[tuple[ToolInfo, ...], tuple[ShadowedTool, ...]]:
