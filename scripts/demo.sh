@@ -41,14 +41,14 @@ refused strands tool call calculator '{"expresion": "1 + 1"}'
 say "2. Code that a model writes runs in a sandbox."
 refused strands tool call python_exec code='open("/etc/passwd").read()'
 
-say "3. The model: downloaded once (491 MB), verified, kept. No account, no server, no key."
+say "3. The model is downloaded once (491 MB), verified and kept."
 show strands models pull
 
-say "4. A workflow is a file: agents, their tools, and the steps. This one has one agent, three tools, three steps."
+say "4. A workflow is a file with agents, their tools and the steps."
 sed '/^#/d' "$repository/examples/local-three-tools.yaml" > workflow.yaml
 show cat workflow.yaml
 
-say "5. It is checked, then run. In each step the model chooses a tool, the tool runs, the model answers."
+say "5. It is checked, then run. In each step the model chooses a tool."
 show strands validate workflow.yaml
 show strands run workflow.yaml --verbose
 
@@ -61,10 +61,10 @@ Everything is still in $place
 
 Try next:
   cd $place && export PATH="$repository/.venv/bin:\$PATH"
-  strands run workflow.yaml --force          edit a question in workflow.yaml first
+  strands run workflow.yaml --force          after you change a question in it
   strands graph workflow.yaml                the same workflow as a picture
-  strands tool new greet                     a tool of your own, with a test
+  strands tool new greet                     your own tool, with a test
   strands chat --provider local --tools calculator,current_time
 
-Then read docs/getting-started/first-workflow.md and docs/getting-started/first-tool.md
+Then read first-workflow.md and first-tool.md in docs/getting-started.
 END

@@ -7,8 +7,9 @@ How pages are written:
   `<!-- continues -->` goes on where the block before it ended.
 - `console` has commands after `$`, and below each what it shows on both streams; `(exit code 2)` ends one that
   does not succeed.
-- `toml` is read as settings, `json` is parsed, `text` is for the eye.
-- A block whose first line is `# file: tools/greet.py` is written to that file instead.
+- `toml` is read as settings, `json` is parsed, `text` and `sh` are for the eye.
+- A block whose first line is `# file: tools/greet.py` is written to that file instead. Where such a line would break
+  what a reader pastes, as in JSON or above `#!`, `<!-- file: plugins/p/plugin.json -->` before the block does the same.
 - `…` stands for any text in a line, and alone on a line for any number of lines.
 - In an agent's program, `model = …  # your model` becomes a scripted model, whose answers are told before the
   block: `<!-- model: call("greet", name="Ada") | "Done." -->`. Before any other block the same comment is what
@@ -105,10 +106,12 @@ def run_chapter(chapter: Chapter, project: Project) -> None:
     project.environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     project.environment["PYTHONPATH"] = str(REPOSITORY)
     for block in joined(chapter.blocks):
-        file = _FILE.match(block.text)
+        file = _FILE.match(block.text) or _FILE.match(f"# {block.comment}\n")
         if file:
-            project.write(file["path"], block.text[file.end() :])
-        assert block.language in RUNNERS, f"{block.place}: {block.language!r} is no language of these pages"
+            project.write(file["path"], block.text.removeprefix(file[0]))
+        assert block.language in RUNNERS, (
+            f"{block.place}: {block.language!r} is not a language of these pages"
+        )
         if not file or block.language != "python":
             with served(block, project):
                 RUNNERS[block.language](block, project)
@@ -208,6 +211,7 @@ RUNNERS: dict[str, Callable[[Block, Project], None]] = {
     "console": run_console,
     "toml": run_toml,
     "json": run_json,
+    "sh": show,
     "text": show,
     "yaml": show,
 }
