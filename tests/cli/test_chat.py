@@ -153,7 +153,7 @@ def test_consent_that_nobody_can_give_is_refused_and_yes_gives_it(
         ollama.enqueue(call("note")).enqueue("Done.")
     refused = said(project, ollama, "Note it.\n", "--tools", "note")
     assert "consent_required" in refused.err
-    assert "--yes gives it up front" in refused.err
+    assert "--yes gives it in advance" in refused.err
     assert not (project.root / "noted").exists()
     assert "✓" in said(project, ollama, "Note it.\n", "--tools", "note", "--yes").err
     assert (project.root / "noted").exists()

@@ -234,7 +234,7 @@ def test_the_format_follows_from_the_file_that_is_written(project: Project) -> N
         assert (outcome.exit_code, outcome.out, outcome.err) == (0, "", f"Wrote {name}\n")
         assert (project.root / name).read_text("utf-8").startswith(begins)
     unclear = project.strands("graph", "flow.yaml", "--out", "a.png")
-    assert (unclear.exit_code, "End it in .svg" in unclear.err) == (2, True)
+    assert (unclear.exit_code, "Use .svg" in unclear.err) == (2, True)
     assert not (project.root / "a.png").exists()
     refused = project.strands("graph", "flow.yaml", "--out", "nowhere/a.svg")
     assert (refused.exit_code, "nowhere/a.svg cannot be written" in refused.err) == (2, True)

@@ -184,7 +184,7 @@ def test_validate_finds_every_problem_with_its_place(home: Project) -> None:
     refused(home.strands("plugin", "validate", "nowhere"), 2, "Plugin 'nowhere' not found")
     refused(home.strands("plugin", "validate", "no/where"), 2, "no/where does not exist")
     (place / "plugin.json").unlink()
-    assert "There is no plugin.json here" in home.strands("plugin", "validate", str(place)).out
+    assert "plugin.json not found" in home.strands("plugin", "validate", str(place)).out
 
 
 @pytest.mark.parametrize(

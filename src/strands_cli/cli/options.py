@@ -75,7 +75,7 @@ def read_variables(pairs: Iterable[str]) -> dict[str, Any]:
             hint = "Write --var topic=tea or --var topic=@FILE."
             raise UsageError(f"{pair!r} is not NAME=VALUE.", hint=hint)
         if text.startswith("@"):
-            text = file_text(text[1:], where=f"--var {name}: ", hint="Give '@' and a text file.")
+            text = file_text(text[1:], where=f"--var {name}: ", hint="Write '@' and the path of a text file.")
         values[name] = text
     return values
 

@@ -52,9 +52,9 @@ def warn_of_problems(spec: Spec, tools: ToolSet, *, quiet: bool = False) -> int:
 def plan(file: Path, pairs: tuple[str, ...], as_json: bool) -> int:
     """Show what a workflow would run, in which order, and how many model calls it takes.
 
-    Prompts and inputs are shown as they would be sent, with the values of --var; what earlier steps will
-    answer stays as the file writes it. Nothing is run, and no tool is imported. Steps with the same number
-    run at the same time if they take equally long.
+    Prompts and inputs are shown as they would be sent, with the values of --var; the answers of
+    earlier steps stay as templates. Nothing is run, and no tool is imported. Steps with the same number run
+    at the same time if they take equally long.
     """
     spec = load_workflow(file, pairs)
     tools = ToolSet(spec)
@@ -202,8 +202,8 @@ def graph(file: Path, chosen: str | None, out: Path | None) -> None:
     """Draw a workflow with Mermaid, Graphviz or SVG. Nothing is run."""
     form = chosen or (_SUFFIXES.get(out.suffix.lower()) if out else "mermaid")
     if form is None:
-        hint = f"End it in {', '.join(_SUFFIXES)}, or give --format."
-        raise UsageError(f"{out} has no suffix that names a format.", hint=hint)
+        hint = f"Use {', '.join(_SUFFIXES)}, or add --format."
+        raise UsageError(f"The extension of {out} is not a known format.", hint=hint)
     spec = load_workflow(file)
     tools = ToolSet(spec)
     text = drawn_workflow(spec, form, tools)

@@ -63,7 +63,7 @@ def tool() -> None:
 @click.option("--verbose", "-v", is_flag=True, help="Also show files, and errors in them.")
 @json_option
 def list_tools(category: str | None, verbose: bool, as_json: bool) -> None:
-    """List all tools, where they come from and whether they are available. Runs no tool's code."""
+    """List all tools, where they come from and whether they are available. No tool is run."""
     registry = get_registry()
     infos = [info for info in registry.list_all() if category in (None, _tool_group(info))]
     if as_json:
@@ -312,7 +312,11 @@ def _tool_input(arguments: tuple[str, ...], schema: dict[str, Any]) -> object:
         if sys.stdin is None:
             raise UsageError("Standard input is closed.", hint="Pass the JSON as an argument, or @FILE.")
         return sys.stdin.read()
-    return file_text(first[1:], hint="Give '@' and a JSON file.") if first.startswith("@") else first
+    return (
+        file_text(first[1:], hint="Write '@' and the path of a JSON file.")
+        if first.startswith("@")
+        else first
+    )
 
 
 def _parse_pair(item: str, schema: dict[str, Any]) -> tuple[str, object]:

@@ -84,18 +84,19 @@ class Document(msgspec.Struct):
 
         With the `schema`, what was probably meant is written out.
         """
-        name, hint = problem.path[-1] if problem.path else whole, problem.hint
+        name, hint = problem.path[-1] if problem.path else "", problem.hint
         if problem.keyword == "required":
             reason = f"The key {name!r} is missing."
         elif "name" in problem.facts:
             reason = f"There is no key {name!r} here."
         else:
-            reason = f"{name!r} must {problem.requirement}, got {problem.got}."
+            subject = repr(name) if problem.path else whole
+            reason = f"{subject} must {problem.requirement}, got {problem.got}."
         if problem.keyword == "type" and not hint and schema is not None:
             reached, value = follow_path(self.value, problem.path)
             is_there = reached == problem.path
             form = written_form(value, schemas_at(schema, *problem.path), schema) if is_there else ""
-            key = f"{name}: " if isinstance(name, str) else ""
+            key = f"{name}: " if name and isinstance(name, str) else ""
             hint = f"Write {key}{form}" if form else ""
         return self.issue(problem.path, reason, hint or remedy)
 
@@ -113,7 +114,7 @@ def read_document_file(
     except (NotRegular, IsADirectoryError):
         reason = "This is not a file."
     except FileNotFoundError:
-        reason = f"There is no {path.name} here."
+        reason = f"{path.name} not found."
     except OSError as error:
         reason = f"The file cannot be read: {error.strerror}."
     except UnicodeDecodeError as error:
@@ -277,7 +278,7 @@ def _yaml_syntax_error(error: Any) -> _UnreadableText:
     if "cannot start any token" in problem:
         remedy = "Indent with spaces."
     elif "expected ',' or '}'" in problem:
-        remedy = "Quote text that holds { or }."
+        remedy = "Put text that contains { or } in quotes."
     return _UnreadableText(f"Invalid YAML: {problem}.", remedy, mark.line + 1, mark.column + 1)
 
 

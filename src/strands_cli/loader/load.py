@@ -75,7 +75,7 @@ def examine_workflow(
         for inner in _detailed_problems(problem, value, schema)
     ]
     issues = document.issues + [
-        document.schema_issue(problem, "the workflow", _FORMAT_HINT, schema.schema) for problem in problems
+        document.schema_issue(problem, "The workflow", _FORMAT_HINT, schema.schema) for problem in problems
     ]
     spec = _spec_despite_problems(value, problems, schema)
     if spec is None:

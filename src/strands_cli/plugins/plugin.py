@@ -117,7 +117,7 @@ def read_plugin(place: Path) -> PluginReading:
     problems = published_schema("plugin").problems(document.value)
     issues += [
         document.schema_issue(
-            problem, "the manifest", _manifest_key_description(problem.path) or _FORMAT_HINT
+            problem, "The manifest", _manifest_key_description(problem.path) or _FORMAT_HINT
         )
         for problem in problems
     ]

@@ -195,7 +195,7 @@ def _call_context(resources: RunResources, request: AgentRequest) -> CallContext
         if resources.tools.rule(tool) == "deny":
             raise ToolFailed(f"This workflow does not allow {tool.id}", code="denied", hint="Do without it.")
         if tool.requires_consent and request.ask_consent is None and not resources.settings.bypass_consent:
-            request.emit(RunNoticed(f"{tool.id} needs consent; --yes gives it up front.", request.step))
+            request.emit(RunNoticed(f"{tool.id} needs consent; --yes gives it in advance.", request.step))
             if request.report_refusal is not None:
                 request.report_refusal(tool.id)
             raise ToolFailed(

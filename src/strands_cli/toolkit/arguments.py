@@ -42,7 +42,7 @@ def parse_object(sent: object) -> dict[str, Any]:
         return sent
     try:
         value = parse_strict_json(sent) if isinstance(sent, str | bytes) else sent
-        reason = _unsendable_reason(value) if isinstance(value, dict) else f"it is {describe_value(value)}"
+        reason = _unsendable_reason(value) if isinstance(value, dict) else f"got {describe_value(value)}"
     except (ValueError, RecursionError) as error:
         reason = _parse_problem(error)
     if not reason:

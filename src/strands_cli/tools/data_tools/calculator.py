@@ -213,7 +213,7 @@ def _check_parentheses(text: str) -> None:
         missing = "A ')' is missing" if len(open_at) == 1 else f"{len(open_at)} ')' are missing"
         raise ToolFailed(
             f"{missing}: the '(' at position {open_at[-1]} is never closed",
-            hint="Add ')' where its part ends.",
+            hint="Add the missing ')', or remove this '('.",
         )
 
 
