@@ -14,6 +14,7 @@ from strands_cli.documents.problems import joined_sentences
 from strands_cli.errors import ToolFailed
 from strands_cli.events import ToolFinished, ToolStarted
 from strands_cli.toolkit.arguments import CONTAINERS, copied_json, fit_arguments, parse_object
+from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.context import (
     NO_CONTEXT,
     CallContext,
@@ -148,8 +149,6 @@ async def _run_with_retries(
     tool: Tool, call: ToolUse, arguments: dict[str, Any], context: CallContext
 ) -> Any:
     """The body's value, after as many tries as the tool allows; never two bodies at the same time."""
-    from asyncio import sleep
-
     from strands_cli.toolkit.execution import run_body
 
     for attempt in range(tool.retries + 1):
@@ -161,10 +160,7 @@ async def _run_with_retries(
             if attempt == tool.retries or not may_help or not await has_body_ended(inner, context.cancel):
                 raise
             arguments = prepare_arguments(tool, call)  # the body may have changed its own
-            pause = _FIRST_PAUSE_SECONDS * 2**attempt
-            if context.cancel is None:
-                await sleep(pause)
-            elif await context.cancel.wait(pause):
+            if await (context.cancel or Cancellation()).wait(_FIRST_PAUSE_SECONDS * 2**attempt):
                 raise ToolFailed(f"The call to {tool.id} was cancelled", code="cancelled") from failed
     raise AssertionError("the last attempt returns or raises")
 

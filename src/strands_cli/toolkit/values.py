@@ -105,6 +105,7 @@ def _exception_text(error: BaseException) -> str:
 # --- from a value to a result -----------------------------------------------------------------------------
 
 _BINARY_KINDS = ("image", "document", "video")
+_NUMBERS, _ARRAYS = (int, float), (list, tuple)  # tuples: a union would be made anew for each answer
 _BLOCK_KINDS = frozenset({"text", "json", *_BINARY_KINDS})
 _IMAGE_SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "png"),
@@ -135,7 +136,7 @@ def _content_block(value: object) -> dict[str, Any]:
         return {"text": sendable_text(value)}
     if isinstance(value, bytes):
         return _image_block(value)
-    if value is None or isinstance(value, int | float):
+    if value is None or isinstance(value, _NUMBERS):
         _refuse_nan(value, ())
         return {"text": str(value)}
     plain = plain_json(value)
@@ -232,7 +233,7 @@ def _refuse_nan(value: object, path: tuple[str | int, ...]) -> None:
     if isinstance(value, dict):
         for key, inner in value.items():
             _refuse_nan(inner, (*path, key))
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, _ARRAYS):
         for index, inner in enumerate(value):
             _refuse_nan(inner, (*path, index))
 
