@@ -408,6 +408,16 @@ def test_a_call_beside_a_refused_one_is_not_another_way(flow: Flow, model: Scrip
         flow.run("chain", ONE, tools=tools("file_write", "echo"))
 
 
+def test_a_call_that_is_refused_again_after_another_way_was_not_done_without(
+    flow: Flow, model: ScriptedModel
+) -> None:
+    refused = call("file_write", path="a.txt", content="x")
+    model.enqueue(refused).enqueue(call("echo", message="x")).enqueue(refused).enqueue("I could not.")
+    with pytest.raises(Paused):
+        flow.run("chain", ONE, tools=tools("file_write", "echo"))
+    assert not [notice for notice in flow.heard(RunNoticed) if "did without" in notice.text]
+
+
 def test_what_an_unfinished_run_has_left_is_replaced_by_the_next(flow: Flow, model: ScriptedModel) -> None:
     outputs = {"artifacts": [*OUTPUTS["artifacts"], {"path": "first.txt", "from": "{{ steps[0].response }}"}]}
     spec = flow.spec("chain", {"steps": steps("a", "b")}, outputs=outputs)

@@ -356,8 +356,7 @@ class Run:
 
     def _judge_refusals(self, key: str, title: str, meter: _StepMeter) -> None:
         """Ends the run where an agent could not make a call that needs consent, and found no other way."""
-        if meter.done_without:
-            names = ", ".join(meter.done_without)
+        if names := ", ".join(name for name in meter.done_without if name not in meter.refused):
             self.done_without.append(f"{title}: did without {names}, which needs consent; --yes gives it.")
         if meter.refused:
             names, rules = ", ".join(meter.refused), ", ".join(f"{name}: allow" for name in meter.refused)
