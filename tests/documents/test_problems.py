@@ -6,6 +6,7 @@ import pytest
 
 from strands_cli.documents.problems import local_reference_target, relocated_schema, schemas_at
 from strands_cli.schema.validator import Validator
+from strands_cli.toolkit.arguments import InputInvalid, fit_arguments
 
 SCHEMA = {
     "anyOf": [{"type": "null"}, {"$ref": "#/$defs/a~1b"}],
@@ -112,6 +113,29 @@ def test_the_problem_is_about_the_alternative_that_was_meant(
     }
     for schema in (direct, behind):
         assert [problem.sentence for problem in Validator(schema).problems({"x": value})] == sentences
+
+
+WORD = {"anyOf": [{"type": "integer"}, {"const": "auto"}]}
+
+
+@pytest.mark.parametrize(
+    ("alternatives", "value", "sentence"),
+    [
+        ([WORD, {"type": "boolean"}], 1.5, "/x must be an integer or 'auto' or a boolean, got number 1.5"),
+        ([{"const": 5}, {"type": "boolean"}], "a", "/x must be 5 or a boolean, got string 'a'"),
+        ([{"anyOf": [{"const": 5}, {"type": "null"}]}, {"enum": [7]}], "a", "/x must be 5 or null or one of 7, got string 'a'"),
+        ([WORD, {"enum": ["auto", "none"]}], "a", "/x must be one of 'auto', 'none', got string 'a'"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_alternatives_of_types_and_values_are_told_together(
+    keyword: str, alternatives: list[Any], value: Any, sentence: str
+) -> None:
+    schema = {"type": "object", "properties": {"x": {keyword: alternatives}}}
+    (problem,) = Validator(schema).problems({"x": value})
+    assert problem.sentence.partition(" (")[0] == sentence
+    with pytest.raises(InputInvalid, match="x must be"):
+        fit_arguments({"x": value}, Validator(schema))
 
 
 def test_a_key_of_another_alternative_is_not_suggested_for_itself() -> None:

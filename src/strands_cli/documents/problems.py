@@ -250,19 +250,26 @@ def _meant_alternatives(
 
 def _options_of(problem: Problem) -> list[Any]:
     """The values that an enum or a const takes."""
-    if problem.keyword == "const":
+    if problem.keyword == "const" and problem.facts:
         return [problem.facts["expected_value"]]
-    return list(problem.facts["options"]) if problem.keyword == "enum" else []
+    return list(problem.facts.get("options", ())) if problem.keyword == "enum" else []
 
 
 def _merged_problem(problems: list[Problem], value: object) -> Problem:
-    """One problem for alternatives that all ask for something else in the same place."""
+    """One problem for alternatives that all ask for something else in the same place.
+
+    It may be one of others in turn. Where they ask for types and for values, it has no facts.
+    """
     keyword: str = problems[0].keyword
     facts: dict[str, Any] = {}
-    if all(one.keyword == "type" for one in problems):
+    has_facts = all(one.facts for one in problems)
+    if has_facts and all(one.keyword == "type" for one in problems):
         facts = {"types": sorted({name for one in problems for name in one.facts["types"]})}
-    elif all(one.keyword in ("const", "enum") for one in problems):
-        keyword, facts = "enum", {"options": [option for one in problems for option in _options_of(one)]}
+    elif has_facts and all(one.keyword in ("const", "enum") for one in problems):
+        options = {repr(option): option for one in problems for option in _options_of(one)}
+        keyword, facts = "enum", {"options": list(options.values())}
+    elif all(one.keyword in ("type", "const", "enum") for one in problems):
+        keyword = "type"
     asked = [_PHRASES[keyword](facts)] if facts else dict.fromkeys(one.expected for one in problems)
     return msgspec.structs.replace(
         problems[0],

@@ -156,11 +156,11 @@ def _coerce_string(problem: Problem, value: object) -> object:
     if not isinstance(value, str):
         return _UNCHANGED
     if problem.keyword == "enum":
-        same = [option for option in problem.facts["options"] if str(option).lower() == value.lower()]
+        same = [option for option in problem.facts.get("options", ()) if str(option).lower() == value.lower()]
         return same[0] if len(same) == 1 and isinstance(same[0], str) else _UNCHANGED
     if problem.keyword != "type":
         return _UNCHANGED
-    types = problem.facts["types"]
+    types = problem.facts.get("types", ())
     if ("integer" in types or "number" in types) and _INTEGER.fullmatch(value):
         return int(value)
     if "number" in types and _NUMBER.fullmatch(value) and Decimal(value) == Decimal(repr(float(value))):
