@@ -122,18 +122,18 @@ def test_a_call_inside_a_call_gets_a_thread_before_the_calls_that_wait() -> None
     assert asyncio.run(ask_many(top, 6, context)) == [None] * 6
 
 
-def test_a_plain_function_around_an_async_one_keeps_to_the_threads_of_the_settings() -> None:
+def test_a_plain_function_around_an_async_one_waits_for_a_thread_as_others_do() -> None:
     running, most = [0], [0]
 
     async def written() -> str:
         return "done"
 
-    @tool(spec=named("wrapped"))
+    @tool(spec=named("wrapped"), timeout=2)
     @functools.wraps(written)
     def wrapper() -> Any:
         running[0] += 1
         most[0] = max(most[0], running[0])
-        time.sleep(0.05)
+        time.sleep(0.4)
         running[0] -= 1
         return written()
 

@@ -86,6 +86,7 @@ class ToolContext:
         "_loop",
         "_outer",
         "_own_use",
+        "_times",
         "_tool",
         "_use",
     )
@@ -104,6 +105,7 @@ class ToolContext:
         self._call = call
         self._loop: Any = None
         """The event loop of the call, where the body runs in another thread."""
+        self._times: Any = None
         self._calls = count(1)  # not a number: bodies may call tools from several threads
         self._abandoned = False
         self._inner_cancel: Cancellation | None = None
@@ -202,6 +204,15 @@ def _emit_progress(context: ToolContext, data: Any) -> None:
 def leave_loop(context: ToolContext, loop: Any) -> None:
     """The body will run in another thread than the loop of its call."""
     context._loop = loop
+
+
+def keep_times(context: ToolContext, times: Any) -> None:
+    """The clock of a body in a task, which the body itself may have to set: it may wait for a thread."""
+    context._times = times
+
+
+def times_of(context: ToolContext) -> Any:
+    return context._times
 
 
 def loop_of(context: ToolContext) -> Any:

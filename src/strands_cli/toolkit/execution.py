@@ -24,6 +24,7 @@ from strands_cli.toolkit.context import (
     abandon_body,
     call_context_of,
     call_time_limit,
+    keep_times,
     leave_loop,
     tool_of,
 )
@@ -114,7 +115,7 @@ async def run_body(arguments: dict[str, Any], context: ToolContext) -> Any:
             code="overloaded",
             hint="Make fewer calls at once, or raise threads or thread_wait in the settings.",
         )
-    if outcome is _EXPIRED or times.ended - times.begun > seconds:
+    if outcome is _EXPIRED or (times.begun and times.ended - times.begun > seconds):
         raise _late_answer(tool, times, seconds)
     return value_of_outcome(outcome, tool)
 
@@ -157,6 +158,7 @@ def _start_in_task(arguments: dict[str, Any], context: ToolContext, settle: Sett
         settle(outcome)
 
     times.begun = times.asked
+    keep_times(context, times)
     return partial(_leave_task, asyncio.get_running_loop().create_task(run()), tool_of(context).id)
 
 
@@ -236,17 +238,21 @@ async def call_in_pool(
     *,
     owner: str,
     threads: float,
-    is_body: bool = False,
+    times: Times | None = None,
 ) -> Any:
     """What a function returns or raises, from a daemon thread: no deadline and no exit waits for it.
 
-    A task that runs the body of a tool in it and is cancelled ends with the thread, so that what is known of
-    the task is true of the whole body.
+    A task that runs the body of a tool in it gives the times of that call. They begin with the thread; and if
+    the task is cancelled it ends with the thread, so that what is known of it is true of the whole body.
     """
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     variables = copy_context()
+    if times is not None:
+        times.begun = 0.0
 
     def call() -> Any:
+        if times is not None:
+            times.begun = monotonic()
         try:
             return variables.run(function)
         except BaseException as error:  # noqa: BLE001 - it is raised again where it was waited for
@@ -263,7 +269,7 @@ async def call_in_pool(
         outcome = await answer
     finally:
         left = leave()
-        if left is not None and is_body:
+        if left is not None and times is not None:
             await left.ended.wait()
     if isinstance(outcome, Raised):
         raise outcome.error

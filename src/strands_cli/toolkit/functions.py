@@ -15,6 +15,7 @@ from strands_cli.toolkit.context import (
     ToolContext,
     call_context_of,
     engine_state_of,
+    times_of,
     tool_of,
     tool_use_with,
 )
@@ -173,7 +174,7 @@ async def _invoke_wrapper(invoke: Invoke, arguments: dict[str, Any], context: To
     from strands_cli.toolkit.execution import call_in_pool, threads_for
 
     body, owner = partial(invoke, arguments, context), tool_of(context).id
-    value = await call_in_pool(body, owner=owner, threads=threads_for(context), is_body=True)
+    value = await call_in_pool(body, owner=owner, threads=threads_for(context), times=times_of(context))
     return await _settled_value(value, context)
 
 
