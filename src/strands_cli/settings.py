@@ -75,8 +75,8 @@ _TYPES = {
     "str": "a string",
     "int": "an integer",
     "float": "a number",
+    "bool": "a boolean",
 }
-_TYPES |= {"bool": "a boolean", "null": "unset"}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,9 +221,13 @@ def _settings_error(reason: str, table: dict[str, Any], file: Path | None) -> Sp
     known, key, remedy = _FileSettings.__struct_fields__, "", "Fix the value, or remove the key."
     wrong = re.fullmatch(r"Expected `(.+)`, got `(.+)` - at `\$\.(.+)`", reason)
     if wrong:
-        wanted, got = (" or ".join(_TYPES.get(kind, kind) for kind in wrong[i].split(" | ")) for i in (1, 2))
-        reason = f"{wrong[3].replace('[...]', '.*')!r} must be {wanted}, got {got.partition(' ')[2] or got}."
-        key = wrong[3].rpartition(".")[2]
+        wanted, got = (
+            " or ".join(_TYPES.get(kind, kind) for kind in wrong[i].removesuffix(" | null").split(" | "))
+            for i in (1, 2)
+        )
+        name = wrong[3].replace("[...]", ".*")
+        reason = f"{name!r} must be {wanted}, got {got.partition(' ')[2] or got}."
+        key = name.removesuffix(".*").rpartition(".")[2].partition("[")[0]
     tables: dict[str, tuple[Any, tuple[str, ...]]] = {"": (table, known)}
     tables |= {f" in [{name}]": (table.get(name), kind.__struct_fields__) for name, kind in _TABLES.items()}
     for where, (part, known) in tables.items():
@@ -235,6 +239,6 @@ def _settings_error(reason: str, table: dict[str, Any], file: Path | None) -> Sp
             break
     # The first line that begins with the key, since tomllib keeps no positions.
     lines = file.read_text("utf-8").splitlines() if file and key else []
-    line = next((number for number, text in enumerate(lines, 1) if text.strip().startswith(key)), 0)
+    line = next((number for number, text in enumerate(lines, 1) if text.lstrip(" [").startswith(key)), 0)
     issue = Issue(file=str(file), line=line, reason=reason, remediation=remedy)
     return SpecError(f"{issue.place}: {reason}", hint=remedy, issues=[issue])

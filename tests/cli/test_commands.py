@@ -604,7 +604,9 @@ def test_doctor_goes_on_without_settings(project: Project) -> None:
     [
         ("threads = 2\nworkspace = 5\n", "strands.toml:2: 'workspace' must be an array, got integer."),
         ("[http]\nallow = true\n", "strands.toml:2: 'http.allow' must be an array, got boolean."),
-        ('[prices]\nm = "low"\n', "strands.toml: 'prices.*' must be a table, got string."),
+        ('[prices]\nm = "low"\n', "strands.toml:1: 'prices.*' must be a table, got string."),
+        ("workspace = [1]\n", "strands.toml:1: 'workspace[0]' must be a string, got integer."),
+        ('timeout = "x"\n', "strands.toml:1: 'timeout' must be a number, got string."),
         ("[sandbox]\nmemory = 1\n", "There is no key 'memory' in [sandbox]. The only key is accept."),
     ],
 )
