@@ -110,6 +110,7 @@ REFUSALS: list[tuple[list[str], int, str, str]] = [
     (["tool", "call", "echo", "hello"], 2, "input_malformed", "JSON object"),
     (["tool", "call", "echo", "@missing.json"], 2, "usage", "No such file"),
     (["tool", "call", "echo", "message=x", "oops"], 2, "usage", "KEY=VALUE"),
+    (["tool", "call", "echo", "message=x", "message=y"], 2, "usage", "'message' is given twice"),
     (["tool", "call", "echo", "--bogus"], 2, "usage", "--bogus"),
     (["tool", "call", "echo", "message=x", "--timeout", "0"], 2, "usage", "0"),
     (["tool", "call", "echo", "message="], 10, "failed", "No message provided"),

@@ -307,7 +307,13 @@ def _tool_input(arguments: tuple[str, ...], schema: dict[str, Any]) -> object:
         return {}
     first = arguments[0]
     if len(arguments) > 1 or (first[:1] not in ("{", "[", "@") and "=" in first):
-        return dict(_parse_pair(item, schema) for item in arguments)
+        pairs: dict[str, object] = {}
+        for item in arguments:
+            key, value = _parse_pair(item, schema)
+            if key in pairs:
+                raise UsageError(f"{key!r} is given twice.", hint="Write a list as JSON: KEY='[1, 2]'.")
+            pairs[key] = value
+        return pairs
     if first == "-":
         if sys.stdin is None:
             raise UsageError("Standard input is closed.", hint="Pass the JSON as an argument, or @FILE.")

@@ -198,10 +198,11 @@ def _readable_block(block: dict[str, Any], provider: str, takes: TakesMedia) -> 
         # A name is what clients read, and what tools may leave out.
         return {kind: {"name": kind, **media}} if kind == "document" else block
     name = f" {media['name']!r}" if media.get("name") else ""
-    data = media["source"].get("bytes")
+    data = media.get("source", {}).get("bytes")
+    form = media.get("format", "unknown format")
     size = f", {len(data):,} bytes" if isinstance(data, bytes) else ""
     return {
-        "text": f"[The tool returned the {kind}{name} ({media['format']}{size}), which you cannot see: "
+        "text": f"[The tool returned the {kind}{name} ({form}{size}), which you cannot see: "
         f"{provider} does not accept it in a tool result.]"
     }
 
