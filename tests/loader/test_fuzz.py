@@ -140,6 +140,8 @@ agents: {a: {prompt: x}}
 pattern: {type: chain, config: {steps: [{agent: a}]}}
 """
 
+ARTIFACT = "outputs: {artifacts: [{path: a.txt, from: '{{ branches.a.output.b }}{{ steps[0].response }}'}]}\n"
+
 
 def with_line(line: str) -> str:
     key = line.partition(":")[0]
@@ -169,6 +171,13 @@ HOSTILE = {
         "pattern: {type: graph, config: {nodes: {a: {agent: a}, b: {agent: a}}, edges: "
         "[{from: a, to: b, when: \"nodes[" + "9" * 400 + "]\"}]}}"
     ),
+    "a branch without steps": with_line("pattern: {type: parallel, config: {branches: [{id: a, steps: []}]}}") + ARTIFACT,
+    "a parallel without branches": with_line("pattern: {type: parallel, config: {branches: []}}") + ARTIFACT,
+    "a route without steps": with_line("pattern: {type: routing, config: {router: {agent: a}, routes: {b: {steps: []}}}}") + ARTIFACT,
+    "a routing without routes": with_line("pattern: {type: routing, config: {router: {agent: a}, routes: {}}}") + ARTIFACT,
+    "a chain without steps": with_line("pattern: {type: chain, config: {steps: []}}") + ARTIFACT,
+    "a graph without nodes": with_line("pattern: {type: graph, config: {nodes: {}, edges: []}}") + ARTIFACT,
+    "a workflow without tasks": with_line("pattern: {type: workflow, config: {tasks: []}}") + ARTIFACT,
     "nothing": "",
     "a control character": WORKFLOW + "description: \x07\n",
 }  # fmt: skip

@@ -57,7 +57,8 @@ class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             yield agent_place(f"{CONFIG}/reduce", self.reduce, names)
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
-        agents = {branch.id: getattr(branch.steps[-1], "agent", None) for branch in self.branches}
+        last = {branch.id: next(reversed(branch.steps), None) for branch in self.branches}
+        agents = {branch: getattr(step, "agent", None) for branch, step in last.items()}
         return {"branches": Names(result_names(spec, agents), "branch")}
 
     def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
