@@ -99,7 +99,7 @@ class Screen:
         self._is_inside_line = False
         self._model = ""
         self._waiting_since = 0.0
-        """When the request began that has no answer yet; 0 if there is none."""
+        """When the request began that is still unanswered; 0 otherwise."""
         self._calls: dict[str, OpenCall] = {}
         self._asking = 0
         self._block = LiveBlock(err, self._style, is_live=live)
