@@ -6,9 +6,10 @@ be where its path says. Everything is rendered and checked before anything is wr
 
 import errno
 import os
+import shlex
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
@@ -16,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.documents.files import Draft, NotRegular, TooLarge, locate, read_regular_file
+from strands_cli.documents.files import Draft, locate, read_regular_file, write_file
 from strands_cli.documents.problems import Refusal, shorten_text
 from strands_cli.errors import ArtifactError
 from strands_cli.events import ArtifactWritten, Listener
@@ -24,8 +25,10 @@ from strands_cli.loader.spec import Spec
 from strands_cli.secrets import NOTHING_SECRET, Redactor
 from strands_cli.settings import cache_directory
 from strands_cli.templates import TemplateError, names_in_template, render
+from strands_cli.toolkit.workspace import Workspace, current_directory
 
 _LARGEST_LEFTOVER = 100_000_000
+_LARGEST_RECORD = 100
 _FOLDS_CASE = sys.platform in ("darwin", "win32")
 _ELSEWHERE = "Choose another path, or another directory with --out."
 _REMEDIES = {
@@ -55,26 +58,35 @@ def write_artifacts(
     directory: Path,
     *,
     force: bool = False,
+    allowed: Sequence[Path] = (),
     redactor: Redactor = NOTHING_SECRET,
     emit: Listener | None = None,
     unfinished: bool = False,
+    resumed: bool = False,
+    written: dict[str, str] | None = None,
 ) -> tuple[Path, ...]:
     """Renders and writes the artifacts of a workflow; their paths, in the order of the workflow.
 
     ArtifactError if one cannot be written; then nothing is, unless another program changes the directory at
-    the same moment. `force` lets an artifact take the place of a file that is there. What an `unfinished` run
-    has written, the next run of the workflow may replace, unless somebody has changed it since.
+    the same moment. `force` lets an artifact take the place of a file that is there; `allowed` are the
+    protected paths that may be written. What an `unfinished` run has written, the next run of the workflow
+    may replace, unless somebody has changed it since. A `resumed` run may find what it has written before it
+    was interrupted: a file with the same content is not in its way, nor one that it has `written`. That is
+    the SHA-256 of each file by its path; what is written now is added.
     """
     if not spec.outputs.artifacts:
         return ()
-    root = _output_directory(spec, directory)
-    targets: list[_ArtifactFile] = []
+    output = _output_directory(spec, directory, allowed)
+    root, targets = output.base, list[_ArtifactFile]()
     for index, artifact in enumerate(spec.outputs.artifacts):
         at = f"/outputs/artifacts/{index}"
         path = _rendered_artifact(spec, f"{at}/path", artifact.path, scope)
         content = _rendered_artifact(spec, f"{at}/from", artifact.content, scope)
         path, content = redactor.text(path), redactor.text(content)
-        targets.append(_artifact_file(spec, f"{at}/path", path, root, content, force=force))
+        target = _artifact_file(spec, f"{at}/path", path, output, content, force=force)
+        if resumed and _is_own(target, (written or {}).get(str(target.file))):
+            target = msgspec.structs.replace(target, replaces=True)
+        targets.append(target)
     _check_collisions(spec, targets, root)
     with _without_needless_directories(targets, root), ExitStack() as opened:
         drafts: list[Draft] = []
@@ -85,13 +97,33 @@ def write_artifacts(
             with _artifact_errors(spec, target.pointer, target.path):
                 _publish_artifact(target, draft)
             _remember_leftover(spec, target, unfinished=unfinished)
+            if written is not None:
+                written[str(target.file)] = sha256(target.data).hexdigest()
             if emit is not None:
                 emit(ArtifactWritten(str(directory / target.file.relative_to(root)), len(target.data)))
     return tuple(directory / target.file.relative_to(root) for target in targets)
 
 
+def write_named_file(path: Path, data: bytes, *, replace: bool = True) -> None:
+    """Writes a file that the user has named, for the user alone, in one step.
+
+    What is not a file, such as /dev/stdout or a pipe, gets the data and stays what it is.
+    """
+    mode = path.lstat().st_mode if os.path.lexists(path) else 0
+    is_standard = stat.S_ISLNK(mode) and str(path.parent) in ("/dev", "/dev/fd", "/proc/self/fd")
+    if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or is_standard:
+        path.write_bytes(data)
+    else:
+        write_file(path, data, replace=replace, is_private=True)
+
+
 def check_artifact_files(
-    spec: Spec, directory: Path, *, force: bool = False, scope: Mapping[str, Any] | None = None
+    spec: Spec,
+    directory: Path,
+    *,
+    force: bool = False,
+    allowed: Sequence[Path] = (),
+    scope: Mapping[str, Any] | None = None,
 ) -> None:
     """ArtifactError if it is certain before a run that an artifact could not be written after it.
 
@@ -100,15 +132,15 @@ def check_artifact_files(
     if not spec.outputs.artifacts:
         return
     known = scope or {}
-    root = _output_directory(spec, directory)
+    output = _output_directory(spec, directory, allowed)
     targets: list[_ArtifactFile] = []
     for index, artifact in enumerate(spec.outputs.artifacts):
         used, flaws = names_in_template(artifact.path)
         at = f"/outputs/artifacts/{index}/path"
         if not flaws and all(name.name in known for name in used):
             path = _rendered_artifact(spec, at, artifact.path, known)
-            targets.append(_artifact_file(spec, at, path, root, force=force))
-    _check_collisions(spec, targets, root)
+            targets.append(_artifact_file(spec, at, path, output, force=force))
+    _check_collisions(spec, targets, output.base)
 
 
 def _rendered_artifact(spec: Spec, pointer: str, text: str, scope: Mapping[str, Any]) -> str:
@@ -118,8 +150,8 @@ def _rendered_artifact(spec: Spec, pointer: str, text: str, scope: Mapping[str, 
         raise ArtifactError(error.message, hint=error.hint or "Correct the template.") from None
 
 
-def _output_directory(spec: Spec, directory: Path) -> Path:
-    """As a real path; it may be a link itself: the user has chosen it."""
+def _output_directory(spec: Spec, directory: Path, allowed: Sequence[Path]) -> Workspace:
+    """Where artifacts can be written. The directory may be a link, or protected: the user has chosen it."""
     with _artifact_errors(spec, "", str(directory)):
         root = directory.resolve()
         existing = next(part for part in (root, *root.parents) if part.exists())
@@ -127,11 +159,13 @@ def _output_directory(spec: Spec, directory: Path) -> Path:
             raise Refusal(f"{existing} is not a directory", "Choose another directory with --out.")
         if not os.access(existing, os.W_OK | os.X_OK):
             raise Refusal("Permission denied", _REMEDIES[errno.EACCES])
-        return root
+        projects = (current_directory(), spec.file.parent.resolve())
+        roots = (root, *(project for project in projects if project.is_relative_to(root)))
+        return Workspace(roots, root, tuple(path.resolve() for path in allowed))
 
 
 def _artifact_file(
-    spec: Spec, pointer: str, path: str, root: Path, content: str = "", *, force: bool
+    spec: Spec, pointer: str, path: str, output: Workspace, content: str = "", *, force: bool
 ) -> _ArtifactFile:
     """The file that a path means; ArtifactError if it would not be one inside the directory."""
     plain, problem = path.replace("\\", "/"), ""
@@ -146,7 +180,12 @@ def _artifact_file(
     with _artifact_errors(spec, pointer, path):
         if problem:
             raise Refusal(problem, "Name a file inside the output directory, such as result.txt.")
-        file, data = root / PurePath(path), content.encode("utf-8", "replace")
+        file, data = output.base / PurePath(path), content.encode("utf-8", "replace")
+        if output.is_protected(file):
+            here = current_directory()
+            shown = shlex.quote(str(file.relative_to(here) if file.is_relative_to(here) else file))
+            remedy = f"Choose another path, or allow this one with --allow-write {shown}."
+            raise Refusal("it is protected, because other programs act on it", remedy)
         return _ArtifactFile(pointer, path, file, data, replaces=force or _is_leftover(spec, file))
 
 
@@ -161,9 +200,17 @@ def _leftover_record(spec: Spec, file: Path) -> Path:
 
 def _is_leftover(spec: Spec, file: Path) -> bool:
     """Whether a file is as an unfinished run of the workflow has left it."""
-    with suppress(OSError, RuntimeError, ValueError, NotRegular, TooLarge):
-        written = _leftover_record(spec, file).read_text("ascii")
+    with suppress(OSError, RuntimeError, ValueError):
+        written = read_regular_file(_leftover_record(spec, file), _LARGEST_RECORD).decode("ascii")
         return written == sha256(read_regular_file(file, _LARGEST_LEFTOVER)).hexdigest()
+    return False
+
+
+def _is_own(target: _ArtifactFile, written: str | None) -> bool:
+    """Whether a file has the content of the artifact, or the one that the run has written."""
+    with suppress(OSError, RuntimeError, ValueError):
+        data = read_regular_file(target.file, max(_LARGEST_LEFTOVER, len(target.data)))
+        return data == target.data or sha256(data).hexdigest() == written
     return False
 
 
@@ -172,7 +219,7 @@ def _remember_leftover(spec: Spec, target: _ArtifactFile, *, unfinished: bool) -
         record = _leftover_record(spec, target.file)
         if unfinished:
             record.parent.mkdir(parents=True, exist_ok=True)
-            record.write_text(sha256(target.data).hexdigest(), "ascii")
+            write_file(record, sha256(target.data).hexdigest().encode(), sync=False)
         else:
             record.unlink(missing_ok=True)
 

@@ -8,12 +8,14 @@ StrandsError                 for the user: one line, a hint, an exit code
 ├── RunError           10    a run that cannot go on (.step)
 │   ├── AnswerError    10    an answer that does not fit what was asked for
 │   └── BudgetExceeded 20    a limit of the run's own
+├── TrustError         21    a project asks for more than the user has trusted
+├── SessionError       17    a run's journal that cannot be found, read, written or taken
 ├── ArtifactError      12    an output that cannot be written
 └── UnsupportedError   18    something this machine or version does not have
 Paused                  19    not an error: the run waits for a human
 ToolFailed                   for the model: becomes a tool result, never ends a run
 
-Interrupted           130    Ctrl-C; what is finished is kept
+Interrupted           130    Ctrl-C; what is finished is kept; 143 for SIGTERM, 129 for SIGHUP
 OSError                12    nowhere to write: a full disk, a closed stream
 anything else          70    a bug: traceback
 """
@@ -62,6 +64,8 @@ class StrandsError(Exception):
     """If it ended a run: the RunResult with the finished steps."""
     step: str = ""
     """If it ended a run: the key of the step that failed."""
+    run_id: str = ""
+    """If it ended a run that is in a journal: its id, to resume it."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -127,9 +131,33 @@ class BudgetExceeded(RunError):
     code = "budget"
 
 
+class TrustError(StrandsError):
+    """A project asks for more than its own directory, and the user has not trusted it."""
+
+    exit_code = 21
+    code = "untrusted"
+
+
+class SessionError(StrandsError):
+    """The journal of a run cannot be found, read or written, or another process has the run."""
+
+    exit_code = 17
+    code = "session"
+
+
 class ArtifactError(StrandsError):
     exit_code = EXIT_UNWRITABLE
     code = "artifact"
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What a paused run waits for."""
+
+    key: str
+    """Its place in the run, which names it in an answer."""
+    title: str
+    kind: str
+    text: str
 
 
 class Paused(StrandsError):
@@ -137,6 +165,10 @@ class Paused(StrandsError):
 
     exit_code = 19
     code = "paused"
+
+    def __init__(self, message: str, *, hint: str = "", questions: Sequence[Question] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.questions = tuple(questions)
 
 
 class Interrupted(StrandsError):
@@ -184,12 +216,21 @@ class ToolFailed(Exception):
         self.details = list(details)
 
 
+_MOST_COMPARED = 5_000
+
+
 def closest(word: str, known: Iterable[str]) -> str | None:
     """The known name that `word` was probably meant to be."""
     from difflib import get_close_matches
 
-    names = {name.lower(): name for name in known}
-    matches = get_close_matches(word.lower(), names, n=1, cutoff=0.6)
+    meant, names = word.lower(), {name.lower(): name for name in known}
+    likely = list(names)
+    if len(likely) > (
+        most := _MOST_COMPARED // (len(word) + 1)
+    ):  # comparing is slow, and there may be thousands
+        likely.sort(key=lambda name: (name[:1] != meant[:1], abs(len(name) - len(meant))))
+        del likely[most:]
+    matches = get_close_matches(meant, likely, n=1, cutoff=0.6)
     return names[matches[0]] if matches else None
 
 

@@ -50,6 +50,17 @@ class StepFinished(msgspec.Struct, frozen=True):
     seconds: float
     usage: "Usage"
     error: str = ""
+    waiting: bool = False
+    """Whether it has not failed but waits for a person, while the run is paused."""
+
+
+class StepRestored(msgspec.Struct, frozen=True):
+    """A step was finished before the run was interrupted. Its result comes from the journal."""
+
+    step: str
+    title: str
+    agent: str
+    usage: "Usage"
 
 
 class ModelStarted(msgspec.Struct, frozen=True):
@@ -149,6 +160,7 @@ Event = (
     | RunNoticed
     | StepStarted
     | StepFinished
+    | StepRestored
     | ModelEvent
     | ContextCompacted
     | ArtifactWritten

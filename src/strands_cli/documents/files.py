@@ -8,9 +8,12 @@ and opens it afterwards.
 
 import errno
 import os
+import re
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -33,11 +36,85 @@ _CREATE = os.O_CREAT | os.O_EXCL | _AT_ONCE
 _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 
 
+PROTECTED_BELOW_ROOT = frozenset({"tools", "plugins"})
+"""Directories directly below a root whose code strands-cli itself runs. Elsewhere they are ordinary names."""
+
+PROTECTED_NAMES = frozenset(
+    # The data of version control, with its hooks. Git reads the `config` beside a HEAD in any directory.
+    ".git .hg .svn .jj .bzr _darcs HEAD .gitconfig .gitmodules .hgrc git~1 "
+    # What strands-cli acts on.
+    "strands.toml strands-plugins.lock "
+    # What builds, installs and tests act on.
+    "pyproject.toml setup.py setup.cfg tox.ini noxfile.py conftest.py pytest.ini .pytest.ini "
+    "sitecustomize.py usercustomize.py .pypirc pip.conf .pip .venv venv site-packages Makefile "
+    "GNUmakefile makefile.am justfile .justfile Taskfile.yml Taskfile.yaml package.json .npmrc .yarnrc "
+    ".yarnrc.yml .yarn .pnpmfile.cjs node_modules .cargo build.rs .mvn gradlew mvnw .gradle .bundle "
+    "Rakefile "
+    # Continuous integration, and hooks that other programs install.
+    ".github .gitlab .gitlab-ci.yml .gitlab-ci.yaml .circleci .ci .travis.yml .buildkite .drone.yml "
+    ".cirrus.yml .cirrus.star .appveyor.yml appveyor.yml azure-pipelines.yml azure-pipelines.yaml "
+    "bitbucket-pipelines.yml Jenkinsfile .woodpecker .woodpecker.yml .woodpecker.yaml .forgejo .gitea "
+    ".semaphore .teamcity .tekton cloudbuild.yaml cloudbuild.yml .readthedocs.yml .readthedocs.yaml "
+    ".husky lefthook.yml lefthook.yaml .lefthook.yml .pre-commit-config.yaml .pre-commit-config.yml "
+    ".pre-commit-hooks.yaml "
+    # What shells, desktops and editors start.
+    ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile "
+    ".zlogin .zlogout .kshrc .cshrc .tcshrc .login .logout .inputrc .env .envrc .direnv .mise.toml "
+    "mise.toml .mise .tool-versions .config .local .pam_environment .xprofile .xinitrc .xsession "
+    ".xsessionrc .vimrc .gvimrc .exrc .nvimrc .vim .emacs .emacs.d .dir-locals.el .tmux.conf .screenrc "
+    ".gdbinit .lldbinit .pdbrc .pythonrc .Rprofile .irbrc .vscode .idea .fleet .zed .devcontainer "
+    "autorun.inf desktop.ini crontab .crontab "
+    # Keys, and the programs that use them.
+    ".ssh .gnupg .aws .azure .gcloud .kube .docker .netrc "
+    # What other agents follow.
+    "AGENTS.md AGENT.md AGENTS.override.md CLAUDE.md CLAUDE.local.md GEMINI.md SKILL.md .claude .codex "
+    ".gemini .cursor .cursorrules .windsurf .windsurfrules .clinerules .roo .roorules .aider.conf.yml "
+    ".continue .mcp.json mcp.json .goosehints .kiro .junie .amazonq ".casefold().split()
+)
+"""Files and directories, in any directory, that other programs run or act on without being asked."""
+
+# What file systems ignore in a name: invisible marks, dots and spaces at its end, and what follows a colon.
+_MARKS = r"\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+_IGNORED = re.compile(rf"[. {_MARKS}]*(:.*)?$|[{_MARKS}]", re.DOTALL)
+
+
+def protected_part(path: Path, root: Path) -> str | None:
+    """The part of a path below a root that is protected, such as `.git` of `.git/hooks/push`; else None.
+
+    The root is a project's directory, or one of a workspace's. Both paths are real ones: links and `..` are
+    not looked at here. Names count in any case, as they do for some file systems.
+    """
+    if not path.is_relative_to(root):
+        return None
+    parts = path.relative_to(root).parts
+    for index, part in enumerate(parts):
+        inner = index < len(parts) - 1
+        if is_protected_name(part, below_root=index == 0, is_directory=inner):
+            return str(Path(*parts[: index + 1]))
+    return None
+
+
+def is_protected_name(name: str, *, below_root: bool, is_directory: bool) -> bool:
+    """`below_root`: the name is directly in a root. A directory called `head` means nothing to git."""
+    is_plain = name.isascii() and name[-1:] not in ". " and ":" not in name  # as most are
+    plain = (name if is_plain else _IGNORED.sub("", name)).casefold()
+    if is_directory and plain == "head":
+        return False
+    return plain in PROTECTED_NAMES or (below_root and plain in PROTECTED_BELOW_ROOT)
+
+
 class Outside(PermissionError):
     """The path leaves every root."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(errno.EACCES, "it is outside the roots", str(path))
+
+
+class Protected(PermissionError):
+    """Other programs act on what is at the path, and nobody has agreed that it is written."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(errno.EACCES, "it is a protected path", str(path))
 
 
 class NotRegular(OSError):
@@ -50,22 +127,56 @@ class NotRegular(OSError):
 class TooLarge(OSError):
     """A file has more bytes than anybody wants to read."""
 
-    def __init__(self, path: Path, size: int) -> None:
+    def __init__(self, path: Path, size: int, limit: int) -> None:
         super().__init__(errno.EFBIG, f"it has {size} bytes", str(path))
-        self.size = size
+        self.size, self.limit = size, limit
 
 
-def read_regular_file(path: Path, max_bytes: int) -> bytes:
+def unread_reason(error: OSError | ValueError) -> str:
+    """Why a file cannot be read, as a sentence that says nothing of its content but its first wrong byte."""
+    if isinstance(error, TooLarge):
+        return f"The file has {error.size} bytes; the limit is {error.limit}."
+    if isinstance(error, Outside):
+        return "The file is outside the project."
+    if isinstance(error, NotRegular | IsADirectoryError):
+        return "This is not a file."
+    if isinstance(error, FileNotFoundError):
+        return f"{Path(os.fsdecode(error.filename or '')).name} not found."
+    if isinstance(error, UnicodeDecodeError):
+        return f"The file is not UTF-8 text: byte {error.start} is {error.object[error.start]:#x}."
+    return f"The file cannot be read: {getattr(error, 'strerror', None) or error}."
+
+
+def read_regular_file(path: Path, max_bytes: int, below: Iterable[Path] | None = None) -> bytes:
     """The content of a regular file, which may be a link. TooLarge where it has more than `max_bytes`.
 
-    A device, which has no end, and a pipe, which may never begin, are NotRegular.
+    A device, which has no end, and a pipe, which may never begin, are NotRegular. ValueError where no file
+    system takes such a path. With roots that it must be `below`, any other file is Outside.
     """
-    with os.fdopen(_open_regular(path, os.O_RDONLY | _NOW, path), "rb") as stream:
+    if below is None:
+        descriptor = _open_regular(path, os.O_RDONLY | _NOW, path)
+    else:
+        with locate(path, Path(), below) as place:
+            descriptor = place.open()
+    with os.fdopen(descriptor, "rb") as stream:
         size = os.fstat(stream.fileno()).st_size
         data = stream.read(max_bytes + 1) if size <= max_bytes else b""
     if max(size, len(data)) > max_bytes:
-        raise TooLarge(path, max(size, len(data)))
+        raise TooLarge(path, max(size, len(data)), max_bytes)
     return data
+
+
+def is_directory(entry: "os.DirEntry[str]") -> bool:
+    """Whether an entry is a directory or a link to one; not so for links in a circle, and what is gone."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def open_regular_file(path: Path) -> BufferedReader:
+    """A regular file to be read, never what a link leads to; never waits for the other end of a pipe."""
+    return os.fdopen(_open_regular(path, os.O_RDONLY | _AT_ONCE, path), "rb")
 
 
 def _open_regular(
@@ -91,6 +202,19 @@ def _open_directory(name: str | Path, within: int | None) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def locked_directory(directory: str | Path, within: int | None = None) -> Iterator[None]:
+    """Makes whoever else locks a directory wait, in any process, where the system has locks."""
+    with ExitStack() as opened:
+        # Windows and some file systems have no locks, and some directories may not be listed.
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            descriptor = opened.enter_context(_open_directory(directory, within))
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 class Place:
@@ -153,17 +277,9 @@ class Place:
         finally:
             os.close(descriptor)
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Makes whoever else locks the directory wait, in any process, where the system has locks."""
-        with ExitStack() as opened:
-            # Windows and some file systems have no locks, and some directories may not be listed.
-            with suppress(ImportError, OSError):
-                import fcntl
-
-                parent = opened.enter_context(_open_directory(".", self.descriptor))
-                fcntl.flock(parent, fcntl.LOCK_EX)
-            yield
+        return locked_directory(".", self.descriptor)
 
     def draft(self, old: os.stat_result | None = None) -> "Draft":
         """A new file beside this one that can take its place, with the owner and permissions of `old`."""
@@ -173,11 +289,13 @@ class Place:
 class Draft:
     """A file written beside its destination: `publish` puts all of it there, or nothing is changed."""
 
-    def __init__(self, name: str, directory: int | None, old: os.stat_result | None) -> None:
+    def __init__(
+        self, name: str, directory: int | None, old: os.stat_result | None, mode: int = _NEW_FILE
+    ) -> None:
         self._name, self._directory = name, directory
         self._is_synced = False
         self._temporary = str(Path(name).with_name(f".strands-{os.urandom(8).hex()}.tmp"))
-        permissions = stat.S_IMODE(old.st_mode) & 0o777 if old else _NEW_FILE
+        permissions = stat.S_IMODE(old.st_mode) & 0o777 if old else mode
         descriptor = os.open(self._temporary, os.O_WRONLY | _CREATE, permissions, dir_fd=directory)
         self.stream = os.fdopen(descriptor, "wb")
         if old and hasattr(os, "fchown"):
@@ -224,46 +342,93 @@ class Draft:
                 os.fsync(directory)
 
 
-def write_file(path: Path, data: bytes, *, replace: bool = True, sync: bool = True) -> None:
+def write_file(
+    path: Path, data: bytes, *, replace: bool = True, sync: bool = True, is_private: bool = False
+) -> None:
     """Writes a file in one step: whoever looks sees all of the old one or all of the new.
 
     FileExistsError if there is one and `replace` is false. Without `sync` it may be lost in a power failure,
-    which is for what can be made again.
+    which is for what can be made again. A private one is for its owner alone.
     """
-    with Draft(str(path), None, None) as draft:
+    with Draft(str(path), None, None, 0o600 if is_private else _NEW_FILE) as draft:
         draft.stream.write(data)
         if sync:
             draft.sync()
         draft.publish(replace=replace)
 
 
+def write_private_file(path: Path, data: bytes, *, keep_seconds: float) -> None:
+    """Creates a file that only the user may read, in a directory that is made so; what is older there goes.
+
+    PermissionError where another user owns the directory, or the one that it stands in.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with ExitStack() as opened:
+        directory, name = None, str(path)
+        if _BY_DESCRIPTOR and hasattr(os, "geteuid"):
+            directory, name = opened.enter_context(_open_directory(path.parent, None)), path.name
+            own, above = os.fstat(directory), path.parent.parent.stat()
+            if own.st_uid != os.geteuid() or above.st_uid not in (os.geteuid(), 0):
+                reason = f"{path.parent} belongs to another user"
+                raise PermissionError(errno.EPERM, reason, str(path.parent))
+            if own.st_mode & 0o077:
+                os.fchmod(directory, 0o700)
+        with os.scandir(path.parent if directory is None else directory) as entries:
+            _remove_old_files(entries, time.time() - keep_seconds, directory)
+        descriptor = os.open(name, os.O_WRONLY | _CREATE, 0o600, dir_fd=directory)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(data)
+        except OSError:  # a part is of no use
+            os.unlink(name, dir_fd=directory)
+            raise
+
+
+def _remove_old_files(entries: "Iterable[os.DirEntry[str]]", oldest: float, directory: int | None) -> None:
+    for entry in [*entries]:
+        with suppress(OSError):  # another process was faster
+            about = entry.stat(follow_symlinks=False)
+            if stat.S_ISREG(about.st_mode) and about.st_mtime < oldest:
+                os.unlink(entry.path if directory is None else entry.name, dir_fd=directory)
+
+
 # --- Finding ----------------------------------------------------------------------------------------------
 
 
 def locate(
-    path: str | Path, base: Path, roots: Iterable[Path], *, make: bool = False, links: bool = True
+    path: str | Path,
+    base: Path,
+    roots: Iterable[Path],
+    *,
+    make: bool = False,
+    links: bool = True,
+    plain: Iterable[Path] = (),
+    is_protected: Callable[[Path], bool] | None = None,
 ) -> Place:
     """Where `path`, from `base` on, leads; Outside if that is below none of the roots, which are real paths.
 
-    `make` creates the missing directories on the way. Without `links`, one that stands below a root is an
-    error (ELOOP) even if it stays there. OSError says what else is wrong; ValueError, that no file system
-    takes such a path.
+    `make` creates the missing directories on the way. A link that stands below one of `plain`, or without
+    `links` below a root, is an error (ELOOP, with its path) wherever it leads. A real path of which
+    `is_protected` says so is Protected, and nothing is made there. OSError says what else is wrong;
+    ValueError, that no file system takes such a path.
     """
     whole, roots = (base / path).absolute(), tuple(roots)
+    is_protected = is_protected or (lambda _: False)
+    plain = tuple(plain) if links else roots
     if not _BY_DESCRIPTOR:
-        return _locate_by_path(whole, roots, make)
+        return _locate_by_path(whole, roots, make, is_protected)
     if len(whole.parts) > MAX_LEVELS or len(os.fsencode(whole)) > MAX_BYTES:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), str(path))
-    with _PathWalk(roots) as walk:
+    with _PathWalk(roots, is_protected) as walk:
         ahead = [*reversed(whole.parts[1:])]
         while ahead:
             name = ahead.pop()
             if name == "..":
                 walk.go_up()
-            elif (target := walk.follow_link(name, links=links)) is not None:
+            elif (target := walk.follow_link(name, plain)) is not None:
                 ahead += reversed(target)
             elif ahead:
-                walk.enter_directory(name, make=make and ".." not in ahead)
+                walk.enter_directory(name, make=ahead if make and ".." not in ahead else ())
             else:
                 return walk.place(name)
         return walk.place(".")
@@ -272,8 +437,9 @@ def locate(
 class _PathWalk:
     """The part of a path that has been walked: its real names, and a descriptor of the last directory."""
 
-    def __init__(self, roots: tuple[Path, ...]) -> None:
+    def __init__(self, roots: tuple[Path, ...], is_protected: Callable[[Path], bool]) -> None:
         self._roots = roots
+        self._is_protected = is_protected
         self._names: list[str] = []
         self._here = os.open("/", _PASS)
         self._at = "."
@@ -287,7 +453,7 @@ class _PathWalk:
         if isinstance(error, OSError) and not self._is_on_the_way():
             raise Outside(self._real()) from None  # what is wrong out there is not for the caller to know
 
-    def follow_link(self, name: str, *, links: bool) -> list[str] | None:
+    def follow_link(self, name: str, plain: tuple[Path, ...]) -> list[str] | None:
         """The names that the link of this name leads to, from here or the top; None if it is not a link."""
         self._at = name
         try:
@@ -299,20 +465,27 @@ class _PathWalk:
                 return None
             raise
         self._followed += 1
-        if self._followed > MAX_LINKS or (not links and _is_below_roots(self._real(), self._roots)):
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
+        if self._followed > MAX_LINKS or not set(plain).isdisjoint(self._real().parents):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(self._real()))
         if target.startswith("/"):
             self._restart()
         return [part for part in target.split("/") if part not in ("", ".")]
 
-    def enter_directory(self, name: str, *, make: bool = False) -> None:
+    def enter_directory(self, name: str, *, make: Sequence[str] = ()) -> None:
+        """Goes one name down. Where `make` has the names below it, last first, a missing one is made."""
         self._at = name
         if len(self._names) >= MAX_LEVELS:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), name)
-        if make and _is_below_roots(self._real(), self._roots):
+        try:
+            inner = os.open(name, _PASS, dir_fd=self._here)
+        except FileNotFoundError:
+            if not make or not _is_below_roots(self._real(), self._roots):
+                raise
+            if self._is_protected(whole := self._real().joinpath(*reversed(make))):
+                raise Protected(whole) from None
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=self._here)
-        inner = os.open(name, _PASS, dir_fd=self._here)
+            inner = os.open(name, _PASS, dir_fd=self._here)
         os.close(self._here)
         self._here = inner
         self._names.append(name)
@@ -331,6 +504,8 @@ class _PathWalk:
         self._at = name
         if not _is_below_roots(self._real(), self._roots):
             raise Outside(self._real())
+        if self._is_protected(self._real()):
+            raise Protected(self._real())
         return Place(self._real(), name, os.dup(self._here))
 
     def _restart(self) -> None:
@@ -351,13 +526,17 @@ def _is_below_roots(real: Path, roots: tuple[Path, ...]) -> bool:
     return any(real.is_relative_to(root) for root in roots)
 
 
-def _locate_by_path(whole: Path, roots: tuple[Path, ...], make: bool) -> Place:
+def _locate_by_path(
+    whole: Path, roots: tuple[Path, ...], make: bool, is_protected: Callable[[Path], bool]
+) -> Place:
     try:
         real = whole.resolve()
     except RuntimeError:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(whole)) from None
     if not _is_below_roots(real, roots):
         raise Outside(real)
+    if is_protected(real):
+        raise Protected(real)
     if make:
         real.parent.mkdir(parents=True, exist_ok=True)
     return Place(real, real.name, None)

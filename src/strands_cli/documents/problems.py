@@ -136,6 +136,16 @@ def explain_validation_error(error: "ValidationError", schema: dict[str, Any]) -
         yield from _explain_alternatives(error, path, facts, schema)
     elif "unexpected" in facts:
         yield from _explain_unexpected_names(error, path, facts["unexpected"], schema)
+    elif keyword == "falseSchema" and path:
+        got = describe_value(error.instance)
+        yield Problem(
+            path=path,
+            keyword=keyword,
+            expected="nothing here",
+            got=got,
+            hint="Remove it.",
+            facts={"name": path[-1]},
+        )
     elif keyword == "required":
         name = facts["property"]
         yield Problem(
@@ -437,6 +447,8 @@ _EMPTY: dict[str, Any] = {
     "object": {},
 }
 _DEEPEST_EMPTY_VALUE = 8
+MAX_REPAIRED = 500
+"""With more problems than these, there is no looking for others."""
 
 
 def repaired_document(
@@ -469,13 +481,14 @@ def _empty_value(parts: list[dict[str, Any]], schema: dict[str, Any], depth: int
             return part["const"]
         if "enum" in part:
             return part["enum"][0]
-        if part.get("type") == "object" and depth < _DEEPEST_EMPTY_VALUE:
+        kind = part["type"][0] if isinstance(part.get("type"), list) else part.get("type")
+        if kind == "object" and depth < _DEEPEST_EMPTY_VALUE:
             # What any of the parts requires: a key too many does no harm here.
             required = [name for part in parts for name in part.get("required", ())]
             return {
                 name: _empty_value(member_schemas(parts, name, schema), schema, depth + 1)
                 for name in required
             }
-        if part.get("type") in _EMPTY:
-            return deepcopy(_EMPTY[part["type"]])
+        if kind in _EMPTY:
+            return deepcopy(_EMPTY[kind])
     return None

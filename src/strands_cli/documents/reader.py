@@ -7,13 +7,13 @@ duplicate keys are seen. YAML's scalars follow YAML 1.2: `yes`, `12:30` and `202
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn
 
 import msgspec
 
-from strands_cli.documents.files import NotRegular, TooLarge, read_regular_file
+from strands_cli.documents.files import read_regular_file, unread_reason
 from strands_cli.documents.problems import (
     JsonPath,
     Problem,
@@ -44,6 +44,7 @@ _WORDS: dict[str, Any] = {
 _PLAIN_TAGS = frozenset(
     f"tag:yaml.org,2002:{name}" for name in ("str", "map", "seq", "int", "float", "bool", "null")
 )
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _JSON_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]|[^\s,:\[\]{}"]+')
 
 _Kind = Literal["scalar", "mapping", "list", "end", "alias"]
@@ -66,6 +67,7 @@ class Document(msgspec.Struct):
     positions: dict[str, Position] = {}
     """The place of each value by its pointer: that of its key, where it has one."""
     issues: list[Issue] = []
+    text: str = ""
 
     def issue(self, path: JsonPath, reason: str, remedy: str) -> Issue:
         """Something wrong at a place; with the position of the nearest one around it that is there."""
@@ -90,7 +92,7 @@ class Document(msgspec.Struct):
         elif "name" in problem.facts:
             reason = f"There is no key {name!r} here."
         else:
-            subject = repr(name) if problem.path else whole
+            subject = "This item" if isinstance(name, int) else repr(name) if problem.path else whole
             reason = f"{subject} must {problem.requirement}, got {problem.got}."
         if problem.keyword == "type" and not hint and schema is not None:
             reached, value = follow_path(self.value, problem.path)
@@ -102,31 +104,26 @@ class Document(msgspec.Struct):
 
 
 def read_document_file(
-    path: Path, remedy: str, *, is_json: bool = False, max_bytes: int = MAX_BYTES
+    path: Path,
+    remedy: str,
+    *,
+    is_json: bool = False,
+    max_bytes: int = MAX_BYTES,
+    below: Iterable[Path] | None = None,
 ) -> Document:
-    """The document in a regular file; `remedy` is for one that cannot be read."""
+    """The document in a regular file, below one of some roots; `remedy` is for one that cannot be read."""
     try:
-        text = read_regular_file(path, max_bytes).decode("utf-8-sig")
+        text = read_regular_file(path, max_bytes, below).decode("utf-8-sig")
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         return read_document(text, str(path), is_json=is_json)
-    except TooLarge as error:
-        reason = f"The file has {error.size} bytes; the limit is {max_bytes}."
-    except (NotRegular, IsADirectoryError):
-        reason = "This is not a file."
-    except FileNotFoundError:
-        reason = f"{path.name} not found."
-    except OSError as error:
-        reason = f"The file cannot be read: {error.strerror}."
-    except UnicodeDecodeError as error:
-        reason = f"The file is not UTF-8 text: byte {error.start} is {error.object[error.start]:#x}."
-    except ValueError as error:
-        reason = f"The file cannot be read: {error}."
-    return Document(str(path), issues=[Issue(file=str(path), reason=reason, remediation=remedy)])
+    except (OSError, ValueError) as error:
+        issue = Issue(file=str(path), reason=unread_reason(error), remediation=remedy)
+        return Document(str(path), issues=[issue])
 
 
 def read_document(text: str, file: str, *, is_json: bool = False) -> Document:
     """The values of a YAML or JSON text, or with `is_json` of nothing but JSON."""
-    document = Document(file)
+    document = Document(file, text=text)
     try:
         events = _parser_events(text, is_json=is_json)
         builder = _DocumentBuilder(document, events, max_values=len(text) if is_json else MAX_VALUES)
@@ -147,12 +144,13 @@ def _refuse_json_constant(name: str) -> NoReturn:
 
 def is_nested_deeper(value: Any, levels: int) -> bool:
     """Whether a JSON value is nested more than so many levels deep; asked without recursion."""
-    level = [value]
+    kinds = (dict, list)
+    level = [value] if isinstance(value, kinds) else []
     for _ in range(levels + 1):
-        holders = [part for part in level if isinstance(part, dict | list)]
-        if not holders:
+        if not level:
             return False
-        level = [inner for part in holders for inner in (part.values() if isinstance(part, dict) else part)]
+        inner = (part.values() if isinstance(part, dict) else part for part in level)
+        level = [part for parts in inner for part in parts if isinstance(part, kinds)]
     return True
 
 
@@ -331,6 +329,9 @@ class _DocumentBuilder:
         return value
 
     def _count(self, event: _ParserEvent, number: int) -> None:
+        if not event.text.isascii() and _HALF_CHARACTER.search(event.text):
+            reason = "The text has half of a surrogate pair, which is not a character."
+            raise _unreadable_at(event, reason, "Write the whole character.")
         self._total += number
         if self._total > self._max_values:
             reason = f"The file contains more than {self._max_values} values."

@@ -3,13 +3,13 @@
 import errno
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
-from strands_cli.documents.files import NotRegular, Outside, Place, locate
+from strands_cli.documents.files import NotRegular, Outside, Place, Protected, locate, protected_part
 from strands_cli.errors import ToolFailed, closest
 from strands_cli.settings import answers_directory
 
@@ -49,6 +49,8 @@ class Workspace(msgspec.Struct, frozen=True):
     roots: tuple[Path, ...]
     base: Path
     """The directory for relative paths."""
+    allowed: tuple[Path, ...] = ()
+    """Protected paths that the user lets tools write, and all that is below them."""
 
     def open(self, path: str) -> io.BufferedReader:
         """Opens a regular file for reading. Raises ToolFailed if it is missing or outside the workspace.
@@ -57,7 +59,8 @@ class Workspace(msgspec.Struct, frozen=True):
         """
         roots = self.roots
         with suppress(RuntimeError):  # no such home
-            roots = (*roots, answers_directory().resolve())
+            answers = answers_directory()
+            roots = (*roots, answers.parent.resolve() / answers.name)
         with self.place(path, "read", roots) as place:
             return io.BufferedReader(io.FileIO(place.open()))
 
@@ -85,10 +88,12 @@ class Workspace(msgspec.Struct, frozen=True):
     ) -> Iterator[Place]:
         """Opens the place of `path`. Errors of the system meanwhile become a ToolFailed.
 
-        `act` is "read", "written", "listed" or "searched"; `make` creates missing directories.
+        `act` is "read", "written", "listed" or "searched"; `make` creates missing directories. A protected
+        path is "written" only if the user has allowed it.
         """
+        check = self.is_protected if act == "written" else None
         try:
-            found = locate(path, self.base, roots or self.roots, make=make)
+            found = locate(path, self.base, roots or self.roots, make=make, is_protected=check)
         except (OSError, ValueError) as error:
             raise self._refusal(error, path, act) from None
         with found as place:
@@ -98,6 +103,17 @@ class Workspace(msgspec.Struct, frozen=True):
                 # The names of what stands beside a root stay private.
                 raise file_refusal(error, path, act, None if place.path in self.roots else place) from None
 
+    def is_protected(self, real: Path) -> bool:
+        """Whether other programs act on what is at a real path, and the user has not allowed writing it."""
+        if any(real.is_relative_to(path) and self._protected_part(path) for path in self.allowed):
+            return False
+        return self._protected_part(real) is not None
+
+    def _protected_part(self, real: Path) -> str | None:
+        around = [root for root in (*self.roots, self.base) if real.is_relative_to(root)]
+        parts = (protected_part(real, root) for root in around or [Path(real.anchor)])
+        return next((part for part in parts if part), None)
+
     def _refusal(self, error: OSError | ValueError, path: str, act: str) -> ToolFailed:
         if isinstance(error, Outside):
             allowed = ", ".join(str(root) for root in self.roots)
@@ -106,6 +122,8 @@ class Workspace(msgspec.Struct, frozen=True):
                 code="forbidden",
                 hint=f"Paths must be inside {allowed}; 'workspace' in strands.toml sets the roots.",
             )
+        if isinstance(error, Protected):
+            return protected_refusal([self.display(Path(error.filename))])
         if isinstance(error, OSError):
             return file_refusal(error, path, act)
         return ToolFailed(f"{path!r} is not a usable path: {error}", code="not_found")
@@ -114,6 +132,18 @@ class Workspace(msgspec.Struct, frozen=True):
         """A path for display: relative to the base if it is below it."""
         shown = file.relative_to(self.base) if file.is_relative_to(self.base) else file
         return os.fsencode(shown).decode("utf-8", "replace")
+
+
+def protected_refusal(paths: Sequence[str]) -> ToolFailed:
+    """Nobody has agreed that these protected paths are written."""
+    import shlex
+
+    listed = ", ".join(paths)
+    return ToolFailed(
+        f"{listed} cannot be written without --allow-write {shlex.quote(paths[0])}: other programs act on it",
+        code="consent_required",
+        hint="Write another file, or ask the user to allow this one.",
+    )
 
 
 def file_refusal(error: OSError, path: str, act: str, place: Place | None = None) -> ToolFailed:

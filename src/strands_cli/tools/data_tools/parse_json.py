@@ -60,8 +60,10 @@ def parse_json(
             hint="text is the JSON itself, path the name of a file that holds it.",
         )
     source = "The text" if path is None else path
-    document = _parse_json_text(text if text is not None else _file_text(context.workspace, source), source)
+    text = text if text is not None else _file_text(context.workspace, source)
+    document = _parse_json_text(text, source, context)
     value = _select_by_query(document, query)
+    _stop_if_cancelled(context)
     if is_nested_deeper(value, _MAX_LEVELS):
         raise _json_too_deep()
     if isinstance(value, dict) and value.keys() >= {"status", "content"}:
@@ -100,7 +102,13 @@ def _file_text(workspace: Workspace, path: str) -> str:
         ) from None
 
 
-def _parse_json_text(text: str, source: str) -> Any:
+def _stop_if_cancelled(context: ToolContext) -> None:
+    """A long text takes seconds, and nobody may wait for it any longer."""
+    if context.cancelled:
+        raise ToolFailed("The call was cancelled", code="cancelled")
+
+
+def _parse_json_text(text: str, source: str, context: ToolContext) -> Any:
     """The value of a JSON text; ToolFailed with line and column where it is not JSON."""
     if len(text) > _MAX_BYTES:
         raise _json_too_large(source)
@@ -108,13 +116,14 @@ def _parse_json_text(text: str, source: str) -> Any:
     if not text.strip():
         raise ToolFailed(f"{source} is empty, which is not JSON", hint="The shortest JSON is {} or null.")
     try:
-        value = _load_finite_json(text)
+        value = _load_finite_json(text, context)
     except json.JSONDecodeError as error:
         raise _malformed_json(source, error) from None
     except RecursionError:
         raise _json_too_deep() from None
     except ValueError:
-        raise _unusable_number(source, text) from None
+        raise _unusable_number(source, text, context) from None
+    _stop_if_cancelled(context)
     _refuse_half_characters(value, text, source)
     return value
 
@@ -128,23 +137,25 @@ def _malformed_json(source: str, error: json.JSONDecodeError) -> ToolFailed:
     return ToolFailed(f"{source} is not JSON: {place}{f', near {near!r}' if near else ''}", hint=hint)
 
 
-def _load_finite_json(text: str) -> Any:
+def _load_finite_json(text: str, context: ToolContext) -> Any:
     """ValueError, and not JSONDecodeError, for NaN, Infinity, and numbers beyond what Python holds."""
 
     def finite(token: str) -> float:
         number = float(token)
         if not math.isfinite(number):
             raise ValueError(token)
+        if context.cancelled:
+            _stop_if_cancelled(context)
         return number
 
     return json.loads(text, parse_constant=finite, parse_float=finite)
 
 
-def _unusable_number(source: str, text: str) -> ToolFailed:
+def _unusable_number(source: str, text: str, context: ToolContext) -> ToolFailed:
     """The parser does not tell where a number stands."""
     for number in _NUMBER.finditer(text):
         try:
-            _load_finite_json(number[1] or "0")
+            _load_finite_json(number[1] or "0", context)
         except ValueError:
             break
     start = number.start(1)

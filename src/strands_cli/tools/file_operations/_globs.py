@@ -3,9 +3,9 @@
 import fnmatch
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 
-from strands_cli.documents.files import Entry
+from strands_cli.documents.files import MAX_LEVELS, Entry
 
 Parts = tuple[str, ...]
 """A path below the directory that is walked, divided at its slashes."""
@@ -25,19 +25,28 @@ def glob_filter(pattern: str) -> Callable[[Parts], bool]:
     steps = [step for step in pattern.removeprefix("./").split("/") if step]
     if len(steps) == 1:
         steps.insert(0, "**")
+    # Several `**` in a row mean what one means.
+    steps = [
+        step for step, before in zip(steps, ["", *steps], strict=False) if step != "**" or before != "**"
+    ]
     expressions = [None if step == "**" else re.compile(fnmatch.translate(step)) for step in steps]
-    return lambda parts: _path_fits_glob(parts, expressions)
 
+    def with_empty_stars(reached: set[int]) -> frozenset[int]:
+        """A `**` may stand for no directory at all."""
+        return frozenset(reached | {step + 1 for step in reached if expressions[step : step + 1] == [None]})
 
-def _path_fits_glob(parts: Parts, steps: list[re.Pattern[str] | None]) -> bool:
-    @cache  # so that many `**` cost no more than a few
-    def fits(part: int, step: int) -> bool:
-        """Whether what is left of the path fits what is left of the pattern."""
-        if step == len(steps):
-            return part == len(parts)
-        expression = steps[step]
-        if expression is None:  # a `**`, which may stand for no directory at all
-            return fits(part, step + 1) or (part < len(parts) and fits(part + 1, step))
-        return part < len(parts) and bool(expression.match(parts[part])) and fits(part + 1, step + 1)
+    @lru_cache(maxsize=2 * MAX_LEVELS)  # a walk asks about what is in a directory after the directory
+    def steps_done(parts: Parts) -> frozenset[int]:
+        """How many steps of the pattern a path may have used up."""
+        if not parts:
+            return with_empty_stars({0})
+        reached: set[int] = set()
+        for step in steps_done(parts[:-1]) - {len(expressions)}:
+            expression = expressions[step]
+            if expression is None:
+                reached.add(step)
+            elif expression.match(parts[-1]):
+                reached.add(step + 1)
+        return with_empty_stars(reached)
 
-    return fits(0, 0)
+    return lambda parts: len(expressions) in steps_done(parts)

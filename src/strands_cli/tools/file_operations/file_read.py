@@ -97,7 +97,7 @@ def file_read(
             raise _too_much_to_read(f"{path} has {size:,} bytes")
         try:
             head = stream.peek(_HEAD)[:_HEAD]
-            return _read_lines(stream, head, path, codec, first=start_line, last=end_line)
+            return _read_lines(stream, head, path, codec, context, first=start_line, last=end_line)
         except UnicodeError:
             raise _not_a_text_file(path, size, head, encoding) from None
         except OSError as error:
@@ -105,7 +105,14 @@ def file_read(
 
 
 def _read_lines(
-    stream: io.BufferedReader, head: bytes, path: str, codec: str, *, first: int, last: int | None
+    stream: io.BufferedReader,
+    head: bytes,
+    path: str,
+    codec: str,
+    context: ToolContext,
+    *,
+    first: int,
+    last: int | None,
 ) -> str:
     """The lines; UnicodeError where they are not text. Read in pieces: a line may be as long as the file."""
     is_wide = codec.startswith(("utf-16", "utf-32"))
@@ -118,6 +125,10 @@ def _read_lines(
     with io.TextIOWrapper(stream, codec, newline="\n") as decoded:
         while (last is None or line <= last) and (piece := decoded.readline(_PIECE)):
             seen = line
+            if context.cancelled:
+                raise ToolFailed(f"Reading {path} was cancelled", code="cancelled")
+            if line >= first and "\0" in piece and not is_wide:
+                raise UnicodeError
             if line >= first:
                 kept.append(piece)
                 size += len(piece)
@@ -128,10 +139,7 @@ def _read_lines(
         raise ToolFailed(
             f"{path} has {seen} line{'' if seen == 1 else 's'}, so there is no line {first}", code="not_found"
         )
-    text = "".join(kept)
-    if "\0" in text and not is_wide:
-        raise UnicodeError
-    return text
+    return "".join(kept)
 
 
 def _text_codec(encoding: str) -> str:

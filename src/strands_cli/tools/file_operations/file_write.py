@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shutil
 import stat
 from contextlib import ExitStack
 
@@ -16,7 +15,8 @@ TOOL_SPEC = {
     "name": "file_write",
     "description": (
         "Write text (as UTF-8) to a file in the workspace. Missing directories are made. The file is "
-        "replaced in one step: it never holds a part of the new content."
+        "replaced in one step: it never holds a part of the new content. Only a file of more than 10 MB is "
+        "appended to in place."
     ),
     "inputSchema": {
         "json": {
@@ -42,6 +42,11 @@ TOOL_SPEC = {
 }
 
 
+_MAX_COPIED = 10_000_000
+"""To how many bytes can be appended by copying them, so that nobody ever sees a part of what is new."""
+_ROOM_TO_GROW = 65_536
+
+
 @tool(
     spec=TOOL_SPEC,
     version="1.0.0",
@@ -62,7 +67,10 @@ def file_write(path: str, content: str, mode: str = "create", *, context: ToolCo
     with context.workspace.place(path, "written", make=True) as place, place.locked():
         old = _replaceable_file(place, path, mode)
         try:
-            _write_file_content(place, data, mode, old)
+            if old and mode == "append" and old.st_size > _MAX_COPIED:
+                _append_in_place(place, data, path)
+            else:
+                _write_file_content(place, data, mode, old)
         except FileExistsError:
             raise _file_exists(path) from None
     verb = "Appended" if mode == "append" else "Wrote"
@@ -99,13 +107,41 @@ def _write_file_content(place: Place, data: bytes, mode: str, old: os.stat_resul
     with ExitStack() as opened:
         if old and mode == "append":
             source = opened.enter_context(os.fdopen(place.open(), "rb"))
-            draft = opened.enter_context(place.draft(os.fstat(source.fileno())))
-            shutil.copyfileobj(source, draft.stream)
+            known = os.fstat(source.fileno())
+            draft = opened.enter_context(place.draft(known))
+            bound = min(known.st_size, _MAX_COPIED) + _ROOM_TO_GROW
+            kept = source.read(bound)
+            if len(kept) == bound:  # it has grown meanwhile, and may go on growing
+                raise BlockingIOError(errno.EAGAIN, "another program is writing to it")
+            draft.stream.write(kept)
         else:
             draft = opened.enter_context(place.draft(old))
         draft.stream.write(data)
         draft.sync()
         draft.publish(replace=mode != "create")
+
+
+def _append_in_place(place: Place, data: bytes, path: str) -> None:
+    """Appends to a file that is too large to be copied. What could not be written whole is taken back."""
+    descriptor = place.open(os.O_WRONLY | os.O_APPEND)
+    with os.fdopen(descriptor, "wb", buffering=0) as stream:
+        before = os.fstat(descriptor)
+        if before.st_nlink > 1:  # the other name may be one that must not be written
+            raise ToolFailed(
+                f"{path} has {before.st_size:,} bytes and other names (hard links), which would change too",
+                code="conflict",
+                hint="Write to a new file.",
+            )
+        try:
+            if stream.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(descriptor)
+        except OSError:
+            if os.fstat(descriptor).st_size <= before.st_size + len(
+                data
+            ):  # else somebody else has written too
+                os.ftruncate(descriptor, before.st_size)
+            raise
 
 
 __getattr__ = with_tool_specs(__name__)
