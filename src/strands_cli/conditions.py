@@ -22,7 +22,9 @@ from jinja2.lexer import Token, TokenStream, operators, reverse_operators
 from jinja2.parser import Parser
 
 from strands_cli.errors import SpecError
-from strands_cli.templates import Name, name_and_path, template_environment
+from strands_cli.templates import Name, name_and_path
+from strands_cli.templates.environment import template_environment
+from strands_cli.templates.meter import TooMuch, current_meter
 
 LONGEST = 2_000
 DEEPEST = 40
@@ -234,6 +236,15 @@ def names_in_condition(expression: Expression) -> Iterator[Name]:
 
 def condition_holds(condition: Expression, scope: Mapping[str, Any]) -> bool:
     """Whether a condition is true of a scope; ConditionError if two values cannot be compared."""
+    try:
+        with current_meter().running():
+            return _is_true(condition, scope)
+    except TooMuch:
+        hint = "Compare less, or shorter values."
+        raise ConditionError("The condition takes too long to decide", hint=hint) from None
+
+
+def _is_true(condition: Expression, scope: Mapping[str, Any]) -> bool:
     value = evaluate_expression(condition, scope)
     return bool(value.strip()) if isinstance(value, str) else bool(value)
 
@@ -250,11 +261,11 @@ def evaluate_expression(expression: Expression, scope: Mapping[str, Any]) -> Any
                 value = _value_member(value, part)
             return value
         case Not(inner):
-            return not condition_holds(inner, scope)
+            return not _is_true(inner, scope)
         case Junction("and", parts):
-            return all(condition_holds(part, scope) for part in parts)
+            return all(_is_true(part, scope) for part in parts)
         case Junction(_, parts):
-            return any(condition_holds(part, scope) for part in parts)
+            return any(_is_true(part, scope) for part in parts)
         case Comparison(left, operator, right):
             return _compare_values(
                 _comparable_value(evaluate_expression(left, scope)),
@@ -280,6 +291,8 @@ def _comparable_value(value: Any) -> Any:
 
 
 def _compare_values(left: Any, operator: str, right: Any) -> bool:
+    meter = current_meter()
+    meter.spend(meter.weight(left) + meter.weight(right))
     if operator == "contains":
         return _contains_value(left, right, ignore_case=True)
     if operator == "in":

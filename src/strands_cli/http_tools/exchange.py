@@ -10,14 +10,13 @@ import zlib
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from math import inf
 from typing import Any
 
 import httpx
 
 from strands_cli.errors import ToolFailed
+from strands_cli.http_tools.pauses import requested_pause
 from strands_cli.http_tools.transport import (
     EXPECTED,
     GO_DIRECTLY,
@@ -279,23 +278,9 @@ async def send_with_retries(send: Send, retries: int, until: float = inf) -> dic
         else:
             if result["status_code"] != 429 and result["status_code"] < 500:
                 return result
-            asked = _retry_after_pause(result["headers"].get("retry-after", ""), pause)
-            if asked is None or now() + asked >= until:
+            asked = requested_pause(result["headers"].get("retry-after", ""))
+            pause = pause if asked is None else asked
+            if pause > LONGEST_PAUSE_SECONDS or now() + pause >= until:
                 return result
-            pause = asked
         await asyncio.sleep(pause)
     return await send()
-
-
-def _retry_after_pause(retry_after: str, own: float) -> float | None:
-    """What the server asks for, in seconds or as a date; else our own. None where it is too long."""
-    try:
-        asked = float(retry_after)
-    except ValueError:
-        try:
-            moment = parsedate_to_datetime(retry_after)
-        except (ValueError, TypeError, OverflowError):
-            return own
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        asked = (aware - datetime.now(UTC)).total_seconds()
-    return max(asked, 0.0) if asked <= LONGEST_PAUSE_SECONDS else None

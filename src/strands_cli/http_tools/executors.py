@@ -1,7 +1,9 @@
 """`tools.http_executors`: each is a tool that sends requests to one API, with the author's headers."""
 
 import json
-from collections.abc import Awaitable, Mapping
+from base64 import b64decode
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -19,8 +21,14 @@ from strands_cli.http_tools.exchange import (
     send_with_retries,
 )
 from strands_cli.http_tools.targets import Target, parse_target
-from strands_cli.http_tools.transport import GuardedTransport, allowed_host, request_failed
-from strands_cli.secrets import NOTHING_SECRET, Redactor
+from strands_cli.http_tools.transport import (
+    GuardedTransport,
+    allowed_host,
+    known_addresses,
+    parse_allowed,
+    request_failed,
+)
+from strands_cli.secrets import NOTHING_SECRET, Redactor, looks_secret
 from strands_cli.templates import render
 from strands_cli.toolkit.context import ToolContext, settings_of
 from strands_cli.toolkit.contract import Tool
@@ -110,7 +118,8 @@ def http_tools(spec: BaseSpec, scope: Mapping[str, Any], redactor: Redactor = NO
             issues.append(spec.issue(place, f"The base_url {error.reason}.", error.remedy))
         headers = _render_headers(spec, (*at, "headers"), declared.headers, scope, issues)
         if len(issues) == found:
-            tools.append(_executor_tool(spec, declared, target, headers, redactor))
+            own = redactor.also(_credentials_in(headers))
+            tools.append(_executor_tool(spec, declared, target, headers, own))
     if issues:
         shown = [redactor.value(issue) for issue in issues]
         raise SpecError(f"{shown[0].place}: {shown[0].reason}", hint=shown[0].remediation, issues=shown)
@@ -133,17 +142,40 @@ def _render_headers(
     return rendered
 
 
+def _credentials_in(headers: Mapping[str, str]) -> Iterator[str]:
+    """What a server may repeat of the headers that it was sent, in parts and decoded too."""
+    for name, value in headers.items():
+        if not looks_secret(name.replace("-", "_")):
+            continue
+        scheme, _, rest = value.partition(" ")
+        yield from (value, rest)
+        if scheme.lower() == "basic":
+            with suppress(ValueError):
+                pair = b64decode(rest, validate=True).decode()
+                yield from (pair, pair.partition(":")[2])
+        elif name.lower() == "cookie":
+            yield from (part.partition("=")[2] for part in value.split(";"))
+
+
 def _executor_tool(
     spec: BaseSpec, declared: HttpExecutor, target: Target, headers: dict[str, str], redactor: Redactor
 ) -> Tool:
     async def invoke(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        max_bytes = settings_of(context).http.max_bytes
+        http = settings_of(context).http
+        allowed = parse_allowed(http.allow)
+        # A host that is plainly not public was asked for. One whose name turns out to lead into a private
+        # network was not, unless a program made the workflow by itself.
+        if known_addresses(target.host) or not spec.positions:
+            allowed = (allowed_host(target.host, target.port), *allowed)
 
         def send() -> Awaitable[dict[str, Any]]:
-            # The author has named the host, so it may be reached wherever it is; no other can be.
-            transport = GuardedTransport((allowed_host(target.host, target.port),))
             return exchange(
-                request, transport, target.check, seconds=declared.timeout, max_bytes=max_bytes, late=_LATE
+                request,
+                GuardedTransport(allowed),
+                target.check,
+                seconds=declared.timeout,
+                max_bytes=http.max_bytes,
+                late=_LATE,
             )
 
         try:

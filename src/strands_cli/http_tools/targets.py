@@ -22,6 +22,14 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 _WHOLE_URL = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*:\s*[/\\]")
 _NO_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _UPWARDS = re.compile(r"[\s.]*\.[\s.]*\.[\s.]*")
+_ENDS_NAME = re.compile(r"[;?#]")
+"""Where some server, having decoded a path once more, takes the name of a directory to end."""
+_LOOK_ALIKE = {
+    **dict.fromkeys(map(ord, "∕⁄⧸╱⟋〳᜵⫽⫻"), "/"),
+    **dict.fromkeys(map(ord, "∖⧵⧹⟍╲〵"), "\\"),
+    **dict.fromkeys(map(ord, "。·・∙⋅•۔ꓸ⸱⸳᛫"), "."),
+}
+"""What NFKC leaves alone, and some server or file system makes a slash or a dot of."""
 _IN_PATHS = "/:@!$&'()*+,;=~-._%"
 _MAX_ENCODINGS = 10
 
@@ -114,7 +122,7 @@ def _path_problem(path: str) -> ToolFailed | None:
     if "#" in path:
         return _invalid_path("it has a '#'", "Write it as %23 if it is part of a name.")
     try:
-        readings = [normalize("NFKC", reading) for reading in _decoded_paths(path)]
+        readings = [_plain_letters(reading) for reading in _decoded_paths(path)]
     except UnicodeDecodeError:
         return _invalid_path("its escapes are not UTF-8", "Encode names as UTF-8.")
     if readings[-1] == "%":
@@ -129,6 +137,12 @@ def _path_problem(path: str) -> ToolFailed | None:
         code="forbidden",
         hint="Give a path below the base URL, such as /items/7, without a host.",
     )
+
+
+def _plain_letters(text: str) -> str:
+    """A path as it would be with the nearest ASCII letters, and without marks that nobody sees."""
+    letters = (letter for letter in normalize("NFKD", text) if category(letter) not in ("Cf", "Mn", "Me"))
+    return normalize("NFKC", "".join(letters)).translate(_LOOK_ALIKE)
 
 
 def _decoded_paths(path: str) -> Iterator[str]:
@@ -149,7 +163,7 @@ def _outside_base_reason(text: str) -> str:
         return "it begins with '//', and so with a host"
     if "\\" in text:
         return "it has a backslash"
-    if any(_UPWARDS.fullmatch(part.partition(";")[0]) for part in text.split("/")):
+    if any(_UPWARDS.fullmatch(name) for part in text.split("/") for name in _ENDS_NAME.split(part)):
         return "it has '..' in it"
     return ""
 

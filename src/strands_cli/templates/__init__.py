@@ -1,0 +1,23 @@
+"""`{{ … }}` in prompts, inputs, headers and paths: rendered strictly in a sandbox, and read without running.
+
+Jinja is imported only for a text with something to render. Plain text is never handed to it.
+"""
+
+from strands_cli.templates.meter import Meter
+from strands_cli.templates.names import Each, Flaw, Name, may_be_template, name_and_path, names_in_template
+from strands_cli.templates.rendering import TemplateError, is_expression, render, render_known, render_values
+
+__all__ = [
+    "Each",
+    "Flaw",
+    "Meter",
+    "Name",
+    "TemplateError",
+    "is_expression",
+    "may_be_template",
+    "name_and_path",
+    "names_in_template",
+    "render",
+    "render_known",
+    "render_values",
+]

@@ -1,0 +1,384 @@
+"""Where templates are rendered: Jinja's sandbox, in which everything is paid for.
+
+Imported only for a text with something to render.
+"""
+# ruff: noqa: TID253
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, wraps
+from string import Formatter
+from typing import Any
+
+from jinja2 import ChainableUndefined, StrictUndefined, nodes, pass_context, pass_eval_context
+from jinja2.runtime import LoopContext, markup_join, str_join
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace, missing
+from jinja2.visitor import NodeTransformer
+
+from strands_cli.templates.meter import (
+    ITEM,
+    MAX_BITS,
+    NODE,
+    OPERATION,
+    TooMuch,
+    checked_integer,
+    current_meter,
+)
+
+
+class UndefinedName(Exception):
+    """A name that the scope, or a mapping in it, does not have; and the names that the mapping has."""
+
+    def __init__(self, name: str, known: list[Any] | None) -> None:
+        super().__init__(name)
+        self.name, self.known = name, known
+
+
+# --- What grows -------------------------------------------------------------------------------------------
+#
+# By the name of a filter or method, which is the same for both: the size of what it makes, and the units that
+# it takes, where the weight of what it gets does not tell them. The first value is what it is applied to.
+
+_PERCENT_FIELD = re.compile(r"%(\([^()]*(?:\)|(\()))?[-+ #0]*(\*|\d*)(?:\.(\*|\d*))?[hlL]?.?", re.DOTALL)
+_QUICK_CODECS = ("utf-8", "utf8", "ascii", "latin-1")
+
+
+def _integers(values: tuple[Any, ...]) -> int:
+    """What sizes among the arguments come to: it makes no difference which of them is the width."""
+    return sum(abs(value) for value in values if isinstance(value, int))
+
+
+def _longest(values: tuple[Any, ...]) -> int:
+    return max((len(value) for value in values if isinstance(value, str)), default=0)
+
+
+def _padded(value: Any, *others: Any) -> int:
+    return len(str(value)) + _integers(others)
+
+
+def _replaced(value: Any, old: Any = "", new: Any = "", *_: Any) -> int:
+    text = value if isinstance(value, str | bytes) else str(value)
+    found = text.count(old) if isinstance(old, type(text)) else text.count(str(old))  # type: ignore[arg-type]
+    return len(text) + found * len(new if isinstance(new, str | bytes) else str(new))
+
+
+def _joined(value: Any, *others: Any) -> int:
+    """Of the filter, whose first value is the list, and of the method, whose first is the separator."""
+    sides = (value, *others[:1])
+    count = max(
+        (len(side) for side in sides if hasattr(side, "__len__") and not isinstance(side, str)), default=0
+    )
+    count = count or max(map(_size, sides))
+    return count * (1 + _longest(sides)) + current_meter().weight(sides)
+
+
+def _formatted(value: Any, *others: Any) -> int:
+    """`'%5d' % 1` and `'%5d' | format(1)`."""
+    fields = _PERCENT_FIELD.findall(str(value))
+    if any(nested or "*" in (width, precision) for _, nested, width, precision in fields):
+        raise TooMuch("a field of it has a width that is a value, or a name with parentheses")
+    return _filled(value, others, [part for field in fields for part in field[2:]], len(fields))
+
+
+def _formatted_in_braces(value: Any, *others: Any) -> int:
+    """`'{:5}'.format(1)`."""
+    layouts = [layout or "" for _, name, layout, _ in Formatter().parse(str(value)) if name is not None]
+    if any("{" in layout for layout in layouts):
+        raise TooMuch("a field of it has a width that is a value")
+    return _filled(value, others, re.findall(r"\d+", " ".join(layouts)), len(layouts))
+
+
+def _filled(value: Any, others: tuple[Any, ...], widths: list[str], fields: int) -> int:
+    """Every field may hold all that is given."""
+    text = str(value)
+    weight = max((current_meter().weight(other) for other in others), default=0)
+    current_meter().spend(20 * len(text))
+    return len(text) + fields * weight + sum(int(width[:9]) for width in widths if width)
+
+
+def _indented(value: Any, *others: Any) -> int:
+    text = str(value)
+    return len(text) + (text.count("\n") + 1) * (4 + _integers(others) + _longest(others))
+
+
+def _wrapped(value: Any, width: Any = 79, *others: Any) -> int:
+    """Long words are cut into pieces one after the other, and copied each time."""
+    text, size = str(value), max(1, width) if isinstance(width, int) else 1
+    longest = max(map(len, text.split()), default=0)
+    return 40 * len(text) + (len(text) // size + 1) * _longest(others) + (longest * longest // size >> 7)
+
+
+def _times(factor: int) -> Callable[..., int]:
+    return lambda value, *_: factor * current_meter().weight(value)
+
+
+def _per_pair(value: Any, *others: Any) -> int:
+    """Searches from the right and strips that compare every character with every other."""
+    text = str(value)
+    return len(text) * (_longest(others) + 64) >> 6
+
+
+def _without_tags(value: Any, *_: Any) -> int:
+    text = str(value)
+    return len(text) * (text.count("<") + 64) >> 6
+
+
+def _sorted(value: Any, *_: Any) -> int:
+    count = _size(value)
+    return OPERATION * count + (current_meter().weight(value) * count.bit_length() >> 3)
+
+
+def _encoded(value: Any, codec: Any = "utf-8", *_: Any) -> int:
+    return len(value) * (1 if str(codec).lower() in _QUICK_CODECS else len(value))
+
+
+def _summed(value: Any, *others: Any) -> int:
+    """Lists are copied for each one that is added."""
+    is_quick = all(isinstance(other, str | int | float | None) for other in others)
+    return OPERATION * _size(value) + (0 if is_quick else _size(value) * current_meter().weight(value))
+
+
+def _translated(value: Any, *others: Any) -> int:
+    return len(value) * (1 + current_meter().weight(others))
+
+
+def _size(value: Any) -> int:
+    return len(value) if hasattr(value, "__len__") else 0
+
+
+_SIZES: dict[str, Callable[..., int]] = {
+    **dict.fromkeys(("batch", "center", "ljust", "rjust", "slice", "to_bytes", "truncate", "zfill"), _padded),
+    "format": _formatted,
+    "format_map": _formatted_in_braces,
+    "expandtabs": lambda value, *others: len(value) + value.count("\t") * (8 + _integers(others)),
+    "indent": _indented,
+    "join": _joined,
+    "replace": _replaced,
+    "translate": _translated,
+}
+_COSTS: dict[str, Callable[..., int]] = {
+    **dict.fromkeys(("dictsort", "groupby", "max", "min", "sort", "unique"), _sorted),
+    **dict.fromkeys(
+        ("lstrip", "rfind", "rindex", "rpartition", "rsplit", "rstrip", "strip", "trim"), _per_pair
+    ),
+    **dict.fromkeys(("capitalize", "list", "title", "urlencode", "wordcount", "xmlattr"), _times(10)),
+    **dict.fromkeys(("decode", "encode"), _encoded),
+    "pprint": _times(200),
+    "round": lambda _, *others: _integers(others) ** 2,
+    "striptags": _without_tags,
+    "sum": _summed,
+    "urlize": lambda value, *others: len(str(value)) * (200 + _longest(others)),
+    "wordwrap": _wrapped,
+}
+_FREE = frozenset({"attr", "count", "d", "default", "first", "items", "last", "length", "random", "safe"})
+_LAZY = frozenset({"map", "reject", "rejectattr", "select", "selectattr"})
+"""They go through what they are given while others take what they make, and pay by the item."""
+
+
+def _paid(name: str, values: tuple[Any, ...], run: Callable[[], Any]) -> Any:
+    """What an operation makes of values, if there is enough left for it."""
+    meter = current_meter()
+    if name in _FREE or name in _LAZY:
+        meter.spend(OPERATION)
+        return meter.made_items(result) if isinstance(result := run(), Iterator) else result
+    meter.read(*values)
+    if name in _SIZES:
+        meter.make(_SIZES[name](*values))
+    if name in _COSTS:
+        meter.spend(_COSTS[name](*values))
+    return meter.made(run())
+
+
+def _result_size(left: Any, operator: str, right: Any) -> int:
+    """How much `left * right` and the like would make, at least."""
+    if isinstance(left, int) and isinstance(right, int):
+        left, right = checked_integer(left), checked_integer(right)
+        bits = left.bit_length() * abs(right) if operator == "**" else left.bit_length() + right.bit_length()
+        if operator in ("*", "**") and bits > MAX_BITS:
+            raise TooMuch("it makes an integer with too many digits")
+        return 0
+    if operator == "%" and isinstance(left, str | bytes):
+        return _formatted(left, right)
+    if operator == "+":
+        return _size(left) + _size(right)
+    if operator == "*" and isinstance(right, int):
+        return _size(left) * abs(right)
+    if operator == "*" and isinstance(left, int):
+        return _size(right) * abs(left)
+    return 0
+
+
+def _metered_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter or test that pays for what it does."""
+    skipped = 1 if hasattr(function, "jinja_pass_arg") else 0  # the context or environment
+
+    @wraps(function)
+    def filtered(*arguments: Any, **named: Any) -> Any:
+        if name in ("join", "sum") and isinstance(arguments[skipped], Iterator):
+            arguments = (*arguments[:skipped], list(arguments[skipped]), *arguments[skipped + 1 :])
+        values = (*arguments[skipped:], *named.values())
+        return _paid(name, values, lambda: function(*arguments, **named))
+
+    return filtered
+
+
+# --- What templates are made into -------------------------------------------------------------------------
+
+_SPEND, _LOOP, _READ, _MADE, _CONCATENATE = "(spend)", "(loop)", "(read)", "(made)", "(~)"
+"""Filters that no template can name, put where the sandbox has no say otherwise."""
+_REPEATED = (nodes.For, nodes.Macro, nodes.CallBlock, nodes.Block)
+
+
+def _loop(value: Any, cost: int) -> Any:
+    """What a loop goes through; an iterator has been paid for, by the item, where it was made."""
+    current_meter().spend(OPERATION + cost * _size(value))
+    return value
+
+
+def _read(value: Any) -> Any:
+    current_meter().read(value)
+    return value
+
+
+@pass_eval_context
+def _concatenate(evaluation: Any, parts: tuple[Any, ...]) -> str:
+    meter = current_meter()
+    meter.make(OPERATION + sum(map(meter.weight, parts)))
+    return markup_join(parts) if evaluation.autoescape else str_join(parts)
+
+
+class _Metering(NodeTransformer):
+    """Puts the meter into a template's tree."""
+
+    def visit(self, node: nodes.Node, *arguments: Any, **named: Any) -> Any:
+        body = NODE * (2 + _node_count(node.body)) if isinstance(node, _REPEATED) else 0
+        test = _node_count([node.test]) if isinstance(node, nodes.For) and node.test else 0
+        self.generic_visit(node)
+        match node:
+            case _ if isinstance(node, _REPEATED):
+                payment = _filtered(nodes.Const(body, lineno=node.lineno), _SPEND)
+                node.body.insert(0, nodes.ExprStmt(payment, lineno=node.lineno))
+                if isinstance(node, nodes.For):
+                    node.iter = _filtered(node.iter, _LOOP, nodes.Const(ITEM + NODE * test))
+            case nodes.Compare() | nodes.Operand():
+                node.expr = _filtered(node.expr, _READ)
+            case nodes.Concat():
+                return _filtered(nodes.Tuple(node.nodes, "load", lineno=node.lineno), _CONCATENATE)
+            case nodes.Getitem(arg=nodes.Slice()) | nodes.List() | nodes.Dict() | nodes.Tuple(ctx="load"):
+                return _filtered(node, _MADE)
+        return node
+
+
+def _node_count(found: list[nodes.Node]) -> int:
+    """The parts of a body; the sandbox makes attributes dear."""
+    inner = (node for part in found for node in (part, *part.find_all(nodes.Node)))
+    return sum(3 if isinstance(node, nodes.Getattr) else 1 for node in inner)
+
+
+def _filtered(node: nodes.Node, name: str, *arguments: nodes.Expr) -> nodes.Filter:
+    return nodes.Filter(node, name, list(arguments), [], None, None, lineno=node.lineno)
+
+
+class _Missing(ChainableUndefined, StrictUndefined):
+    """Fails when it is used; what is below it is missing too, so that `a.b | default("x")` works."""
+
+    def __init__(self, hint: Any = None, obj: Any = missing, name: Any = None, exc: Any = None) -> None:
+        def undefined(_: str) -> Exception:
+            inside = list(obj) if isinstance(obj, Mapping) else []
+            return UndefinedName(str(name), None if obj is missing else inside)
+
+        super().__init__(hint, obj, name, exc or undefined)  # type: ignore[arg-type]
+
+
+class _Namespace(Namespace):
+    """As Jinja's, which writes out all that it holds, and which nobody has weighed."""
+
+    def __repr__(self) -> str:
+        return "<Namespace>"
+
+
+def printed_json(value: Any, **options: Any) -> str:
+    meter = current_meter()
+    meter.make(meter.weight(value))
+    if "indent" not in options:
+        return json.dumps(value, **options)
+    # Deep values are mostly indentation, which nobody has weighed.
+    return meter.collect(json.JSONEncoder(**options).iterencode(value))
+
+
+def _printed_value(_: Any, value: Any) -> Any:
+    """What is not text, a number or a result of ours is written as JSON; nothing is written for null.
+
+    It takes the context, which it does not need, so that Jinja computes nothing when it only compiles.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool | dict | list | tuple):
+        return printed_json(value, ensure_ascii=False, default=str)
+    return value
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
+
+    def _generate(self, source: nodes.Template, *arguments: Any, **named: Any) -> str:
+        source = _Metering().visit(source)
+        source.set_environment(self)
+        return super()._generate(source, *arguments, **named)
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """What a mapping holds comes before what it can do: a task or an input may be called `items`."""
+        if isinstance(obj, Mapping) and attribute in obj:
+            return obj[attribute]
+        return super().getattr(obj, attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        current_meter().spend(3 * NODE)  # `map(attribute="a.b.c")` asks for each part
+        return super().getitem(obj, argument)
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        meter = current_meter()
+        meter.make(OPERATION + _result_size(left, operator, right))
+        result = super().call_binop(context, operator, left, right)
+        return result if isinstance(result, str | int | float) else meter.made(result)
+
+    def call(self, context: Any, obj: Any, *arguments: Any, **named: Any) -> Any:
+        method = getattr(obj, "__wrapped__", obj)  # which Jinja puts in front of str.format
+        owner, name = getattr(method, "__self__", None), getattr(method, "__name__", "")
+        if isinstance(obj, LoopContext):
+            current_meter().spend(NODE * sum(map(_size, arguments)))
+        if name == "format" and isinstance(owner, str):
+            name = "format_map"  # the filter takes other formats
+        if name == "join":
+            arguments = tuple(list(value) if isinstance(value, Iterator) else value for value in arguments)
+        values = (*(() if owner is None else (owner,)), *arguments, *named.values())
+        run = super().call
+        return _paid(
+            name if owner is not None else "", values, lambda: run(context, obj, *arguments, **named)
+        )
+
+    def concat(self, parts: Any) -> str:
+        return current_meter().collect(parts)
+
+
+@cache
+def template_environment() -> ImmutableSandboxedEnvironment:
+    sandbox = _Sandbox(
+        undefined=_Missing,
+        finalize=pass_context(_printed_value),
+        keep_trailing_newline=True,
+        optimized=False,
+    )
+    del sandbox.globals["lipsum"]
+    sandbox.globals["namespace"] = _Namespace
+    sandbox.policies["json.dumps_function"] = printed_json
+    for table in (sandbox.filters, sandbox.tests):
+        for name, function in list[tuple[str, Any]](table.items()):
+            table[name] = _metered_filter(name, function)
+    own = {_LOOP: _loop, _READ: _read, _CONCATENATE: _concatenate}
+    own[_SPEND] = lambda cost: current_meter().spend(cost)
+    own[_MADE] = lambda value: current_meter().made(value)
+    sandbox.filters.update(own)
+    return sandbox
