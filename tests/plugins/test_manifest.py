@@ -9,19 +9,19 @@ import pytest
 from strands_cli.plugins.directories import (
     Approved,
     Lock,
-    State,
-    changes_since_approval,
+    file_changes,
     lock_files,
     lock_key,
     plugin_digests,
     read_plugin_lock,
-    write_lock_or_state,
-    write_plugin_state,
+    switch_plugin,
+    write_decision,
 )
 from strands_cli.plugins.manifest import CliTool, Manifest, Setting, ToolFiles, ToolRequires
-from strands_cli.plugins.plugin import PluginReading, find_plugins, read_plugin, undeclared_executables
+from strands_cli.plugins.permissions import find_plugins
+from strands_cli.plugins.plugin import PluginReading, read_plugin, undeclared_executables
 from strands_cli.schema.validator import published_schema
-from strands_cli.tools.sources.plugins import read_named_plugin, scan_plugins
+from strands_cli.tools.sources.plugins import read_named_plugins, scan_plugins
 from tests.plugins.makers import SH, Bench
 from tests.projects import Project
 
@@ -297,7 +297,7 @@ def test_the_projects_plugins_come_before_the_users(bench: Bench) -> None:
 
 def test_a_plugin_that_is_switched_off_has_no_tools_but_is_found(bench: Bench) -> None:
     place = bench.plugin({"source": ECHO})
-    write_plugin_state(State(disabled=(str(place.resolve()),)))
+    switch_plugin(place.resolve(), is_enabled=False)
     assert scan_plugins(bench.settings).infos == ()
     (found,) = find_plugins(bench.settings)
     assert (found.name, found.owner, found.is_enabled) == ("p", "project", False)
@@ -317,7 +317,7 @@ def approve(bench: Bench, place: Path) -> Path:
     lock = lock_files(bench.project)[0]
     key = lock_key(place, lock)
     assert key == "plugins/p"
-    write_lock_or_state(lock, Lock(plugins={key: Approved(files=plugin_digests(place), source="somewhere")}))
+    write_decision(lock, Lock(plugins={key: Approved(files=plugin_digests(place), source="somewhere")}))
     return lock
 
 
@@ -331,7 +331,7 @@ def test_a_plugin_that_changed_since_its_approval_is_a_problem_of_the_listing(be
     assert "p has changed since it was approved (new: lib.sh; changed: cli-tools/t)" in issue.reason
     assert "strands plugin update p" in issue.remediation
     approved = read_plugin_lock(lock).plugins["plugins/p"]
-    assert changes_since_approval(approved, place).changed == ("cli-tools/t",)
+    assert file_changes(approved.files, plugin_digests(place)).changed == ("cli-tools/t",)
 
 
 def test_a_link_in_place_of_an_approved_plugin_is_a_change(bench: Bench) -> None:
@@ -358,14 +358,14 @@ def test_a_workflow_names_plugins_by_name_or_by_directory(bench: Bench) -> None:
     bench.plugin({"source": ECHO}, name="mine").rename(elsewhere)
 
     def wanted(name: str) -> list[str]:
-        return [info.id for info in read_named_plugin(name, elsewhere.parent, bench.settings).infos]
+        return [info.id for info in read_named_plugins([name], elsewhere.parent, bench.settings)[0].infos]
 
     assert wanted("named") == ["named__t"]
     assert wanted("./mine") == wanted("mine") == wanted(str(elsewhere)) == ["mine__t"]
-    (issue,) = read_named_plugin("nowhere", elsewhere.parent, bench.settings).issues
+    (issue,) = read_named_plugins(["nowhere"], elsewhere.parent, bench.settings)[0].issues
     assert "There is no plugin 'nowhere'" in issue.reason
-    write_plugin_state(State(disabled=(str(bench.project / "plugins" / "named"),)))
-    (issue,) = read_named_plugin("named", elsewhere.parent, bench.settings).issues
+    switch_plugin(bench.project / "plugins" / "named", is_enabled=False)
+    (issue,) = read_named_plugins(["named"], elsewhere.parent, bench.settings)[0].issues
     assert "is disabled" in issue.reason
 
 
@@ -426,3 +426,19 @@ def test_a_tool_whose_setting_has_no_value_is_listed_as_unavailable(project: Pro
     project.write("plugins/p/plugin.json", json.dumps({"name": "p", "cli_tools": [tool]}))
     assert "[unavailable: the environment variable P_REGION is not set]" in project.strands("list-tools").out
     assert "unavailable" not in project.strands("list-tools", P_REGION="x").out.partition("p__t")[2]
+
+
+def test_a_manifest_with_thousands_of_problems_is_answered_soon_with_the_first_of_them(
+    tmp_path: Path,
+) -> None:
+    hints = {f"idempotentHint{number}": True for number in range(9000)}
+    tool = {"name": "format", "path": "format.sh", "annotations": hints}
+    manifest = {"name": "p", "version": "1.0.0", "cli_tools": [tool]}
+    (tmp_path / "plugin.json").write_text(json.dumps(manifest), "utf-8")
+    reading = read_plugin(tmp_path)
+    assert reading.plugin is None
+    assert [issue.pointer for issue in reading.issues[:2]] == [
+        "/cli_tools/0/annotations/idempotentHint0",
+        "/cli_tools/0/annotations/idempotentHint1",
+    ]
+    assert len(reading.issues) < 1000

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from strands_cli.events import ToolProgress, ToolStderr
-from strands_cli.plugins.directories import Approved, Lock, plugin_digests, write_lock_or_state
+from strands_cli.plugins.directories import Approved, Lock, plugin_digests, write_decision
 from strands_cli.telemetry.recorders import Trace
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.types.sections import Redact
@@ -476,7 +476,7 @@ def test_a_changed_plugin_does_not_run_until_it_is_approved_again(bench: Bench) 
     place, lock = bench.project / "plugins" / "p", bench.project / "strands-plugins.lock"
 
     def approve() -> None:
-        write_lock_or_state(lock, Lock(plugins={"plugins/p": Approved(files=plugin_digests(place))}))
+        write_decision(lock, Lock(plugins={"plugins/p": Approved(files=plugin_digests(place))}))
 
     approve()
     assert text_of(bench.call(tool)) == "one"
@@ -746,6 +746,7 @@ def test_an_interpreter_that_nobody_has_makes_a_tool_unavailable_everywhere(benc
     assert missing in refused["message"]
     project = Project(bench.project)
     assert missing in project.strands("list-tools").out
+    assert project.strands("plugin", "update", "p", "--yes").exit_code == 0  # it gets a variable
     assert missing in project.strands("plugin", "test", "p").out
 
 

@@ -19,16 +19,23 @@ _CANDIDATES = ("/usr/bin/python3", "/usr/local/bin/python3", sys.executable)
 
 def ordinary_user(place: Path) -> Interpreter:
     """Copies what is needed below the directory. Skips, or fails where nothing may be missing, and says why."""
-    if os.geteuid() != 0:
-        missing("to be root, so as to become somebody else; the other tests run as an ordinary user already")
-    executable = next(filter(_is_usable, _CANDIDATES), None)
-    if executable is None:
-        missing(
-            f"a Python {sys.version_info.major}.{sys.version_info.minor} that user {NOBODY} may read (apt: python3)"
-        )
+    executable = _usable_python()
     place.chmod(0o755)
     _copy(place)
-    return Interpreter(str(executable), str(place), NOBODY)
+    return Interpreter(executable, str(place), NOBODY)
+
+
+def whole_repository(place: Path) -> Interpreter:
+    """The same with all files and all packages, so that the user can run the tests themselves."""
+    executable = _usable_python()
+    place.chmod(0o755)
+    for name in ("src", "tests", "examples", "docs", "pyproject.toml"):
+        _copy_whole(REPOSITORY / name, place / name)
+    _copy_whole(Path(pytest.__file__).parents[1], place / "packages")
+    (place / "home").mkdir()
+    for made in (place, place / "home"):
+        os.chown(made, NOBODY, NOBODY)
+    return Interpreter(executable, f"{place}/src:{place}/packages", NOBODY)
 
 
 def missing(what: str) -> None:
@@ -50,6 +57,23 @@ def _is_usable(executable: str) -> bool:
     except OSError:
         return False
     return done.stdout.strip() == sys.implementation.cache_tag
+
+
+def _usable_python() -> str:
+    if os.geteuid() != 0:
+        missing("to be root, so as to become somebody else; the other tests run as an ordinary user already")
+    executable = next(filter(_is_usable, _CANDIDATES), None)
+    if executable is None:
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        missing(f"a Python {version} that user {NOBODY} may read (apt: python3)")
+    return str(executable)
+
+
+def _copy_whole(source: Path, target: Path) -> None:
+    if source.is_file():
+        shutil.copyfile(source, target)
+        return
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "_editable_impl_*"))
 
 
 def _copy(place: Path) -> None:

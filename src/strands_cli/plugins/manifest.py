@@ -89,6 +89,17 @@ class CliTool(msgspec.Struct, frozen=True, kw_only=True):
         return int(self.memory[:-2]) * _UNITS[self.memory[-2:]]
 
     @property
+    def limits(self) -> str:
+        """Its limits in words, how it is started, and whether each call is asked about."""
+        idle = f", silent for {self.idle_timeout:g} s at most" if self.idle_timeout else ""
+        retries = f", {self.retries} retries" if self.retries else ""
+        output = f", {self.max_output:,} bytes of output" if self.max_output else ""
+        mode = "" if self.mode == "call" else f", {self.mode}"
+        consent = ", asks before each call" if self.requires_consent else ""
+        memory = f"{self.memory_bytes / 1024**2:.0f} MB"
+        return f"{self.timeout:g} s{idle}, {memory}{retries}{output}{mode}{consent}"
+
+    @property
     def needs(self) -> dict[str, Any] | None:
         """What it requires of the machine, as `toolkit.info` takes it."""
         needs = {

@@ -1,29 +1,27 @@
 """From a directory to a Plugin. All that is wrong with one is reported here, at once, with its place."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from strands_cli.documents.problems import JsonPath, Problem, Refusal, repaired_document, schemas_at
-from strands_cli.documents.reader import Document, read_document_file, with_whole_numbers
-from strands_cli.errors import Issue, ToolError, UsageError, did_you_mean
-from strands_cli.plugins.directories import (
-    MANIFEST_NAME,
-    Approval,
-    approval_of,
-    is_plugin_disabled,
-    plugin_place,
-    plugin_roots,
-    plugins_in,
-    read_plugin_state,
+from strands_cli.documents.problems import (
+    MAX_REPAIRED,
+    JsonPath,
+    Problem,
+    Refusal,
+    repaired_document,
+    schemas_at,
 )
+from strands_cli.documents.reader import Document, Position, read_document_file, with_whole_numbers
+from strands_cli.errors import Issue, ToolError
+from strands_cli.plugins.approvals import PluginApproval
+from strands_cli.plugins.directories import LEFT_OUT, MANIFEST_NAME, plugin_place
 from strands_cli.plugins.manifest import CliTool, Manifest, Setting, setting_value_problem, setting_variable
 from strands_cli.sandbox.messages import SYSTEM_DIRECTORIES
 from strands_cli.schema.validator import SchemaInvalid, Validator, published_schema
-from strands_cli.settings import Settings
 from strands_cli.toolkit.contract import Tool, closed_schema
 from strands_cli.toolkit.info import DEFAULTS, Requires, ToolInfo, tool_name_problem
 
@@ -44,9 +42,11 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     place: Path
     """Where it was found: its name there counts, not where a link leads."""
     directory: Path
-    """Where it is, links resolved."""
-    lines: Mapping[str, int]
-    """The line of each tool in the manifest, by the tool's name."""
+    """Where it is, links resolved; of an approved plugin that is to run, the user's copy."""
+    positions: dict[str, Position]
+    """The place of each value in the manifest, by its pointer."""
+    approval: PluginApproval | None = None
+    """What the copy was approved as."""
 
     @property
     def name(self) -> str:
@@ -63,6 +63,12 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
         named = (tool for tool in self.manifest.cli_tools if self.manifest.tool_id(tool) == tool_id)
         return next(named, None)
 
+    def issue(self, path: JsonPath, reason: str, remedy: str) -> Issue:
+        """Something about a place in the manifest."""
+        document = Document(file=str(self.file), positions=self.positions)
+        issue = document.issue(path, reason, remedy)
+        return msgspec.structs.replace(issue, file=str(self.file))
+
     def infos(self, origin: str, *, has_keyring: bool = False) -> tuple[ToolInfo, ...]:
         """Its tools as a listing shows them; with a keyring, secrets need not be in the environment."""
         return tuple(
@@ -74,9 +80,9 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
                 origin=origin,
                 file=str(self.file),
                 manifest=str(self.file),
-                line=self.lines[tool.name],
+                line=self.positions[f"/cli_tools/{index}"][1],
             )
-            for tool in self.manifest.cli_tools
+            for index, tool in enumerate(self.manifest.cli_tools)
         )
 
     def _requires(self, tool: CliTool, *, has_keyring: bool) -> Requires | None:
@@ -114,7 +120,7 @@ def read_plugin(place: Path) -> PluginReading:
     issues = list(document.issues)
     if document.value is None:
         return PluginReading(place, None, tuple(issues))
-    problems = published_schema("plugin").problems(document.value)
+    problems = published_schema("plugin").problems(document.value, MAX_REPAIRED + 1)
     issues += [
         document.schema_issue(
             problem, "The manifest", _manifest_key_description(problem.path) or _FORMAT_HINT
@@ -129,11 +135,7 @@ def read_plugin(place: Path) -> PluginReading:
     issues += _manifest_issues(manifest, directory, document)
     if not issues:
         manifest = _with_interpreters(manifest, directory)
-    lines = {
-        tool.name: document.positions[f"/cli_tools/{index}"][1]
-        for index, tool in enumerate(manifest.cli_tools)
-    }
-    plugin = Plugin(manifest=manifest, place=place, directory=directory, lines=lines)
+    plugin = Plugin(manifest=manifest, place=place, directory=directory, positions=document.positions)
     return PluginReading(place, None if issues else plugin, tuple(issues))
 
 
@@ -196,62 +198,6 @@ def _manifest_tool_fields(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
     }
 
 
-# --- Finding them ----------------------------------------------------------------------------------------
-
-
-class FoundPlugin(msgspec.Struct, frozen=True, kw_only=True):
-    owner: str
-    """`project` or `user`."""
-    reading: PluginReading
-    is_enabled: bool
-    approval: Approval | None
-    """None where no lock names it: it is trusted like any file of its project."""
-
-    @property
-    def place(self) -> Path:
-        return self.reading.place
-
-    @property
-    def name(self) -> str:
-        """Its own name; that of its directory where its manifest cannot be read."""
-        return self.reading.plugin.name if self.reading.plugin else self.place.name
-
-
-def find_plugins(settings: Settings) -> list[FoundPlugin]:
-    """All plugins of the project and of the user, those that are switched off or not in order included."""
-    import logging
-
-    log, state = logging.getLogger("strands_cli.plugins"), read_plugin_state()
-    found = [
-        FoundPlugin(
-            owner=owner,
-            reading=read_plugin(place),
-            is_enabled=not is_plugin_disabled(place, state),
-            approval=approval_of(place, settings.project),
-        )
-        for owner, root in plugin_roots(settings).items()
-        for place in plugins_in(root)
-    ]
-    for plugin in found:
-        tools = len(plugin.reading.plugin.manifest.cli_tools) if plugin.reading.plugin else 0
-        log.debug("%s: %d tools, %d problems", plugin.place, tools, len(plugin.reading.issues))
-    return found
-
-
-def find_plugin(reference: str, settings: Settings) -> FoundPlugin:
-    """The plugin of a name, else the one at a path; UsageError suggests the closest if neither is found."""
-    found = find_plugins(settings)
-    path = Path(reference)
-    place = plugin_place(path.parent if path.name == MANIFEST_NAME else path)
-    by_name = (plugin for plugin in found if reference in (plugin.name, plugin.place.name))
-    by_path = (plugin for plugin in found if plugin.place == place)
-    if meant := next(by_name, None) or next(by_path, None):
-        return meant
-    hint = did_you_mean(reference, [plugin.name for plugin in found])
-    hint = hint or "'strands plugin list' shows all of them."
-    raise UsageError(f"Plugin {reference!r} not found.", hint=hint)
-
-
 def plugin_declaration_of(info: ToolInfo) -> tuple[Manifest, CliTool] | None:
     """What the manifest of a listed tool's plugin says of it; None where that is invalid."""
     plugin = read_plugin(Path(info.file).parent).plugin
@@ -274,7 +220,7 @@ def _manifest_key_description(path: JsonPath) -> str:
 def _further_manifest_issues(problems: list[Problem], directory: Path, document: Document) -> list[Issue]:
     """What else is wrong with a manifest that does not fit its schema, as far as it can be read."""
     broken = {problem.pointer for problem in problems}
-    if not isinstance(document.value, dict):
+    if not isinstance(document.value, dict) or len(problems) > MAX_REPAIRED:
         return []
     left = repaired_document(document.value, problems, published_schema("plugin").schema)
     if "/name" in broken:
@@ -316,13 +262,12 @@ def _check_executable(directory: Path, path: str) -> None:
     except (OSError, RuntimeError, ValueError) as error:
         reason = f"{path} is not a usable path: {error}."
         raise Refusal(reason, "Name a file in the plugin's directory.") from None
-    if not file.is_relative_to(directory):
-        raise Refusal(
-            f"{path} is outside the plugin: it leads to {file}.", "Keep it inside the plugin's directory."
-        )
-    if not file.exists():
+    if not file.is_relative_to(directory) or LEFT_OUT & {*file.relative_to(directory).parts}:
+        remedy = f"Keep it inside the plugin's directory, and out of {' and '.join(sorted(LEFT_OUT))}."
+        raise Refusal(f"{path} is outside the plugin: it leads to {file}.", remedy)
+    if not os.path.exists(file):  # which answers for names that no file system takes, too
         raise Refusal(f"There is no file {path}.", "Create it, or fix the path.")
-    if not file.is_file():
+    if not os.path.isfile(file):
         raise Refusal(f"{path} is not a file.", "Name the executable itself.")
     if not os.access(file, os.X_OK):
         raise Refusal(f"{path} is not executable.", f"Run: chmod +x {directory / path}")

@@ -1,13 +1,13 @@
 """Tools of a plugin: each call is a process of its own, or a message to a worker, under confinement."""
 
 import logging
+import sys
 import time
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from strands_cli.errors import Issue, ToolError, ToolFailed
-from strands_cli.plugins.directories import refuse_unapproved
 from strands_cli.plugins.executable_output import (
     PROGRESS_MARK,
     executable_answer,
@@ -16,6 +16,7 @@ from strands_cli.plugins.executable_output import (
     stderr_tail,
 )
 from strands_cli.plugins.manifest import CliTool, configure_plugin_tool
+from strands_cli.plugins.permissions import refuse_unapproved, runnable_plugin
 from strands_cli.plugins.plugin import Plugin, plugin_tool_contract, read_plugin
 from strands_cli.plugins.processes import (
     Launch,
@@ -57,7 +58,8 @@ def load_plugin_tool(info: ToolInfo, settings: Settings) -> Tool:
             hint=issue.remediation,
             issue=issue,
         )
-    return plugin_tool(reading.plugin, declared, settings, origin=info.origin)
+    plugin = runnable_plugin(reading.plugin, settings)
+    return plugin_tool(plugin, plugin.tool(info.id) or declared, settings, origin=info.origin)
 
 
 def plugin_tool(plugin: Plugin, declared: CliTool, settings: Settings, *, origin: str = "") -> FunctionTool:
@@ -93,7 +95,7 @@ class _PluginExecutable:
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         deadline = time.monotonic() + call_time_limit(context)
-        refuse_unapproved(self._plugin.name, self._plugin.place, self._settings.project)
+        refuse_unapproved(self._plugin, self._settings)
         configuration = await configure_plugin_tool(self._plugin.manifest, self._tool)
         redactor, accept = configuration.redactor, self._settings.sandbox.accept
         launch = launch_of(self._plugin, self._tool, configuration, context.workspace, accept)
@@ -112,7 +114,9 @@ class _PluginExecutable:
             finished = await with_second_attempt(self._id, complete)
         except ToolError as error:
             raise ToolFailed(redactor.text(error.message), code=error.code, hint=error.hint) from None
-        if self._may_start_ahead:
+        finally:
+            self._refuse_protected(launch)
+        if self._starts_ahead(launch):
             parking_of_loop().prepare(launch)
         _log.debug("%s %s after %.3f s", self._id, finished.exit.text, finished.seconds)
         errors = stderr_tail(finished.stderr, redactor)
@@ -122,10 +126,21 @@ class _PluginExecutable:
         report_stderr(context, errors, redactor.text(finished.hint.text) if finished.hint else "")
         return answer
 
+    def _starts_ahead(self, launch: Launch) -> bool:
+        """What is written into a directory is looked at when a call ends, so it must not begin before one."""
+        return self._may_start_ahead and not launch.guard.has_directories
+
+    def _refuse_protected(self, launch: Launch) -> None:
+        """ToolFailed where a call created protected paths: after a failure of it too."""
+        message = launch.guard.rename_new(self._id)
+        if message and isinstance(sys.exception(), ToolFailed | None):  # a cancellation stays one
+            hint = "Rename it back if you want it, or declare that path under `files.write`."
+            raise ToolFailed(message, code="forbidden", hint=hint)
+
     async def _complete(
         self, launch: Launch, data: bytes, deadline: float, progress: "_ExecutableProgress"
     ) -> Finished:
-        waiting = parking_of_loop().take(launch) if self._may_start_ahead else None
+        waiting = parking_of_loop().take(launch) if self._starts_ahead(launch) else None
         confined = waiting or await launch.start()
         _log.debug("%s runs %s in %s", self._id, launch.argv, launch.cwd)
         return await complete_confined(

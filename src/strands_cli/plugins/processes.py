@@ -7,6 +7,7 @@ Answers may come in any order.
 """
 
 import asyncio
+import errno
 import itertools
 import json
 import logging
@@ -22,6 +23,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from strands_cli.documents.files import Outside, locate
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.plugins.directories import Identity, files_beside_executable
 from strands_cli.plugins.executable_output import (
@@ -34,6 +36,7 @@ from strands_cli.plugins.executable_output import (
 )
 from strands_cli.plugins.manifest import CliTool, Configuration
 from strands_cli.plugins.plugin import Plugin, interpreter_of
+from strands_cli.plugins.protected_paths import Guard, guard_of
 from strands_cli.sandbox.confined_executable import Confined, Intake
 from strands_cli.sandbox.executables import GRACE_SECONDS, environment_for, start_confined
 from strands_cli.sandbox.messages import SYSTEM_DIRECTORIES
@@ -75,6 +78,7 @@ class Launch(msgspec.Struct, frozen=True):
     accept: str
     files: tuple[tuple[str, Identity], ...]
     """The executable and what lies beside it."""
+    guard: Guard
 
     @property
     def key(self) -> Key:
@@ -89,11 +93,16 @@ class Launch(msgspec.Struct, frozen=True):
 def launch_of(
     plugin: Plugin, tool: CliTool, configuration: Configuration, workspace: Workspace, accept: str
 ) -> Launch:
-    """A process begins where relative paths of the call do, if that is in the workspace."""
+    """A process begins where relative paths of the call do, if that is in the workspace.
+
+    Without a workspace it begins in the plugin's directory.
+    """
     executable = plugin.executable(tool)
     is_inside = any(workspace.base.is_relative_to(root) for root in workspace.roots)
     cpu = max(EXECUTABLE_PROFILE.cpu_seconds, 2 * tool.timeout)
     environment = {**environment_for(tool.env, os.environ), **configuration.environment}
+    declared = _DeclaredPaths(plugin, workspace)
+    guard = guard_of(declared.real_paths(tool.files.write), workspace.roots)
     programs, links = _programs_elsewhere(executable, tool.requires.binaries, environment["PATH"])
     profile = msgspec.structs.replace(
         EXECUTABLE_PROFILE,
@@ -105,20 +114,22 @@ def launch_of(
         reads=(
             str(plugin.directory),
             *map(str, workspace.roots),
-            *_declared_paths(tool.files.read, workspace),
+            *declared.real_paths(tool.files.read),
             *programs,
         ),
         links=links,
-        writes=_declared_paths(tool.files.write, workspace),
+        writes=guard.writes,
+        kept=guard.kept,
         network=tool.network,
         environment=environment,
     )
     return Launch(
         (str(executable), *tool.args),
         profile,
-        workspace.base if is_inside else workspace.roots[0],
+        workspace.base if is_inside else (*workspace.roots, plugin.directory)[0],
         accept,
         files_beside_executable(executable),
+        guard,
     )
 
 
@@ -140,10 +151,42 @@ def input_line(arguments: dict[str, Any]) -> bytes:
         return json.dumps(arguments).encode() + b"\n"
 
 
-def _declared_paths(declared: tuple[str, ...], workspace: Workspace) -> tuple[str, ...]:
-    """Declared paths are relative to the workspace, wherever the call comes from."""
-    root = workspace.roots[0]
-    return tuple(os.path.realpath(root / os.path.expanduser(path)) for path in declared)
+class _DeclaredPaths:
+    """The paths that a manifest declares, as they are when a call begins.
+
+    Relative ones are relative to the workspace, wherever the call comes from, and stay in it. Links in the
+    others are the user's, and are followed, but none below a place where a plugin could have made it.
+    """
+
+    def __init__(self, plugin: Plugin, workspace: Workspace) -> None:
+        self._name, self._roots = plugin.name, workspace.roots
+        self._base = (*workspace.roots, plugin.directory)[0]
+        written = {path for tool in plugin.manifest.cli_tools for path in tool.files.write}
+        outside = (path for path in map(os.path.expanduser, written) if os.path.isabs(path))
+        self._plain = (*workspace.roots, *(Path(os.path.realpath(path)) for path in outside))
+
+    def real_paths(self, declared: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(real for path in declared if (real := self._real_path(path)))
+
+    def _real_path(self, declared: str) -> str:
+        """Empty where there is nothing: a directory on the way is missing."""
+        path = os.path.expanduser(declared)
+        roots = (Path("/"),) if os.path.isabs(path) else self._roots
+        try:
+            with locate(path, self._base, roots, plain=self._plain) as place:
+                return str(place.path)
+        except FileNotFoundError:
+            return ""
+        except Outside:
+            reason, hint = "is outside the workspace", "A relative path must stay inside the workspace."
+        except OSError as error:
+            reason, hint = f"cannot be used: {error.strerror}", ""
+            if error.errno == errno.ELOOP:
+                reason = f"leads through {error.filename}, which is a link"
+                hint = (
+                    "Replace the link with a directory or a file: anybody could have made it lead elsewhere."
+                )
+        raise ToolFailed(f"The path {declared!r} of {self._name} {reason}", code="forbidden", hint=hint)
 
 
 def _programs_elsewhere(
@@ -333,10 +376,19 @@ class _PendingCall:
 
 
 class Worker:
-    """One process, and the calls that wait for it."""
+    """One process, and the calls that wait for it.
 
-    def __init__(self, tool_id: str, confined: Confined, redactor: Redactor, idle_seconds: float) -> None:
+    One that may write a directory ends with the last of them: what it made there is looked at then, and
+    nobody could tell later what it had made in between.
+    """
+
+    def __init__(
+        self, tool_id: str, confined: Confined, redactor: Redactor, idle_seconds: float, guard: Guard
+    ) -> None:
         self._id = tool_id
+        self._guard = guard
+        self._ends_with_calls = guard.has_directories
+        self._was_abandoned = False
         self._confined = confined
         self._redactor = redactor
         self._idle_seconds = idle_seconds
@@ -381,9 +433,11 @@ class Worker:
         finally:
             self._last_used = time.monotonic()
             if not pending.answer.done():  # nobody waits for it: the worker is ended if it goes on
-                pending.is_abandoned = True
+                pending.is_abandoned = self._was_abandoned = True
                 self._send({"cancel": number})
                 asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end_unless_answered, number)
+        if self._ends_with_calls and not self._pending:
+            await asyncio.wait([self._life], timeout=_END_SECONDS)
         answer = pending.answer.result()
         if isinstance(answer, ToolFailed):
             raise answer
@@ -427,6 +481,9 @@ class Worker:
         elif "result" in message or "error" in message:
             del self._pending[str(message["id"])]
             pending.settle(message)
+            if self._ends_with_calls and not self._pending:
+                self.is_over = True
+                self._confined.kill("exited")
         elif "progress" in message and not pending.is_abandoned:
             pending.last_heard = time.monotonic()
             pending.on_progress(message["progress"])
@@ -446,6 +503,8 @@ class Worker:
         finally:
             exited.cancel()
             self._close(failed)
+            if self._was_abandoned:  # else the call looks
+                self._guard.rename_new(self._id)
 
     async def _failure(self) -> ToolFailed:
         """How the calls that waited fail when their worker has ended."""
@@ -486,7 +545,8 @@ class Workers:
                 await worker.settled()
             if worker is None or worker.is_over:
                 confined = await with_second_attempt(launch.argv[0], launch.start)
-                worker = self._running[launch.key] = Worker(tool_id, confined, redactor, self._idle_seconds)
+                worker = Worker(tool_id, confined, redactor, self._idle_seconds, launch.guard)
+                self._running[launch.key] = worker
             return worker
 
 

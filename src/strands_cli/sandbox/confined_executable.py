@@ -18,7 +18,17 @@ from strands_cli.sandbox.profile import Profile
 from strands_cli.sandbox.spawner_handle import SpawnerLost
 
 Why = Literal[
-    "exited", "answered", "timeout", "idle", "memory", "processes", "output", "cancelled", "killed", "lost"
+    "exited",
+    "answered",
+    "timeout",
+    "idle",
+    "memory",
+    "processes",
+    "scratch",
+    "output",
+    "cancelled",
+    "killed",
+    "lost",
 ]
 """`exited`: by itself, be it by a signal. `lost`: its keeper was killed. All others: ended by us."""
 
@@ -56,6 +66,7 @@ _WHY_TEXT: dict[Why, str] = {
     "idle": "said nothing for too long",
     "memory": "used more memory than it may",
     "processes": "started more processes than it may",
+    "scratch": "wrote more to its scratch directory than it may",
     "output": "wrote more than it may",
     "cancelled": "was cancelled",
     "killed": "was ended",

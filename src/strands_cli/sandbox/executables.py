@@ -15,7 +15,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -246,14 +246,16 @@ class _ExecutableCall:
 
 
 def _spawn_request(argv: Sequence[str], profile: Profile, cwd: Path, found: Abilities) -> dict[str, Any]:
-    place = os.path.realpath(cwd)
-    writes = [*map(os.path.realpath, profile.writes)]
-    reads = [path for path in map(os.path.realpath, profile.reads) if path not in writes]
-    if not any(Path(place).is_relative_to(path) for path in writes):
-        reads.append(place)  # in a room the later mount wins: what may be written must not become read-only
-    if "/" in (*reads, *writes):
+    place = os.path.normpath(cwd)
+    reads, writes = ([*map(os.path.normpath, paths)] for paths in (profile.reads, profile.writes))
+    if not found.room:  # Landlock cannot take a part back from what it grants
+        writes = [part for path in writes for part in _parts_without(path, profile.kept)]
+    paths = {**dict.fromkeys((*reads, *profile.kept), False), **dict.fromkeys(writes, True)}
+    if not _is_path_within(place, (*paths,)):
+        paths[place] = False  # in a room the later mount wins: what may be written must not become read-only
+    if "/" in paths:
         raise ToolError("The whole file system cannot be given to an executable", code="unavailable")
-    if found.room and _SCRATCH in (*reads, *writes):
+    if found.room and _SCRATCH in paths:
         raise ToolError(
             f"{_SCRATCH} itself cannot be given to an executable, which has its scratch directory there",
             code="unavailable",
@@ -265,21 +267,33 @@ def _spawn_request(argv: Sequence[str], profile: Profile, cwd: Path, found: Abil
         "argv": list(argv),
         "directory": place,
         "environment": {**environment_for(()), **profile.environment},
-        "reads": reads,
-        "writes": writes,
+        "paths": paths,
         "links": [list(link) for link in profile.links],
         "limits": profile.rlimits(),
-        "scratch": profile.memory_bytes // 2,
         "filters": [executable_filter(network=profile.network), further],
         "watch": {
             "memory": profile.memory_bytes,
             "processes": profile.processes,
+            "scratch": profile.memory_bytes // 2,
             "grace": int(1000 * GRACE_SECONDS),
         },
     }
     if len(marshal.dumps(request)) > _MAX_REQUEST_BYTES:
         raise ToolError("The arguments and the environment of an executable are too long", code="unavailable")
     return request
+
+
+def _parts_without(path: str, kept: tuple[str, ...]) -> Iterator[str]:
+    """A directory, or all in it but what is kept: then nothing new can be made in the directory itself."""
+    if path in kept:
+        return
+    if not any(Path(inner).is_relative_to(path) for inner in kept):
+        yield path
+        return
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if not entry.is_symlink():
+                yield from _parts_without(entry.path, kept)
 
 
 # --- Which key of a manifest an executable would have needed, guessed from its standard error -------------
@@ -370,6 +384,10 @@ def _file_hint(line: str, profile: Profile, directory: str, *, is_certain: bool)
     named = [os.path.normpath(Path(directory, path)) for path in paths]
     if is_certain:
         named = [path for path in named if _is_usable(path, visible)]
+    kept = next((path for path in named if _is_path_within(path, profile.kept)), "")
+    if kept and _REFUSED.search(line):
+        text = f"It tried to write {kept}, which is protected, because other programs act on it: "
+        return Hint("files.write", text + "declare that path under `files.write` to allow it.")
     found = [path for path in named if not (_is_path_within(path, profile.writes) or _is_scratch_path(path))]
     hidden = next((path for path in found if not _is_path_within(path, visible)), "")
     if hidden and (_DENIED.search(line) or _MISSING.search(line)):
@@ -435,10 +453,44 @@ class ExecutableLevel(msgspec.Struct, frozen=True, kw_only=True):
     """Each layer that is not there, with the reason and what it would need."""
     processes: str = "watched"
     """How the number of processes is held: `cgroup`, `rlimit`, or `watched` forty times a second."""
+    memory: str = "watched"
+    """How memory is held: `cgroup`, by the kernel, or `watched` forty times a second."""
 
     @property
     def reason(self) -> str:
         return "; ".join(f"{layer}: {why}" for layer, why in self.missing.items())
+
+    @property
+    def weaknesses(self) -> tuple[str, ...]:
+        """What executables can do at this level that a better one prevents, each as a sentence about them."""
+        if self.name == "unavailable":
+            return ()
+        lacking = {layer for layer in ("landlock", "namespaces") if layer not in self.layers}
+        if self.memory == "watched":
+            lacking.add("memory")
+        return tuple(
+            text for needed, texts in _WEAKNESSES.items() if lacking.issuperset(needed) for text in texts
+        )
+
+
+_WEAKNESSES = {
+    ("landlock", "namespaces"): (
+        "can read and write every file that you can, including protected ones",
+        "can leave files behind in /dev/shm and in temporary directories",
+    ),
+    ("namespaces",): (
+        "can read the arguments of the other processes on this machine",
+        "can find out whether any file exists, and its size",
+        "cannot make new files directly in a directory that contains protected paths, even with write access",
+        "can fill the temporary directory for half a second: its size is watched, not limited",
+    ),
+    ("landlock",): ("can write to pipes that they can only read",),
+    ("memory",): (
+        "can use more memory than they may for up to a tenth of a second: it is watched, not limited",
+        "can hold memory in TCP connections that is not counted, if they may use the network",
+    ),
+}
+"""By the layers that must all be missing; `memory` is a control group that counts it."""
 
 
 def executables_level(*, network: bool = False, room: bool = True) -> ExecutableLevel:
@@ -467,7 +519,13 @@ def level_from_abilities(found: Abilities) -> ExecutableLevel:
         missing["network namespace"] = found.why_not_alone
     held = [name for name in ("seccomp", "landlock", "namespaces") if name not in missing]
     name = "unavailable" if "seccomp" in missing else _LEVEL_OF_LAYERS[tuple(held[1:])]
-    return ExecutableLevel(name=name, layers=("rlimits", *held), missing=missing, processes=found.processes)
+    return ExecutableLevel(
+        name=name,
+        layers=("rlimits", *held),
+        missing=missing,
+        processes=found.processes,
+        memory=found.memory,
+    )
 
 
 def require_confinement(level: ExecutableLevel, accept: str = "") -> None:

@@ -67,15 +67,20 @@ class Ruleset:
         """Paths that do not exist are left out."""
         for path in paths:
             try:
-                parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
+                opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
             except OSError:
                 continue
-            is_directory = os.fstat(parent).st_mode & 0o170000 == 0o040000
+            self.allow_opened(rights, opened)
+            os.close(opened)
+
+    def allow_opened(self, rights: int, *descriptors: int) -> None:
+        """What has been opened already, whatever is found under its name by now."""
+        for descriptor in descriptors:
+            is_directory = os.fstat(descriptor).st_mode & 0o170000 == 0o040000
             granted = rights & self._handled & (-1 if is_directory else _FOR_FILES)
-            rule = struct.pack("=Qi", granted, parent)
+            rule = struct.pack("=Qi", granted, descriptor)
             ruleset, kind = ctypes.c_int(self._descriptor), ctypes.c_int(_RULE_PATH_BENEATH)
             _landlock_syscall(_ADD_RULE, ruleset, kind, rule, ctypes.c_uint32(0))
-            os.close(parent)
 
     def enter(self) -> None:
         """From here on there is nothing else for this process and all that it starts. Needs no_new_privs."""

@@ -10,11 +10,16 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 _PR_SET_CHILD_SUBREAPER = 36
 _MAX_ROUNDS = 50
+_SHARED_MEMORY = b"/dev/zero (deleted)"
+"""What /proc calls memory that processes share; System V's and named segments are refused to them."""
+_SOCKET_BYTES = 212_992
+_PIECE, _MAX_FILE = 1 << 20, 1 << 24
 
 
 def become_subreaper() -> None:
@@ -197,24 +202,103 @@ def send_signal(number: int, processes: list[int]) -> None:
             pass  # it has ended, and its number may be somebody else's by now
 
 
-def memory_in_use(processes: list[int], proc: int, limit: int) -> int:
+class Aside(NamedTuple):
+    """Bytes that processes may hold without having them mapped."""
+
+    segments: int = 0
+    buffers: int = 0
+
+
+def memory_in_use(processes: list[int], proc: int, limit: int, aside: Aside = Aside()) -> int:  # noqa: B008
     """The bytes that processes hold together. Exact only where the quick sum, which counts shared pages once
     for each process, is above the limit.
     """
-    quick = sum(_resident_bytes(process, proc) for process in processes)
-    return quick if quick <= limit else sum(_proportional_bytes(process, proc) for process in processes)
+    quick = sum(aside) + sum(_pages_of(process, proc, 1) for process in processes)
+    if quick <= limit:
+        return quick
+    own = shared = 0
+    for process in processes:
+        whole, in_segments = _proportional_bytes(process, proc)
+        own += whole - in_segments
+        shared += in_segments
+    return own + max(shared, aside.segments) + aside.buffers
 
 
-def _resident_bytes(process: int, proc: int) -> int:
+def _pages_of(process: int, proc: int, field: int) -> int:
+    """The bytes of one field of its `statm`: 0 is what it has mapped, 1 what is in memory of that."""
     fields = read_proc_file(proc, f"{process}/statm").split()
-    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if fields else 0
+    return int(fields[field]) * os.sysconf("SC_PAGE_SIZE") if fields else 0
 
 
-def _proportional_bytes(process: int, proc: int) -> int:
-    for line in read_proc_file(proc, f"{process}/smaps_rollup").splitlines():
-        if line.startswith(b"Pss:"):
-            return int(line.split()[1]) * 1024
-    return _resident_bytes(process, proc)
+def _proportional_bytes(process: int, proc: int) -> tuple[int, int]:
+    """A process's share of all that it has mapped, and how much of that is memory shared with others."""
+    lines = map(bytes.split, read_proc_file(proc, f"{process}/smaps_rollup").splitlines())
+    found = {line[0]: 1024 * int(line[1]) for line in lines if line[0].startswith(b"Pss")}
+    if b"Pss:" not in found:
+        return _pages_of(process, proc, 1), 0
+    return found[b"Pss:"], found.get(b"Pss_Shmem:", 0)
+
+
+def memory_aside(processes: list[int], proc: int) -> Aside:
+    """At most, since nothing tells exactly. Shared memory keeps its pages when a process lets go of them, so
+    a segment counts whole, and so does a process that lets nobody look; a socket can hold a buffer full.
+    """
+    segments: dict[bytes, int] = {}
+    opened: set[str] = set()
+    for process in processes:
+        for segment, size in _shared_segments(process, proc):
+            segments[segment] = max(size, segments.get(segment, 0))
+        for name in _descriptors(process, proc):
+            with suppress(OSError):
+                opened.add(os.readlink(f"{process}/fd/{name}", dir_fd=proc))
+    count = sum(target.startswith("socket:") for target in opened)
+    each = int(read_proc_file(proc, "sys/net/core/wmem_default") or _SOCKET_BYTES)
+    return Aside(sum(segments.values()), count * each)
+
+
+def _shared_segments(process: int, proc: int) -> Iterator[tuple[bytes, int]]:
+    """Those that a process has mapped: what tells each from others, and how large it is at least."""
+    maps = read_proc_file(proc, f"{process}/maps")
+    if not maps:
+        yield b"%d" % process, _pages_of(process, proc, 0)
+    for line in maps.splitlines() if _SHARED_MEMORY in maps else ():
+        if line.endswith(_SHARED_MEMORY):
+            addresses, _, offset, _, inode = line.split()[:5]
+            first, last = (int(address, 16) for address in addresses.split(b"-"))
+            yield inode, int(offset, 16) + last - first
+
+
+def _descriptors(process: int, proc: int) -> list[str]:
+    try:
+        opened = os.open(f"{process}/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=proc)
+    except OSError:
+        return []
+    try:
+        return os.listdir(opened)
+    except OSError:
+        return []
+    finally:
+        os.close(opened)
+
+
+def bytes_below(directory: int) -> int:
+    """The bytes of all files in a directory and below it."""
+    total = 0
+    for _, _, files, here in os.fwalk(".", dir_fd=directory):
+        for name in files:
+            with suppress(OSError):
+                total += 512 * os.stat(name, dir_fd=here, follow_symlinks=False).st_blocks
+    return total
+
+
+def deleted_bytes(processes: list[int], proc: int) -> int:
+    """The bytes of files that have no name any more but are open in one of the processes."""
+    found = {}
+    for place in (f"{process}/fd/{name}" for process in processes for name in _descriptors(process, proc)):
+        with suppress(OSError):
+            state = os.stat(place, dir_fd=proc)
+            found[state.st_dev, state.st_ino] = 0 if state.st_nlink else 512 * state.st_blocks
+    return sum(found.values())
 
 
 def read_proc_file(proc: int, name: str) -> bytes:
@@ -223,9 +307,14 @@ def read_proc_file(proc: int, name: str) -> bytes:
         descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
     except OSError:
         return b""
+    content = b""
     try:
-        return os.read(descriptor, 1 << 20)
+        while piece := os.read(descriptor, _PIECE):  # some files give a page at a time
+            content += piece
+            if len(content) > _MAX_FILE:
+                break
     except OSError:
-        return b""
+        pass  # it has ended meanwhile
     finally:
         os.close(descriptor)
+    return content

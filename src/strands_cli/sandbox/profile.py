@@ -43,9 +43,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     output_bytes: int = 1_000_000
     """What is kept of each output stream."""
     reads: tuple[str, ...] = ()
-    """Directories and files that may be read and executed."""
+    """Directories and files that may be read and executed. Real paths: one that holds a link is refused."""
     writes: tuple[str, ...] = ()
-    """Directories and files that may be read and written."""
+    """Directories and files that may be read and written, as real paths."""
+    kept: tuple[str, ...] = ()
+    """Real paths below `writes` that stay read-only."""
     links: tuple[tuple[str, str], ...] = ()
     """Links that a room needs to have, each with where it leads: elsewhere they are those of the host."""
     network: bool = False

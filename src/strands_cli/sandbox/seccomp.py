@@ -55,6 +55,10 @@ _MODE_OF = {
     **{"mkdir": 1, "mkdirat": 2, "mknod": 1, "mknodat": 2, "creat": 1},
 }
 """Which argument is the mode."""
+_F_SETPIPE_SZ = 1031
+_SOL_SOCKET = 1
+_BUFFER_SIZES = (7, 8, 32, 33)
+"""SO_SNDBUF and SO_RCVBUF, and both with FORCE."""
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 _BPF_INSTRUCTION_BYTES = 8
@@ -111,8 +115,17 @@ def further_filter(*, network: bool, shares_processes: bool) -> bytes:
     if network:
         for family in sorted({*range(64)} - {_AF_INET, _AF_INET6, _AF_NETLINK}):
             refuse("socket", lib.Arg(0, lib.MASKED_EQ, 0xFFFFFFFF, family))
-    # Memory that no process has mapped would be counted nowhere; programs fall back to a file.
-    refuse("memfd_create memfd_secret")
+    # Memory that no process has mapped would be counted nowhere, and what outlives a call is nobody's:
+    # segments, queues, pages in a pipe. Programs fall back to a file.
+    refuse("memfd_create memfd_secret shmget shmat shmctl msgget msgsnd msgrcv msgctl vmsplice")
+    refuse("semget semop semtimedop semctl mq_open mq_unlink")
+    refuse("fcntl", lib.Arg(1, lib.MASKED_EQ, 0xFFFFFFFF, _F_SETPIPE_SZ))
+    # Who asks for larger buffers keeps those it has, and is not told, just as at the system's own limit.
+    for option in _BUFFER_SIZES:
+        level = lib.Arg(1, lib.MASKED_EQ, 0xFFFFFFFF, _SOL_SOCKET)
+        _add_rules(
+            lib, rules, lib.ERRNO(0), "setsockopt", level, lib.Arg(2, lib.MASKED_EQ, 0xFFFFFFFF, option)
+        )
     refuse("prlimit64", lib.Arg(0, lib.NE, 0), lib.Arg(2, lib.NE, 0))
     if shares_processes:
         # Only the own process group is left: another's number cannot be told from a child's.

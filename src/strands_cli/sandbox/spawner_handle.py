@@ -30,6 +30,8 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is no network namespace; empty where there is one."""
     processes: str
     """How processes are counted: `cgroup` or `watched` for root, otherwise `rlimit` or `rlimit, roughly`."""
+    memory: str
+    """How memory is counted: `cgroup`, all of it, or `watched`, what processes hold."""
 
 
 class SpawnerHandle:

@@ -1,6 +1,5 @@
 """`strands plugin list`, `validate`, `enable` and `disable`; what a plugin asks for, in words and as JSON."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,31 +9,32 @@ import msgspec
 from click.decorators import FC
 from click.shell_completion import CompletionItem
 
-from strands_cli.cli.options import json_option
+from strands_cli.cli.options import completed_words, json_option
 from strands_cli.cli.output import (
+    Styled,
     count_text,
     issue_document,
     print_columns,
     print_findings,
     print_issues,
     print_json,
+    print_line,
     print_note,
 )
-from strands_cli.cli.plugin.fetch import plugin_directory, unportable_files
+from strands_cli.cli.plugin.fetch import plugin_directory
 from strands_cli.cli.terminal import one_line
 from strands_cli.errors import StrandsError, UsageError
-from strands_cli.plugins.directories import State, plugin_roots, read_plugin_state, write_plugin_state
+from strands_cli.plugins.directories import plugin_roots, switch_plugin
 from strands_cli.plugins.manifest import CliTool, Manifest, setting_variable
-from strands_cli.plugins.plugin import (
+from strands_cli.plugins.permissions import (
     FoundPlugin,
-    Plugin,
-    PluginReading,
+    access_lines,
     find_plugin,
     find_plugins,
-    read_plugin,
-    undeclared_executables,
+    unportable_files,
 )
-from strands_cli.settings import load_settings
+from strands_cli.plugins.plugin import Plugin, PluginReading, read_plugin, undeclared_executables
+from strands_cli.settings import load_settings, settings_to_look_at
 from strands_cli.toolkit.info import missing_requirements
 
 
@@ -44,11 +44,9 @@ def complete_plugins(ctx: click.Context, param: click.Parameter, incomplete: str
         found = find_plugins(load_settings())
     except (StrandsError, OSError):  # completion in a shell cannot show errors
         return []
-    return [
-        CompletionItem(one.name, help=one.reading.plugin.manifest.description if one.reading.plugin else "")
-        for one in found
-        if one.name.startswith(incomplete)
-    ] or [CompletionItem(incomplete, type="file")]
+    plugins = ((one.name, one.reading.plugin) for one in found)
+    named = ((name, plugin.manifest.description if plugin else "") for name, plugin in plugins)
+    return completed_words(named, incomplete) or [CompletionItem(incomplete, type="file")]
 
 
 def plugin_argument(*, required: bool = True) -> Callable[[FC], FC]:
@@ -70,29 +68,6 @@ def read_named_plugin(reference: str) -> PluginReading:
 
 
 # --- What a plugin asks for ---------------------------------------------------------------------------------
-
-
-def access_lines(manifest: Manifest, tool: CliTool) -> list[str]:
-    """What a tool may touch besides the workspace, which it may read, and its own directory."""
-    lines = ["network: opens connections"] if tool.network else []
-    lines += [f"files: reads {path}" for path in tool.files.read]
-    lines += [f"files: writes {path}" for path in tool.files.write]
-    lines += [f"env: gets {name}" for name in tool.env]
-    for name, setting in manifest.settings_of(tool).items():
-        remarks = f"{', secret' if setting.sensitive else ''}{'' if setting.is_needed else ', optional'}"
-        lines.append(f"config: gets {name} from {setting_variable(manifest.name, name, setting)}{remarks}")
-    lines += [f"programs: runs {place}" for place in _own_programs(tool)]
-    return lines or ["read the workspace, nothing else"]
-
-
-def _own_programs(tool: CliTool) -> list[str]:
-    """The programs outside system directories that it gets to read, each with what it was installed with."""
-    if not tool.requires.binaries:
-        return []
-    from strands_cli.plugins.processes import program_elsewhere
-
-    path = os.environ.get("PATH", "")
-    return [place for name in tool.requires.binaries if (place := program_elsewhere(name, path))]
 
 
 def access_document(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
@@ -121,8 +96,9 @@ def access_document(manifest: Manifest, tool: CliTool) -> dict[str, Any]:
 @json_option
 def list_plugins(verbose: bool, as_json: bool) -> None:
     """List all plugins with their tools and status. Runs no plugin."""
-    settings = load_settings()
+    settings = settings_to_look_at()
     found = find_plugins(settings)
+    print_issues(settings.issues, err=True)
     if as_json:
         print_json({"plugins": [_plugin_document(one) for one in found]})
         return
@@ -138,13 +114,6 @@ def list_plugins(verbose: bool, as_json: bool) -> None:
         print_issues(one.reading.issues, err=True)
 
 
-def _approval_state(found: FoundPlugin) -> str:
-    """`approved`, `changed`, or `unlocked` where no lock names the plugin and it is trusted as it is."""
-    if found.approval is None:
-        return "unlocked"
-    return "changed" if found.approval.changes else "approved"
-
-
 def _plugin_row(found: FoundPlugin) -> tuple[str, ...]:
     plugin = found.reading.plugin
     last = count_text(len(found.reading.issues), "problem")
@@ -153,45 +122,42 @@ def _plugin_row(found: FoundPlugin) -> tuple[str, ...]:
         last = f"{count_text(len(plugin.manifest.cli_tools), 'tool')}: {tools}" if tools else "no tools"
     version = plugin.manifest.version if plugin else "-"
     switch = "enabled" if found.is_enabled else "disabled"
-    return (one_line(found.name), version, found.owner, switch, _approval_state(found), last)
+    return (one_line(found.name), version, found.owner, switch, found.standing.state, last)
 
 
 def _print_plugin(found: FoundPlugin) -> None:
-    plugin, approval = found.reading.plugin, found.approval
+    plugin, standing = found.reading.plugin, found.standing
     version = f" {plugin.manifest.version}" if plugin else ""
     switch = "enabled" if found.is_enabled else "disabled"
-    click.secho(f"{one_line(found.name)}{version}", bold=True, nl=False)
-    click.echo(f"  {found.owner}, {switch}, {_approval_state(found)}  {found.place}")
+    state = f"  {found.owner}, {switch}, {found.standing.state}  {found.place}"
+    print_line(Styled(f"{found.name}{version}"), state)
     if plugin and plugin.manifest.description:
-        click.echo(f"  {one_line(plugin.manifest.description)}")
-    if approval and approval.approved.source:
-        approved = approval.approved
-        click.echo(f"  from {' '.join(filter(None, (approved.source, approved.ref, approved.commit[:12])))}")
-    if approval and approval.changes:
-        click.echo(f"  changed since it was approved, so it does not run: {one_line(str(approval.changes))}")
-        click.echo(f"  'strands plugin update {one_line(found.name)}' shows and approves it.")
+        print_line(f"  {one_line(plugin.manifest.description)}")
+    if (locked := standing.locked) and locked.source:
+        print_line(
+            f"  from {one_line(' '.join(filter(None, (locked.source, locked.ref, locked.commit[:12]))))}"
+        )
+    if standing.approval:
+        print_line(f"  approved by you {standing.approval.approved}")
+    if standing.refusal:
+        print_line(f"  {one_line(standing.refusal.reason)}")
+        print_line(f"  {one_line(standing.refusal.remediation)}")
     if not plugin:
-        click.echo(f"  {count_text(len(found.reading.issues), 'problem')}")
+        print_line(f"  {count_text(len(found.reading.issues), 'problem')}")
         return
     for tool in plugin.manifest.cli_tools:
         missing = missing_requirements(tool.needs)
         remark = f"  [unavailable: {'; '.join(missing)}]" if missing else ""
-        click.echo(f"  {plugin.manifest.tool_id(tool)}  {one_line(tool.path)}  {_tool_limits(tool)}{remark}")
+        print_line(f"  {plugin.manifest.tool_id(tool)}  {one_line(tool.path)}  {tool.limits}{remark}")
         for access in access_lines(plugin.manifest, tool):
-            click.echo(f"    {one_line(access)}")
+            print_line(f"    {one_line(access)}")
     for path in undeclared_executables(plugin):
-        click.echo(f"  undeclared executable, not a tool: {one_line(path)}")
-
-
-def _tool_limits(tool: CliTool) -> str:
-    idle = f", silent for {tool.idle_timeout:g} s at most" if tool.idle_timeout else ""
-    retries = f", {tool.retries} retries" if tool.retries else ""
-    mode = "" if tool.mode == "call" else f", {tool.mode}"
-    return f"{tool.timeout:g} s{idle}, {tool.memory_bytes / 1024**2:.0f} MB{retries}{mode}"
+        print_line(f"  undeclared executable, not a tool: {one_line(path)}")
 
 
 def _plugin_document(found: FoundPlugin) -> dict[str, Any]:
-    plugin, approval = found.reading.plugin, found.approval
+    plugin, standing = found.reading.plugin, found.standing
+    changes, locked = standing.changes, standing.locked
     return {
         "name": found.name,
         "version": plugin.manifest.version if plugin else None,
@@ -199,11 +165,13 @@ def _plugin_document(found: FoundPlugin) -> dict[str, Any]:
         "owner": found.owner,
         "place": str(found.place),
         "enabled": found.is_enabled,
-        "approval": _approval_state(found),
-        "changes": msgspec.structs.asdict(approval.changes) if approval else None,
-        "source": approval.approved.source if approval else "",
-        "ref": approval.approved.ref if approval else "",
-        "commit": approval.approved.commit if approval else "",
+        "approval": found.standing.state,
+        "refusal": standing.refusal.reason if standing.refusal else "",
+        "asks": [issue_document(ask) for ask in standing.asks],
+        "changes": msgspec.structs.asdict(changes) if changes else None,
+        "source": locked.source if locked else "",
+        "ref": locked.ref if locked else "",
+        "commit": locked.commit if locked else "",
         "tools": [_tool_document(plugin, tool) for tool in plugin.manifest.cli_tools] if plugin else [],
         "undeclared": undeclared_executables(plugin) if plugin else [],
         "problems": [issue_document(issue) for issue in found.reading.issues],
@@ -251,10 +219,10 @@ def enable(name: str) -> None:
     """Enable a disabled plugin."""
     found = find_plugin(name, load_settings())
     if found.is_enabled:
-        click.echo(f"{found.name} is already enabled.")
+        print_line(f"{found.name} is already enabled.")
         return
-    forget_disabled(str(found.place.resolve()))
-    click.echo(f"{found.name} is enabled.")
+    switch_plugin(found.place.resolve(), is_enabled=True)
+    print_line(f"{found.name} is enabled.")
 
 
 @click.command()
@@ -263,12 +231,7 @@ def disable(name: str) -> None:
     """Disable a plugin: no command or workflow can use its tools. Its files stay."""
     found = find_plugin(name, load_settings())
     if not found.is_enabled:
-        click.echo(f"{found.name} is already disabled.")
+        print_line(f"{found.name} is already disabled.")
         return
-    write_plugin_state(State(disabled=(*read_plugin_state().disabled, str(found.place.resolve()))))
-    click.echo(f"{found.name} is disabled; 'strands plugin enable {found.name}' enables it again.")
-
-
-def forget_disabled(directory: str) -> None:
-    """Takes the resolved directory of a plugin out of those that are switched off."""
-    write_plugin_state(State(disabled=tuple(one for one in read_plugin_state().disabled if one != directory)))
+    switch_plugin(found.place.resolve(), is_enabled=False)
+    print_line(f"{found.name} is disabled; 'strands plugin enable {found.name}' enables it again.")

@@ -16,13 +16,22 @@ import msgspec
 
 from strands_cli.cli.event_loop import run_async
 from strands_cli.cli.options import json_option, permit_all
-from strands_cli.cli.output import count_text, print_columns, print_json, print_note, tool_output_aside
+from strands_cli.cli.output import (
+    Styled,
+    count_text,
+    print_columns,
+    print_json,
+    print_line,
+    print_note,
+    tool_output_aside,
+)
 from strands_cli.cli.plugin.commands import plugin_argument, read_named_plugin
 from strands_cli.cli.terminal import cut_text, duration_text, one_line
 from strands_cli.documents.problems import local_reference_target
 from strands_cli.errors import SpecError, ToolError, ToolFailed
 from strands_cli.plugins.executable_output import OWN_CODES, REFUSED_MARK, parse_printed_json
 from strands_cli.plugins.manifest import CliTool
+from strands_cli.plugins.permissions import runnable_plugin
 from strands_cli.plugins.plugin import Plugin
 from strands_cli.plugins.plugin_tool import plugin_tool
 from strands_cli.settings import Settings, load_settings
@@ -68,6 +77,7 @@ def test(name: str, as_json: bool) -> int:
     plugin = reading.plugin
     if plugin is None:
         raise SpecError(f"The plugin {name} has mistakes.", issues=reading.issues)
+    plugin = runnable_plugin(plugin, load_settings())
     tools: list[dict[str, Any]] = []
     for declared in plugin.manifest.cli_tools:
         tool_id = plugin.manifest.tool_id(declared)
@@ -77,7 +87,7 @@ def test(name: str, as_json: bool) -> int:
         ]
         tools.append({"tool": tool_id, "checks": checks})
         if not as_json:
-            click.secho(tool_id, bold=True)
+            print_line(Styled(tool_id))
             print_columns([(check["outcome"], check["check"], check["reason"]) for check in checks])
     outcomes = [check["outcome"] for tool in tools for check in tool["checks"]]
     totals = {outcome: outcomes.count(outcome) for outcome in ("passed", "failed", "skipped")}
@@ -97,7 +107,7 @@ def _check_tool(plugin: Plugin, declared: CliTool) -> dict[str, Check]:
         return dict.fromkeys((*_CHECKS, "survivors"), unavailable)
     with TemporaryDirectory(prefix="plugin-test-") as name, tool_output_aside():
         workspace = Path(name).resolve() / "workspace"
-        fixtures = plugin.directory / _FIXTURES
+        fixtures = plugin.place / _FIXTURES  # the copy of an approved plugin is read-only
         if fixtures.is_dir():
             shutil.copytree(fixtures, workspace, symlinks=True)
         else:

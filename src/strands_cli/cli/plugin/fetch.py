@@ -6,7 +6,6 @@ So what is shown is what is taken. Nothing of it is executed.
 import logging
 import os
 import re
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -17,10 +16,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from strands_cli.cli.terminal import clean_text, one_line
-from strands_cli.errors import Issue, Severity, SpecError, ToolError, UnsupportedError, UsageError
-from strands_cli.plugins.directories import MANIFEST_NAME, Approved, plugin_digests
-from strands_cli.plugins.plugin import Plugin, read_plugin
+from strands_cli.cli.terminal import clean_text
+from strands_cli.errors import SpecError, ToolError, UnsupportedError, UsageError
+from strands_cli.plugins.directories import MANIFEST_NAME, Approved
+from strands_cli.plugins.permissions import copied_plugin
+from strands_cli.plugins.plugin import Plugin
+from strands_cli.secrets import MASK, without_credentials
 
 _log = logging.getLogger("strands_cli.plugins.git")
 
@@ -95,7 +96,8 @@ def _repository_source(place: str, ref: str, directory: str) -> PluginSource:
         hint = f"Use one of {', '.join(_PROTOCOLS)}, or a directory."
         raise UsageError(f"Plugins cannot be fetched by {scheme}.", hint=hint)
     parts = urlsplit(place) if url else None
-    if parts and (parts.password or (parts.username and scheme != "ssh")):
+    is_open = parts and (parts.password or (parts.username and scheme != "ssh"))
+    if is_open or f"={MASK}" in without_credentials(place):
         hint = "Remove it; a Git credential helper or SSH can provide it."
         raise UsageError("The URL contains a credential, which would be saved in the lock.", hint=hint)
     if ref and not _REF.fullmatch(ref):
@@ -132,6 +134,7 @@ def fetched_plugin(source: PluginSource) -> Iterator[Candidate]:
     """The plugin of a source, gone afterwards; SpecError with all its problems if it is invalid."""
     with TemporaryDirectory(prefix="strands-plugin-") as name:
         root = Path(name).resolve() / "fetched"
+        commit, shown = "", None
         if source.is_repository:
             commit = _check_out_repository(source, root)
             place, shown = root / source.directory, Path(source.directory)
@@ -139,16 +142,9 @@ def fetched_plugin(source: PluginSource) -> Iterator[Candidate]:
             if not is_inside or not (place / MANIFEST_NAME).exists():
                 raise _no_plugin(source, root)
         else:
-            commit, place, shown = "", root, plugin_directory(Path(source.place))
-            _refuse_issues(unportable_files(shown), source)  # before a pipe is read
-            copy_plugin(shown, root)
-        reading = read_plugin(place)
-        _refuse_issues(
-            [_issue_in_source(issue, place, shown) for issue in (*unportable_files(place), *reading.issues)],
-            source,
-        )
-        assert reading.plugin is not None
-        yield Candidate(source=source, plugin=reading.plugin, files=plugin_digests(place), commit=commit)
+            place = plugin_directory(Path(source.place))
+        with copied_plugin(place, shown, called=str(source)) as (plugin, files):
+            yield Candidate(source=source, plugin=plugin, files=files, commit=commit)
 
 
 def plugin_directory(path: Path) -> Path:
@@ -161,18 +157,6 @@ def plugin_directory(path: Path) -> Path:
     return path
 
 
-def _refuse_issues(issues: list[Issue], source: PluginSource) -> None:
-    if issues:
-        raise SpecError(f"The plugin of {source} is invalid.", issues=issues)
-
-
-def _issue_in_source(issue: Issue, place: Path, shown: Path) -> Issue:
-    """The same issue, about the source and not about our copy."""
-    file = Path(issue.file)
-    inside = file.relative_to(place) if file.is_relative_to(place) else file
-    return msgspec.structs.replace(issue, file=str(shown / inside))
-
-
 def _no_plugin(source: PluginSource, root: Path) -> SpecError:
     found = sorted(file.parent.relative_to(root).as_posix() for file in root.glob(f"**/{MANIFEST_NAME}"))
     hint = f"A plugin is a directory with a {MANIFEST_NAME}."
@@ -181,50 +165,6 @@ def _no_plugin(source: PluginSource, root: Path) -> SpecError:
         hint = f"It has plugins in other directories: add {named} to the URL."
     where = source.directory or "its root"
     return SpecError(f"{source} has no {MANIFEST_NAME} in {where}.", hint=hint)
-
-
-# --- Copies ------------------------------------------------------------------------------------------------
-
-_LINK, _SPECIAL = "link:", "special"
-
-
-def copy_plugin(origin: Path, target: Path) -> None:
-    """What the hashes of a plugin stand for: no repository, no caches, no empty directories."""
-    target.mkdir()
-    for name, digest in plugin_digests(origin).items():
-        copied = target / name
-        copied.parent.mkdir(parents=True, exist_ok=True)
-        if digest.startswith(_LINK):
-            copied.symlink_to(digest.removeprefix(_LINK))
-        else:
-            shutil.copyfile(origin / name, copied)
-            is_executable = (origin / name).stat().st_mode & 0o111
-            copied.chmod(0o755 if is_executable else 0o644)
-
-
-def unportable_files(directory: Path, *, severity: Severity = "error") -> list[Issue]:
-    """What in a plugin would be something else in another place."""
-    root = directory.resolve()
-    remedy = "Remove it, or put a copy of the file in its place: it is refused where it is added."
-    issues: list[Issue] = []
-    for name, digest in plugin_digests(root).items():
-        target = digest.removeprefix(_LINK)
-        if digest == _SPECIAL:
-            reason = "This is neither a file nor a link."
-        elif target != digest and not _stays_inside(root, name, target):
-            reason = f"This link leads out of the plugin, to {one_line(target)}."
-        else:
-            continue
-        file = one_line(str(directory / name))
-        issues.append(Issue(file=file, reason=reason, remediation=remedy, severity=severity))
-    return issues
-
-
-def _stays_inside(root: Path, name: str, target: str) -> bool:
-    try:
-        return not Path(target).is_absolute() and (root / name).resolve().is_relative_to(root)
-    except (OSError, RuntimeError):  # a circle of links
-        return False
 
 
 # --- Git, as a program -------------------------------------------------------------------------------------

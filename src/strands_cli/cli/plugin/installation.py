@@ -18,27 +18,48 @@ from tempfile import mkdtemp
 import click
 import msgspec
 
-from strands_cli.cli.output import can_ask, count_text, exit_code_of, print_error, print_note, print_warning
-from strands_cli.cli.plugin.commands import access_lines, forget_disabled, plugin_argument
-from strands_cli.cli.plugin.fetch import Candidate, copy_plugin, fetched_plugin, parse_source, source_in_lock
+from strands_cli.cli.output import (
+    can_ask,
+    count_text,
+    exit_code_of,
+    print_error,
+    print_line,
+    print_note,
+    print_warning,
+)
+from strands_cli.cli.plugin.commands import plugin_argument
+from strands_cli.cli.plugin.fetch import Candidate, fetched_plugin, parse_source, source_in_lock
 from strands_cli.cli.questions import confirm
-from strands_cli.cli.terminal import clean_text, discard_typed_input, one_line
-from strands_cli.errors import SpecError, StrandsError, ToolError, UsageError
+from strands_cli.cli.terminal import clean_text, one_line
+from strands_cli.errors import StrandsError, ToolError, UsageError
+from strands_cli.plugins.approvals import (
+    copy_plugin,
+    forget_approvals,
+    kept_copy,
+    read_approvals,
+    recorded_approval,
+)
 from strands_cli.plugins.directories import (
     MANIFEST_NAME,
-    Approval,
     Approved,
     Changes,
-    Lock,
-    changes_since_approval,
+    changed_lock,
+    file_changes,
     lock_files,
-    lock_key,
     plugin_digests,
     plugin_roots,
-    read_plugin_lock,
-    write_lock_or_state,
+    switch_plugin,
 )
-from strands_cli.plugins.plugin import FoundPlugin, Plugin, find_plugin, find_plugins
+from strands_cli.plugins.permissions import (
+    FoundPlugin,
+    access_lines,
+    approve_plugin,
+    copied_plugin,
+    find_plugin,
+    find_plugins,
+    permission_lines,
+)
+from strands_cli.plugins.plugin import Plugin, read_plugin
 from strands_cli.settings import Settings, load_settings
 
 _yes_option = click.option("--yes", "-y", is_flag=True, help="Approve without asking.")
@@ -67,8 +88,8 @@ def add(source: str, user: bool, yes: bool) -> None:
         _ask_approval(f"Add {name}, and let its tools run with this access?", yes=yes)
         lock = _lock_file(owner, settings)
         approved = candidate.source.approved(candidate.files, candidate.commit, lock, owner)
-        _put_plugin(candidate.directory, place, lock, approved)
-    click.echo(f"Added {name} {candidate.plugin.manifest.version}: {place}")
+        _put_plugin(candidate, place, lock, approved)
+    print_line(f"Added {name} {candidate.plugin.manifest.version}: {place}")
 
 
 def _refuse_known_plugin(name: str, place: Path, owner: str, settings: Settings) -> None:
@@ -97,13 +118,13 @@ def update(name: str | None, restore: bool, yes: bool) -> int:
     """
     settings = load_settings()
     if name is not None:
-        _update_plugin(find_plugin(name, settings), settings, restore=restore, yes=yes)
+        _update_plugin(find_plugin(name, settings, anywhere=True), settings, restore=restore, yes=yes)
         return 0
-    locked = [found for found in find_plugins(settings) if found.approval]
-    if not locked:
+    decided = [found for found in find_plugins(settings) if found.standing.lock or found.standing.approval]
+    if not decided:
         print_note("No plugin is locked: 'strands plugin add' adds and locks one.")
     status = 0
-    for found in locked:
+    for found in decided:
         try:
             _update_plugin(found, settings, restore=restore, yes=yes)
         except StrandsError as error:  # the others are not its fault
@@ -113,101 +134,107 @@ def update(name: str | None, restore: bool, yes: bool) -> int:
 
 
 def _update_plugin(found: FoundPlugin, settings: Settings, *, restore: bool, yes: bool) -> None:
-    approval = found.approval
-    if approval is None or (approval.changes and not restore):
-        _approve_plugin(found, settings, yes=yes)
-    elif approval.approved.source:
-        with fetched_plugin(source_in_lock(approval.approved, approval.lock)) as candidate:
-            _replace_plugin(found, approval, candidate, yes=yes)
-    elif approval.changes:
+    standing = found.standing
+    locked, lock = standing.locked, standing.lock
+    is_as_decided = standing.state in ("approved", "locked")
+    if locked and lock and locked.source and (is_as_decided or restore):
+        with fetched_plugin(source_in_lock(locked, lock)) as candidate:
+            _replace_plugin(found, candidate, lock, locked, yes=yes)
+    elif restore and not is_as_decided:
         hint = "Leave --restore out to approve it as it is."
         raise UsageError(f"The source of {found.name} is unknown.", hint=hint)
+    elif standing.state == "approved":
+        print_line(f"{found.name} is unchanged since it was approved.")
     else:
-        click.echo(f"{found.name} is unchanged since it was approved.")
+        _approve_plugin(found, settings, yes=yes)
 
 
 def _approve_plugin(found: FoundPlugin, settings: Settings, *, yes: bool) -> None:
     """Approves a plugin as it lies there."""
-    plugin, approval = found.reading.plugin, found.approval
-    if plugin is None:
-        raise SpecError(f"The plugin {found.name} is invalid.", issues=found.reading.issues)
-    files = plugin_digests(plugin.directory)
-    lock, approved = _lock_file(found.owner, settings), Approved(files=files)
-    if approval:
-        print_note(f"{found.name} was changed here since it was approved:")
-        _show_changed_files(approval.changes)
-        _show_changes(found, approval)
-        # It is no longer what a commit has.
-        lock, approved = approval.lock, msgspec.structs.replace(approval.approved, files=files, commit="")
-    _show_plugin(plugin, files, "")
-    _ask_approval(f"Approve {found.name} as it is now?", yes=yes)
-    with _lock_entry(found.place, lock, approved):
-        pass  # the files stay where they are
-    click.echo(f"Approved {found.name} {plugin.manifest.version}.")
+    standing = found.standing
+    with copied_plugin(found.place) as (plugin, files):
+        if standing.state == "duplicate" and standing.refusal:
+            print_note(one_line(standing.refusal.reason))
+        if changes := standing.changes:
+            print_note(f"{found.name} was changed here since it was approved:")
+            _show_changed_files(changes)
+            old = kept_copy(standing.approval) if standing.approval else None
+            if old:
+                _show_text_changes(changes, old, plugin.directory, ("approved", "now"))
+            else:
+                print_note("  The changed lines are not shown: there is no copy of what was approved.")
+        _show_plugin(plugin, files, "")
+        _ask_approval(f"Approve {found.name} as it is now?", yes=yes)
+        shown = msgspec.structs.replace(plugin, place=found.place)
+        lock = None if found.owner == "path" else _lock_file(found.owner, settings)
+        approve_plugin(shown, files, settings, lock)
+    print_line(f"Approved {found.name} {plugin.manifest.version}.")
 
 
-def _show_changes(found: FoundPlugin, approval: Approval) -> None:
-    """What changed inside the files since they were approved, as far as the source still has those."""
-    changes, approved = approval.changes, approval.approved
-    if not approved.source:
-        print_note("  The changed lines are not shown: its source is unknown.")
-        return
-    try:
-        with fetched_plugin(source_in_lock(approved, approval.lock)) as candidate:
-            same = tuple(
-                name for name in changes.changed if candidate.files.get(name) == approved.files[name]
-            )
-            comparable = Changes(added=changes.added, changed=same, removed=())
-            _show_text_changes(comparable, candidate.directory, found.place, ("approved", "now"))
-    except StrandsError as error:  # it can be approved without its source
-        print_note(
-            f"  The changed lines are not shown, because its source is gone: {one_line(error.message)}"
-        )
-
-
-def _replace_plugin(found: FoundPlugin, approval: Approval, candidate: Candidate, *, yes: bool) -> None:
+def _replace_plugin(
+    found: FoundPlugin, candidate: Candidate, lock: Path, locked: Approved, *, yes: bool
+) -> None:
     """Puts what the source has now in the place of a plugin."""
-    old, new = found.reading.plugin, candidate.plugin
+    new, approval = candidate.plugin, found.standing.approval
     if new.name != found.name:
         reason = f"{candidate.source} is now called {new.name}, not {found.name}."
         raise UsageError(reason, hint="Remove the old one and add the new one.")
-    here = Approved(files=plugin_digests(found.place.resolve()))
-    changes = changes_since_approval(here, candidate.directory)
-    if not changes:
-        click.echo(f"{found.name} is up to date.")
+    changes = file_changes(plugin_digests(found.place.resolve()), candidate.files)
+    if not changes and approval:
+        print_line(f"{found.name} is up to date.")
         return
-    before, after = approval.approved.commit[:12] or "?", candidate.commit[:12]
+    # What the user approved is kept where nobody changes it.
+    copy = kept_copy(approval) if approval and found.standing.state == "approved" else None
+    before, after = locked.commit[:12] or "?", candidate.commit[:12]
     commits = f" ({before} → {after})" if after else ""
+    old = read_plugin(copy or found.place).plugin
     versions = f"{old.manifest.version if old else '?'} → {new.manifest.version}"
     print_note(f"{found.name} {versions}, from {one_line(str(candidate.source))}{commits}")
     _show_changed_files(changes)
     _show_access_changes(old, new)
-    _show_text_changes(changes, found.place, candidate.directory)
+    _show_text_changes(changes, copy or found.place, candidate.directory)
+    if approval is None:  # all of it is new to this user
+        _show_plugin(new, candidate.files, "")
     _ask_approval(f"Replace {found.name}, and let its tools run with this access?", yes=yes)
-    approved = msgspec.structs.replace(approval.approved, files=candidate.files, commit=candidate.commit)
-    _put_plugin(candidate.directory, found.place, approval.lock, approved)
-    click.echo(f"Updated {found.name} to {new.manifest.version}.")
+    approved = msgspec.structs.replace(locked, files=candidate.files, commit=candidate.commit)
+    _put_plugin(candidate, found.place, lock, approved)
+    print_line(f"Updated {found.name} to {new.manifest.version}.")
 
 
 @click.command()
 @plugin_argument()
 @_yes_option
 def remove(name: str, yes: bool) -> None:
-    """Remove a plugin and its entry in the lock file. If it is a link, only the link is removed."""
+    """Remove a plugin, its entry in the lock file and your approval. Of a link, only the link is removed."""
     settings = load_settings()
-    found = find_plugin(name, settings)
+    try:
+        found = find_plugin(name, settings)
+    except UsageError:
+        if not (gone := _approved_and_gone(name, settings)):
+            raise
+        forget_approvals(*gone)
+        print_line(f"Removed your approval of {name}, whose directory is gone.")
+        return
     print_note(f"{found.place}  ({found.owner}'s)")
     _ask_approval(f"Remove {found.name}?", yes=yes)
-    directory = str(found.place.resolve())
-    lock = found.approval.lock if found.approval else _lock_file(found.owner, settings)
+    directory = found.place.resolve()
+    lock = found.standing.lock or _lock_file(found.owner, settings)
     with staging_directory(found.place.parent) as stage, ExitStack() as undo:
-        gone = found.place.rename(stage / found.place.name)
-        undo.callback(gone.rename, found.place)
-        with _lock_entry(found.place, lock, None):
+        gone_to = found.place.rename(stage / found.place.name)
+        undo.callback(gone_to.rename, found.place)
+        with changed_lock(found.place, lock, None):
             undo.pop_all()
+    forget_approvals(found.place)
     if not found.is_enabled:
-        forget_disabled(directory)
-    click.echo(f"Removed {found.name}.")
+        switch_plugin(directory, is_enabled=True)
+    print_line(f"Removed {found.name}.")
+
+
+def _approved_and_gone(name: str, settings: Settings) -> list[Path]:
+    """Where plugins of a name were approved, here or for all projects, and are no more."""
+    roots = [root.resolve() for root in plugin_roots(settings).values()]
+    places = (Path(place) for place, one in read_approvals().plugins.items() if name in (one.name, place))
+    return [place for place in places if place.parent in roots and not os.path.lexists(place)]
 
 
 # --- What a person sees before approving a plugin -----------------------------------------------------------
@@ -224,7 +251,6 @@ def _ask_approval(question: str, *, yes: bool) -> None:
         reason = "There is no terminal to ask on, so nothing was changed."
         hint = "Review what is shown above, then approve it with --yes."
         raise ToolError(reason, code="consent_required", hint=hint)
-    discard_typed_input()
     if not confirm(question):
         raise ToolError("You said no; nothing was changed.", code="denied")
 
@@ -239,8 +265,8 @@ def _show_plugin(plugin: Plugin, files: dict[str, str], source: str) -> None:
     for tool in manifest.cli_tools:
         about = f": {one_line(tool.description)}" if tool.description else ""
         print_note(f"  {manifest.tool_id(tool)}  {one_line(tool.path)}{about}")
-        for access in access_lines(manifest, tool):
-            print_note(f"    {one_line(access)}")
+        for line in (*access_lines(manifest, tool), f"limits: {tool.limits}"):
+            print_note(f"    {one_line(line)}")
 
 
 def _show_changed_files(changes: Changes) -> None:
@@ -251,16 +277,7 @@ def _show_changed_files(changes: Changes) -> None:
 
 def _show_access_changes(old: Plugin | None, new: Plugin) -> None:
     """The access that is asked for and was not before, and the other way round."""
-    before, after = (
-        [
-            f"{plugin.manifest.tool_id(tool)}  {access}"
-            for tool in plugin.manifest.cli_tools
-            for access in access_lines(plugin.manifest, tool)
-        ]
-        if plugin
-        else []
-        for plugin in (old, new)
-    )
+    before, after = (permission_lines(plugin.manifest) if plugin else () for plugin in (old, new))
     lost = [f"- {line}" for line in before if line not in after]
     gained = [f"+ {line}" for line in after if line not in before]
     print_note("  access:" if lost or gained else "  access: as before")
@@ -309,14 +326,20 @@ def _lock_file(owner: str, settings: Settings) -> Path:
     return dict(zip(("project", "user"), lock_files(settings.project), strict=False))[owner]
 
 
-def _put_plugin(directory: Path, place: Path, lock: Path, approved: Approved) -> None:
+def _put_plugin(candidate: Candidate, place: Path, lock: Path, approved: Approved) -> None:
     """A copy of a plugin at its place, approved; what was there before is replaced."""
+    name, origin, files = candidate.plugin.name, candidate.directory, candidate.files
+    permissions = permission_lines(candidate.plugin.manifest)
     with staging_directory(place.parent) as stage:
         copy = stage / place.name
-        copy_plugin(directory, copy)
-        if plugin_digests(copy) != approved.files:
-            raise StrandsError(f"{directory} was changed while it was copied.", hint="Try it again.")
-        with _lock_entry(place, lock, approved), ExitStack() as undo:
+        copy_plugin(origin, copy)
+        if plugin_digests(copy) != files:
+            raise StrandsError(f"{origin} was changed while it was copied.", hint="Try it again.")
+        with (
+            recorded_approval(place, name, origin, files, permissions),
+            changed_lock(place, lock, approved),
+            ExitStack() as undo,
+        ):
             if os.path.lexists(place) and _exchange_directories(copy, place):
                 return
             if os.path.lexists(place):
@@ -352,37 +375,3 @@ def staging_directory(root: Path) -> Iterator[Path]:
         shutil.rmtree(stage, ignore_errors=True)
         if is_new and not any(root.iterdir()):
             root.rmdir()
-
-
-@contextmanager
-def _lock_entry(place: Path, file: Path, approved: Approved | None) -> Iterator[None]:
-    """Writes what the lock says of a plugin, and takes it back if the rest fails."""
-    key = lock_key(place, file)
-    if key is None:
-        reason = f"{place} lies outside {file.parent}, so {file.name} cannot name it."
-        raise UsageError(reason, hint="'plugins' must be a directory there, not a link.")
-    with _exclusive_lock(file.parent), ExitStack() as undo:
-        before = read_plugin_lock(file)
-        if file.exists():
-            undo.callback(write_lock_or_state, file, before)
-        else:
-            undo.callback(file.unlink, missing_ok=True)
-        after = {**before.plugins, key: approved}
-        if approved is not None or key in before.plugins:
-            write_lock_or_state(file, Lock(plugins={name: entry for name, entry in after.items() if entry}))
-        yield
-        undo.pop_all()
-
-
-@contextmanager
-def _exclusive_lock(directory: Path) -> Iterator[None]:
-    """One command at a time changes a lock; the directory itself is what they wait for."""
-    directory.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as undo:
-        with suppress(ImportError):  # Windows, which cannot lock a directory
-            import fcntl
-
-            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-            undo.callback(os.close, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield

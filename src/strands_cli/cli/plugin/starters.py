@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from strands_cli.cli.output import print_note, print_warning
+from strands_cli.cli.output import print_line, print_note, print_warning
 from strands_cli.cli.plugin.installation import staging_directory
 from strands_cli.errors import SpecError, UnsupportedError, UsageError
 from strands_cli.plugins.directories import MANIFEST_NAME, plugin_digests, plugin_roots
@@ -193,7 +193,7 @@ def new(name: str, language: str) -> None:
             raise SpecError("The new plugin is invalid.", issues=reading.issues)
         directory.rename(place)
     for path in plugin_digests(place):
-        click.echo(str((place / path).relative_to(settings.project)))
+        print_line(str((place / path).relative_to(settings.project)))
     if missing := missing_requirements({"binaries": list(starter.binaries)}):
         print_warning(f"It cannot be called here: {'; '.join(missing)}.")
     print_note(f"Try it: strands tool call {name}__{_TOOL} name=Ada")

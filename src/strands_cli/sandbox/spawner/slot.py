@@ -13,7 +13,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
@@ -25,6 +25,8 @@ from strands_cli.sandbox.spawner.cgroups import Group
 
 LOOK_SECONDS = 0.025
 """How often the memory of a tree is looked at."""
+_LOOKS_ASIDE, _LOOKS_AT_DISK = 4, 20
+"""How many looks there are between two at what takes longer to see."""
 _FAILED = 9
 """A keeper that could not be made ends with this status."""
 _SPARE_PROCESSES = 16
@@ -51,7 +53,7 @@ class Slot:
             namespaces.keep_ids(self._user, self._group)
         mounts.mount_system()
 
-    def live(self, calls: _socket.socket, host: int, number: int, group: str) -> int:
+    def live(self, calls: _socket.socket, host: int, number: int, group: list[str]) -> int:
         """The life of a keeper, from its birth to its exit status."""
         scratch = self.scratch(os.getppid(), number)
         try:
@@ -63,7 +65,9 @@ class Slot:
             remove_scratch(scratch)
         return 0
 
-    def _prepare(self, calls: _socket.socket, host: int, slot: int, group: str, scratch: str) -> "Keeper":
+    def _prepare(
+        self, calls: _socket.socket, host: int, slot: int, group: list[str], scratch: str
+    ) -> "Keeper":
         for number in (signal.SIGCHLD, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
@@ -89,12 +93,14 @@ class Slot:
         if not runner:
             os.setsid()
             namespaces.die_with_parent(keeper)
+            if own is not None:
+                own.enter()  # now, since it may take a while
             tell_taken = partial(try_to, os.write, self._taken_end, slot.to_bytes(4, sys.byteorder))
             Runner(ruleset, scratch, own, others if self._user else None, tell_taken).run(calls, runners_end)
         runners_end.close()
         calls.close()
-        disk = os.open(mounts.SCRATCH, os.O_RDONLY | os.O_CLOEXEC) if self.in_room else -1
-        return Keeper(runner, pair, host, proc, disk)
+        disk = os.open(mounts.SCRATCH if self.in_room else scratch, os.O_RDONLY | os.O_CLOEXEC)
+        return Keeper(runner, pair, host, Holdings(proc, disk, own, in_room=self.in_room))
 
     def _ruleset(self, scratch: str) -> Ruleset:
         """The rules that every call has, made before there is one."""
@@ -102,10 +108,10 @@ class Slot:
         ruleset.allow(READ_EXECUTE, *messages.SYSTEM_DIRECTORIES)
         if scratch:
             ruleset.allow(READ, "/proc", *mounts.SETTINGS)
-            ruleset.allow(READ_WRITE, *mounts.DEVICES, scratch)
+            ruleset.allow(READ_WRITE, *mounts.DEVICES)
         else:  # a room has nothing else there
-            ruleset.allow(READ, "/proc", "/etc")
-            ruleset.allow(READ_WRITE, "/dev", mounts.SCRATCH)
+            ruleset.allow(READ, "/proc", "/etc", mounts.SCRATCH)
+            ruleset.allow(READ_WRITE, "/dev")
         return ruleset
 
 
@@ -163,11 +169,13 @@ class Runner(NamedTuple):
     def _steps(self, request: dict[str, Any], streams: list[int]) -> Iterator[str]:
         """From this process to the executable; the name of each step comes before it is taken."""
         yield "see"
-        if not self.scratch:
-            seen = (request["reads"], request["writes"], request["links"])
-            mounts.mount_call_paths(*seen, request["scratch"])
+        writable: dict[str, bool] = request["paths"]
+        if self.scratch:
+            opened = mounts.open_call_paths([*writable])
+        else:
+            opened = mounts.mount_call_paths(writable, request["links"], request["watch"]["scratch"])
         yield "directory"
-        os.chdir(request["directory"])
+        os.fchdir(mounts.open_without_links(request["directory"]))
         yield "streams"
         for stream, descriptor in enumerate(streams):
             os.dup2(descriptor, stream)
@@ -180,14 +188,16 @@ class Runner(NamedTuple):
             limits["NPROC"] = most + self.others()
         namespaces.apply_limits(limits)
         if self.group is not None:
-            self.group.limit(most + 1)  # the keeper is in it too
+            self.group.limit(most, request["watch"]["memory"])
         yield "capabilities"
         namespaces.drop_capabilities()
         yield "files"
         no_new_privileges()
+        scratch = self._scratch_places(writable)
         if self.ruleset is not None:
-            self.ruleset.allow(READ_EXECUTE, *request["reads"])
-            self.ruleset.allow(READ_WRITE, *request["writes"])
+            self.ruleset.allow(READ_WRITE, *scratch.values())
+            for path, descriptor in opened.items():
+                self.ruleset.allow_opened(READ_WRITE if writable[path] else READ_EXECUTE, descriptor)
             self.ruleset.enter()
         yield "calls"
         for program in request["filters"]:
@@ -195,22 +205,68 @@ class Runner(NamedTuple):
         yield "next"
         self.tell_taken()
         yield "execute"
-        home, temporary = mounts.HOME, mounts.SCRATCH
-        if self.scratch:
-            home, temporary = f"{self.scratch}/home", f"{self.scratch}/tmp"
-        environment = {**request["environment"], "HOME": home, "TMPDIR": temporary}
+        environment = {**request["environment"], "HOME": scratch["HOME"], "TMPDIR": scratch["TMPDIR"]}
         os.execvpe(request["argv"][0], request["argv"], environment)
+
+    def _scratch_places(self, seen: Iterable[str]) -> dict[str, str]:
+        """Where a call may write whatever it likes."""
+        if self.scratch:
+            return {"HOME": f"{self.scratch}/home", "TMPDIR": f"{self.scratch}/tmp", "": self.scratch}
+        # What is mounted below the scratch directory would be writable with it: a pipe even if it is mounted
+        # read-only.
+        is_below = any(mounts.is_path_below(path, mounts.SCRATCH) for path in seen)
+        temporary = mounts.TEMPORARY if is_below else mounts.SCRATCH
+        return {"HOME": mounts.HOME, "TMPDIR": temporary, "": mounts.MEMORY}
+
+
+class Holdings:
+    """What a call holds of the machine: its processes, their memory, and what they put aside elsewhere."""
+
+    def __init__(self, proc: int, disk: int, group: Group | None, *, in_room: bool) -> None:
+        self.proc = proc
+        self.in_room = in_room
+        self._disk = disk
+        """The scratch directory: in a room a file system in memory."""
+        self._group = group
+        self._is_counted = group is not None and group.has_limit("memory")
+        self._looks = 0
+        self._aside = process_tree.Aside()
+        self._scratch = 0
+
+    def processes(self) -> list[int]:
+        if not self.in_room:
+            return process_tree.likely_descendants(os.getpid(), self.proc)
+        return [int(name) for name in os.listdir(self.proc) if name.isdigit() and name != "1"]
+
+    def memory(self, processes: list[int], limit: int) -> int:
+        """The bytes that a call holds. What no process shows is looked for less often, as it takes longer."""
+        self._looks += 1
+        if not self._is_counted and self._looks % _LOOKS_ASIDE == 1:
+            self._aside = process_tree.memory_aside(processes, self.proc)
+        files = 0
+        if self.in_room:
+            used = os.statvfs(self._disk)
+            files = (used.f_blocks - used.f_bfree) * used.f_frsize
+        return process_tree.memory_in_use(processes, self.proc, limit, self._aside) + files
+
+    def scratch(self, processes: list[int]) -> int:
+        """The bytes of a scratch directory on the host's disk; a room's has a size of its own."""
+        if not self.in_room and self._looks % _LOOKS_AT_DISK == 1:
+            self._scratch = process_tree.bytes_below(self._disk)
+            self._scratch += process_tree.deleted_bytes(processes, self.proc)
+        return self._scratch
+
+    def ran_out_of_memory(self) -> bool:
+        return self._group is not None and self._group.ran_out_of_memory()
 
 
 class Keeper:
-    def __init__(self, runner: int, pair: _socket.socket, host: int, proc: int, disk: int) -> None:
+    def __init__(self, runner: int, pair: _socket.socket, host: int, holdings: Holdings) -> None:
         self._runner = runner
         self._pair = pair
         self._host = host
-        self._proc = proc
-        self._disk = disk
-        """The room's scratch file system; -1 where there is no room."""
-        self._in_room = disk >= 0
+        self._holdings = holdings
+        self._proc, self._in_room = holdings.proc, holdings.in_room
         self._why = "exited"
         self._status: int | None = None
         self._reported = False
@@ -284,23 +340,17 @@ class Keeper:
         now = time.monotonic()
         if self._kill_at is None and now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
-            below, scratch = self._below()
-            held = process_tree.memory_in_use(below, self._proc, self._limits["memory"]) + scratch
+            below = self._holdings.processes()
+            held = self._holdings.memory(below, self._limits["memory"])
             self._peak = max(self._peak, held)
-            if held > self._limits["memory"]:
+            if held > self._limits["memory"] or self._holdings.ran_out_of_memory():
                 self._end("memory", 0)
             elif len(below) > self._limits["processes"]:
                 self._end("processes", 0)
+            elif self._holdings.scratch(below) > self._limits["scratch"]:
+                self._end("scratch", 0)
         if self._kill_at is not None and now >= self._kill_at:
             self._send(signal.SIGKILL)
-
-    def _below(self) -> tuple[list[int], int]:
-        """The processes of the tree, and the bytes in the room's scratch file system: they are memory too."""
-        if not self._in_room:
-            return process_tree.likely_descendants(os.getpid(), self._proc), 0
-        used = os.statvfs(self._disk)
-        processes = [int(name) for name in os.listdir(self._proc) if name.isdigit() and name != "1"]
-        return processes, (used.f_blocks - used.f_bfree) * used.f_frsize
 
     def _reap(self) -> bool:
         """Reaps the children that have ended; False when none is left."""
@@ -313,6 +363,8 @@ class Keeper:
                 break
             if process == self._runner:
                 self._status = status
+                if self._why == "exited" and self._holdings.ran_out_of_memory():
+                    self._why = "memory"
                 self._peak = max(self._peak, usage.ru_maxrss * 1024)
         if self._status is not None and not self._reported:
             # The executable has ended and left others behind: the host says how long they may go on.

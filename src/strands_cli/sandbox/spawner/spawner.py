@@ -23,6 +23,7 @@ READY = 3
 """How many runners wait for a call."""
 REST_SECONDS = 0.01
 """How long a call is left alone with the processors before the next runner is made."""
+RETRY_SECONDS = 0.2
 _MAX_FAILURES = 5
 _WIND_UP_SECONDS = 3.0
 _CLONE = {"x86_64": 56, "aarch64": 220, "riscv64": 220}
@@ -35,7 +36,9 @@ class Spawner:
         self._host = host
         self._slot = slot
         self._proc = process_tree.open_proc()
-        self._groups = cgroups.parent_group() if os.geteuid() == 0 else ""
+        # An ordinary user's processes are counted by RLIMIT_NPROC.
+        controllers = ("memory",) if os.geteuid() else ("pids", "memory")
+        self._groups = cgroups.parent_groups(*controllers)
         self._keepers: dict[int, int] = {}
         """The number of every keeper that has not ended."""
         self._idle: set[int] = set()
@@ -45,8 +48,7 @@ class Spawner:
 
     def serve(self) -> None:
         process_tree.become_subreaper()
-        if self._groups:
-            cgroups.remove_abandoned_groups(self._groups)
+        cgroups.remove_abandoned_groups(self._groups)
         why_not_alone = self._leave_network()
         # Whether there can be rooms is tried once; without them executables run on the host's root.
         why_no_room = "not asked for"
@@ -54,13 +56,14 @@ class Spawner:
             why_no_room = try_in_child(self._slot.enter_room, clone_into_room)
             self._slot.in_room = not why_no_room
         counted = "rlimit" if self._slot.in_room else "rlimit, roughly"
-        counted_for_root = "cgroup" if self._groups else "watched"  # whose processes no rlimit counts
+        counted_for_root = "cgroup" if "pids" in self._groups else "watched"  # no rlimit counts them
         abilities = {
             "landlock": self._slot.abi,
             "room": self._slot.in_room,
             "why_no_room": why_no_room,
             "why_not_alone": why_not_alone,
             "processes": counted if os.geteuid() else counted_for_root,
+            "memory": "cgroup" if "memory" in self._groups else "watched",
         }
         messages.send_value(self._calls, abilities)
         wake = process_tree.wake_on_child()
@@ -102,8 +105,12 @@ class Spawner:
             return 1 + 1000 * rest
         while len(self._idle) < READY:
             self._made += 1
-            group = cgroups.group_path(self._groups, self._made) if self._groups else ""
-            keeper = clone_into_room() if self._slot.in_room else os.fork()
+            group = cgroups.group_paths(self._groups, self._made)
+            try:
+                keeper = clone_into_room() if self._slot.in_room else os.fork()
+            except OSError:  # too many processes for now, or too little memory
+                self._failures += 1
+                return 1000 * RETRY_SECONDS
             if not keeper:
                 os._exit(self._slot.live(self._calls, self._host, self._made, group))
             self._keepers[keeper] = self._made
@@ -134,8 +141,7 @@ class Spawner:
             self._idle.discard(number)
             if ended[process]:
                 remove_scratch(self._slot.scratch(os.getpid(), number))
-            if self._groups:
-                cgroups.remove_group(cgroups.group_path(self._groups, number))
+            cgroups.remove_groups(cgroups.group_paths(self._groups, number))
         return any_left
 
 

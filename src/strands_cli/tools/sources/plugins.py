@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from functools import cache as once
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,15 +10,12 @@ from typing import TYPE_CHECKING
 from strands_cli.errors import Issue, SpecError
 from strands_cli.plugins.directories import (
     MANIFEST_NAME,
-    approvals_in_locks,
     is_plugin_disabled,
     lock_files,
     plugin_paths,
     plugin_roots,
-    plugin_update_hint,
     plugins_in,
     read_plugin_state,
-    unapproved_changes,
 )
 from strands_cli.settings import Settings
 from strands_cli.toolkit.info import ToolInfo
@@ -26,6 +24,7 @@ from strands_cli.tools._discovery.scan import NO_CACHE, Cache, unreadable_direct
 from strands_cli.tools.sources.modules import Source
 
 if TYPE_CHECKING:
+    from strands_cli.plugins.plugin import Plugin
     from strands_cli.toolkit.contract import Tool
 
 # What reads a plugin is imported where there is one to be read: most listings have none.
@@ -56,12 +55,42 @@ def scan_plugins(settings: Settings, cache: Cache = NO_CACHE) -> Discovered:
             parts.append(Discovered(issues=(unreadable_directory(root, error),)))
         except SpecError as error:  # which plugins are switched off is not known, so none is on
             parts.append(_refused_plugin(error.message, error.hint))
-    return join_discovered(parts)
+    # What does not run comes last, so that it takes no other plugin's name.
+    return join_discovered(sorted(parts, key=lambda part: bool(part.issues)))
 
 
-def read_named_plugin(name: str, base: Path, settings: Settings) -> Discovered:
-    """The tools of a plugin that a workflow names: by its name, or by its directory, relative to `base`."""
-    found = _find_named_plugin(name, base, settings)
+def read_named_plugins(names: Sequence[str], base: Path, settings: Settings) -> list[Discovered]:
+    """The tools of the plugins that a workflow names: by name, or by directory, relative to `base`.
+
+    Each directory is read once, however often it is named.
+    """
+    readings: dict[str, Discovered] = {}
+
+    def read(place: Path) -> tuple[Path, Discovered]:
+        key = os.path.normpath(place)
+        if key not in readings:
+            readings[key] = _read_plugin_tools(place, settings)
+        return place, readings[key]
+
+    roots = plugin_roots(settings).values() if names else ()
+    listed = [read(place) for root in roots for place in plugins_in(root)]
+
+    def find(name: str) -> tuple[Path, Discovered] | None:
+        found = [
+            (place, reading)
+            for place, reading in listed
+            if place.name == name or any(info.family == name for info in reading.infos)
+        ]
+        if found:
+            return min(found, key=lambda one: bool(one[1].issues))  # the first, if possible one that runs
+        place = base / Path(name).expanduser()
+        # os.path answers for names that no file system takes, too
+        return read(place) if os.path.lexists(place / MANIFEST_NAME) else None
+
+    return [_if_enabled(name, find(name), base) for name in names]
+
+
+def _if_enabled(name: str, found: tuple[Path, Discovered] | None, base: Path) -> Discovered:
     if found is None:
         reason = f"There is no plugin {name!r}: neither of this name, nor as a directory below {base}."
         return _refused_plugin(
@@ -76,25 +105,13 @@ def read_named_plugin(name: str, base: Path, settings: Settings) -> Discovered:
     return _refused_plugin(f"The plugin {name!r} is disabled.", f"'strands plugin enable {name}' enables it.")
 
 
-def _find_named_plugin(name: str, base: Path, settings: Settings) -> tuple[Path, Discovered] | None:
-    for root in plugin_roots(settings).values():
-        for place in plugins_in(root):
-            reading = _read_plugin_tools(place, settings)
-            if place.name == name or any(info.family == name for info in reading.infos):
-                return place, reading
-    place = base / Path(name).expanduser()
-    # os.path answers for names that no file system takes, too
-    exists = os.path.lexists(place / MANIFEST_NAME)
-    return (place, _read_plugin_tools(place, settings)) if exists else None
-
-
 def _refused_plugin(reason: str, remedy: str) -> Discovered:
     return Discovered(issues=(Issue(reason=reason, remediation=remedy),))
 
 
 def _scan_plugin_root(root: Path, places: list[Path], settings: Settings, cache: Cache) -> list[Discovered]:
     state = read_plugin_state()
-    known = cache.file(f"{root}|plugins|{settings.project}|{_has_keyring()}")
+    known = cache.file(f"{root}|plugins|{settings.project}|{settings.workspace}|{_has_keyring()}")
     parts: list[Discovered] = []
     for place in places:
         if is_plugin_disabled(place, state):
@@ -120,30 +137,28 @@ def _read_plugin_tools(place: Path, settings: Settings) -> Discovered:
     reading = read_plugin(place)
     if reading.plugin is None:
         return Discovered(issues=reading.issues)
-    approval = _check_approval(reading.plugin.name, place, settings)
+    decided = _check_decisions(reading.plugin, settings)
     origin = place.relative_to(settings.project) if place.is_relative_to(settings.project) else place
     infos = reading.plugin.infos(str(origin), has_keyring=_has_keyring())
-    return Discovered(infos, approval.issues, (*reading.files, *approval.files))
+    return Discovered(infos, decided.issues, (*reading.files, *decided.files))
 
 
-def _check_approval(name: str, place: Path, settings: Settings) -> Discovered:
-    """Whether a plugin is unchanged since it was approved. Files are hashed only where a lock names it."""
-    locks = tuple(str(file) for file in lock_files(settings.project))
+def _check_decisions(plugin: "Plugin", settings: Settings) -> Discovered:
+    """Whether a plugin may run. Files are hashed only where the user approved it or a lock names it."""
+    from strands_cli.plugins.approvals import approvals_file
+    from strands_cli.plugins.permissions import plugin_standing
+
+    files = tuple(str(file) for file in (*lock_files(settings.project), approvals_file()) if file)
     try:
-        if not any(approvals_in_locks(place, settings.project)):
-            return Discovered(files=locks)
-        changes = unapproved_changes(place, settings.project)
+        standing = plugin_standing(plugin.place, plugin.name, settings, plugin)
+        if standing.approval or standing.lock:
+            files = (*files, *plugin_paths(plugin.directory))
     except SpecError as error:
-        return Discovered(issues=(Issue(reason=error.message, remediation=error.hint),), files=locks)
-    files = (*locks, *plugin_paths(place.resolve()))
-    if not changes:
-        return Discovered(files=files)
-    issue = Issue(
-        file=str(place),
-        reason=f"The plugin {name} has changed since it was approved ({changes}); its tools do not run.",
-        remediation=plugin_update_hint(name),
-    )
-    return Discovered(issues=(issue,), files=files)
+        return Discovered(issues=(Issue(reason=error.message, remediation=error.hint),), files=files)
+    except OSError as error:  # it went away, or a part of it cannot be read
+        gone = Issue(file=str(plugin.place), reason=f"The plugin cannot be read: {error.strerror}.")
+        return Discovered(issues=(gone,), files=files)
+    return Discovered(issues=(standing.refusal,) if standing.refusal else (), files=files)
 
 
 @once
