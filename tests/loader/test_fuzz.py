@@ -16,13 +16,14 @@ from strands_cli.capability import check_capability
 from strands_cli.cli.app import COMMANDS, run_command_line
 from strands_cli.errors import Issue
 from strands_cli.loader import examine_workflow
-from tests.loader.mutations import EXAMPLES, mutated
+from tests.fuzzing import MAX_CPU_SECONDS
+from tests.mutations import EXAMPLES, mutated
 from tests.projects import Project
 
 CHUNK = 500
 CHUNKS = 40
-MAX_SECONDS = 2.0
-"""Of CPU time, so that a busy machine is not mistaken for a slow program."""
+FEW = 200
+"""For the tests that every run of the suite has."""
 KNOWN_EXITS = {0, 3, 18}
 
 
@@ -46,7 +47,7 @@ def wrongs(seeds: range, directory: Path) -> Iterator[str]:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what this test looks for
             problem = f"{type(error).__name__}: {error}"
         seconds = time.process_time() - started
-        if seconds > MAX_SECONDS:
+        if seconds > MAX_CPU_SECONDS:
             problem = f"{problem} took {seconds:.1f} s"
         if problem:
             yield f"mutated({seed}): {problem}\n{data[:3000]!r}"
@@ -73,8 +74,8 @@ def unfit(issue: Issue) -> str:
     return ""
 
 
-def test_five_hundred_mutated_workflows_get_an_answer(surroundings: Path) -> None:
-    assert [*wrongs(range(CHUNK), surroundings)][:5] == []
+def test_two_hundred_mutated_workflows_get_an_answer(surroundings: Path) -> None:
+    assert [*wrongs(range(FEW), surroundings)][:5] == []
 
 
 @pytest.mark.long
@@ -91,20 +92,20 @@ def test_the_same_seed_gives_the_same_file() -> None:
 def test_the_mutations_reach_every_depth(surroundings: Path) -> None:
     """Some are not YAML, some no workflow, some a workflow with other values: not all fail at the first gate."""
     unread = invalid = valid = 0
-    for seed in range(CHUNK):
+    for seed in range(FEW):
         (surroundings / "mutated.yaml").write_bytes(mutated(seed))
         _, issues = examine_workflow(surroundings / "mutated.yaml")
         unread += bool(issues) and not issues[0].pointer
         invalid += bool(issues) and bool(issues[0].pointer)
         valid += not issues
-    assert min(unread, invalid, valid) > CHUNK / 10, (unread, invalid, valid)
+    assert min(unread, invalid, valid) > FEW / 10, (unread, invalid, valid)
 
 
 def test_mutated_workflows_never_end_the_command_with_a_bug(project: Project) -> None:
     if "validate" not in COMMANDS:
         pytest.skip("there is no command 'strands validate' yet")
     shutil.copytree(EXAMPLES, project.root / "flows")
-    for seed in range(30):
+    for seed in range(10):
         project.write("flows/mutated.yaml", mutated(seed))
         outcome = project.strands("validate", "flows/mutated.yaml", "--json")
         assert outcome.exit_code in KNOWN_EXITS, f"mutated({seed}): {outcome}"
@@ -189,7 +190,7 @@ def test_a_hostile_file_gets_an_answer(text: str, surroundings: Path) -> None:
     file.write_text(text, "utf-8")
     started = time.process_time()
     assert answer(file) == ""
-    assert time.process_time() - started < MAX_SECONDS
+    assert time.process_time() - started < MAX_CPU_SECONDS
 
 
 def test_a_path_that_no_file_can_have_is_an_issue() -> None:

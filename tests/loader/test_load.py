@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from strands_cli.errors import Issue, SpecError
-from strands_cli.loader import examine_workflow, load_spec
+from strands_cli.loader import StoredFiles, examine_workflow, load_spec, stored_name
 from strands_cli.loader.run_values import resolve_inputs
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.chain import Chain
@@ -178,15 +178,103 @@ def test_agents_may_stand_in_files_of_their_own(tmp_path: Path) -> None:
     assert (issue.pointer, issue.line) == ("/agents/a/$ref", 7)
 
 
+def test_a_workflow_is_loaded_from_stored_texts_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRANDS_TEST_NAME", "tea")
+    (tmp_path / "agents").mkdir()
+    agent = "prompt: About ${STRANDS_TEST_NAME} {{ topic }}\n"
+    (tmp_path / "agents" / "a.yaml").write_text(agent, "utf-8")
+    text = DECLARED.replace("    prompt: Hello\n", "    $ref: ./agents/a.yaml\n") + INPUTS_OF_TOPIC
+    before = load(tmp_path, text, topic="green")
+    assert before.texts == {
+        str(tmp_path / "flow.yaml"): text,
+        str(tmp_path / "agents" / "a.yaml"): agent,
+    }
+    monkeypatch.setenv("STRANDS_TEST_NAME", "coffee")
+    (tmp_path / "flow.yaml").unlink()
+    (tmp_path / "agents" / "a.yaml").write_text("prompt: changed\n", "utf-8")
+    files = {stored_name(path, tmp_path): text for path, text in before.texts.items()}
+    assert list(files) == ["flow.yaml", "agents/a.yaml"]
+    stored = StoredFiles(directory=tmp_path, files=files, environment={"STRANDS_TEST_NAME": "tea"})
+    assert load_spec(tmp_path / "flow.yaml", {"topic": "green"}, stored=stored) == before
+    other = StoredFiles(directory=tmp_path, files={"flow.yaml": text}, environment={})
+    with pytest.raises(SpecError, match=r"agents/a.yaml: The run has no copy of this file"):
+        load_spec(tmp_path / "flow.yaml", stored=other)
+
+
+INPUTS_OF_TOPIC = "inputs: {required: {topic: string}}\n"
+DECLARED = TEXT + "env: {variables: [STRANDS_TEST_NAME, STRANDS_TEST_GONE]}\n"
+
+
 def test_variables_of_the_environment_are_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STRANDS_TEST_NAME", "tea")
     monkeypatch.delenv("STRANDS_TEST_GONE", raising=False)
     prompt = "${STRANDS_TEST_NAME} ${STRANDS_TEST_GONE:-none} $${KEPT} $5"
-    assert load(tmp_path, TEXT.replace("Hello", prompt)).agents["a"].prompt == "tea none ${KEPT} $5"
-    (issue,) = refused(tmp_path, TEXT.replace("Hello", "${STRANDS_TEST_GONE}"))
+    spec = load(tmp_path, DECLARED.replace("Hello", prompt))
+    assert spec.agents["a"].prompt == "tea none ${KEPT} $5"
+    used = [(use.name, use.place, use.is_whole) for use in spec.environment]
+    place = "agents.a.prompt"
+    assert used == [("STRANDS_TEST_NAME", place, False), ("STRANDS_TEST_GONE", place, False)]
+    (issue,) = refused(tmp_path, DECLARED.replace("Hello", "${STRANDS_TEST_GONE}"))
     assert (issue.pointer, issue.line) == ("/agents/a/prompt", 7)
     assert issue.reason == "The environment variable STRANDS_TEST_GONE is not set."
     assert issue.remediation == "Set it, or give a default: ${STRANDS_TEST_GONE:-…}."
+
+
+def test_a_variable_that_the_file_does_not_declare_is_refused_with_the_line_to_add(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRANDS_TEST_OTHER", "from the environment")
+    text = DECLARED.replace("Hello", "${STRANDS_TEST_OTHER} ${LAST:-x}").replace("hi", "${FIRST}")
+    issues = refused(tmp_path, text)
+    assert [(issue.pointer, issue.line) for issue in issues] == [
+        ("/agents/a/prompt", 7),
+        ("/agents/a/prompt", 7),
+        ("/pattern/config/steps/0/input", 13),
+    ]
+    reason = "The file uses the environment variable STRANDS_TEST_OTHER, but does not declare it."
+    assert issues[0].reason == reason
+    names = "STRANDS_TEST_NAME, STRANDS_TEST_GONE, STRANDS_TEST_OTHER, LAST, FIRST"
+    assert {issue.remediation for issue in issues[1:]} == {f"Declare it: env: {{variables: [{names}]}}"}
+    assert "from the environment" not in repr(examine_workflow(tmp_path / "flow.yaml"))
+
+
+def test_the_file_of_an_agent_uses_what_the_workflow_declares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRANDS_TEST_NAME", "tea")
+    (tmp_path / "a.yaml").write_text(
+        "env: {variables: [HOME]}\nprompt: ${STRANDS_TEST_NAME} ${HOME}\n", "utf-8"
+    )
+    text = DECLARED.replace("    prompt: Hello\n", "    $ref: a.yaml\n")
+    issues = refused(tmp_path, text)
+    assert {(issue.file, issue.line) for issue in issues} == {(str(tmp_path / "a.yaml"), at) for at in (1, 2)}
+    assert "variable HOME" in issues[0].reason
+    (tmp_path / "a.yaml").write_text("prompt: ${STRANDS_TEST_NAME}\n", "utf-8")
+    spec = load(tmp_path, text)
+    assert spec.agents["a"].prompt == "tea"
+    assert [use.pointer for use in spec.environment] == ["/agents/a/prompt"]
+
+
+EXECUTOR = """\
+env: {secrets: [{name: shop, key: SHOP_TOKEN}]}
+tools: {http_executors: [{id: shop, base_url: "https://x.example", headers: {X: "Bearer ${SHOP_TOKEN}"}}]}
+"""
+
+
+def test_a_secret_is_never_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_TOKEN", "hunter2-and-more")
+    spec = load(tmp_path, TEXT + EXECUTOR)
+    assert spec.tools.http_executors[0].headers == {"X": "Bearer {{ secrets.shop }}"}
+    assert "hunter2" not in repr(spec)
+    (issue,) = refused(tmp_path, TEXT.replace("Hello", "${SHOP_TOKEN}") + EXECUTOR)
+    assert issue.reason.startswith("SHOP_TOKEN is a secret: it is for the headers of HTTP executors")
+    assert "{{ secrets.shop }}" in issue.remediation
+    (issue,) = refused(tmp_path, TEXT + EXECUTOR.replace("${SHOP_TOKEN}", "${SHOP_TOKEN:-x}"))
+    assert issue.reason == "SHOP_TOKEN is a secret, and a secret has no default."
+    (issue,) = refused(tmp_path, TEXT.replace("Hello", "${SHOP_TOKEN}"))
+    assert issue.remediation.startswith("Declare it as a secret, env: {secrets: [{name: SHOP_TOKEN}]}")
 
 
 INPUTS = """\
@@ -343,7 +431,7 @@ def test_without_a_pattern_the_rest_is_still_there(tmp_path: Path, pattern: Any)
     assert left_of(tmp_path, pattern=pattern).agents["a"].prompt == "Hello"
 
 
-@pytest.mark.parametrize("agents", [..., [], 5, {}, {"no name!": {"prompt": "x"}}])
+@pytest.mark.parametrize("agents", [[], 5, {"no name!": {"prompt": "x"}}])
 def test_without_agents_the_rest_is_still_there(tmp_path: Path, agents: Any) -> None:
     assert isinstance(left_of(tmp_path, agents=agents).pattern, Chain)
 

@@ -60,6 +60,9 @@ PROVIDER = Provider(
     package="anthropic",
     extra="anthropic",
     credentials=("ANTHROPIC_API_KEY",),
+    secrets=("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS"),
+    hosts=(r"api\.anthropic\.com",),
+    host_variables=("ANTHROPIC_BASE_URL",),
     ignores=("seed",),
     errors={
         "timeout": ("anthropic.APITimeoutError",),

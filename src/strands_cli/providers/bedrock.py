@@ -29,6 +29,9 @@ PROVIDER = Provider(
     build=build,
     default_model="global.anthropic.claude-sonnet-4-6",
     secrets=("AWS_BEARER_TOKEN_BEDROCK", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+    # Not all of amazonaws.com: others have buckets and functions there.
+    hosts=(r"bedrock-runtime(-fips)?\.[a-z]{2,4}(-[a-z]+)+-\d\.amazonaws\.com(\.cn)?",),
+    host_variables=("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "AWS_ENDPOINT_URL"),
     places=("host", "region"),
     ignores=("seed",),
     errors={

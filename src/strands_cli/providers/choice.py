@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
-from strands_cli.errors import ProviderError, UsageError, install_hint
-from strands_cli.secrets import without_userinfo
+from strands_cli.documents.problems import json_pointer
+from strands_cli.errors import Issue, ProviderError, UsageError, install_hint
+from strands_cli.secrets import without_credentials
 from strands_cli.settings import Price, Settings
+from strands_cli.trust import KeyUse
 from strands_cli.types import BaseSpec
 from strands_cli.types.sections import Inference
 
@@ -37,16 +40,19 @@ class ModelChoice(msgspec.Struct, frozen=True):
     host: str | None = None
     region: str | None = None
     inference: Inference = Inference()
+    directory: Path = Path()
+    """The workflow's directory, from which a provider finds the files that it reads."""
 
     def __str__(self) -> str:
-        where = without_userinfo(self.host or "") or self.region
+        where = without_credentials(self.host or "") or self.region
         name = f"{self.provider} {self.model_id or '(its default model)'}"
         return f"{name} at {where}" if where else name
 
     @property
     def address(self) -> dict[str, str | None]:
-        """The model and where it is, without how it generates."""
-        return {name: getattr(self, name) for name in ("provider", "model_id", "host", "region")}
+        """The model and where it is, to be shown, without how it generates."""
+        parts = {name: getattr(self, name) for name in ("provider", "model_id", "host", "region")}
+        return {**parts, "host": self.host and without_credentials(self.host)}
 
     def options(self, **names: str) -> dict[str, Any]:
         """What is set of `inference`, under the names that a client has for it; without those named ''."""
@@ -108,6 +114,14 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """Environment variables, one of which must be set, unless a host is given that needs none."""
     secrets: tuple[str, ...] = ()
     """Further ones that its client may read, and whose values must not be shown either."""
+    hosts: tuple[str, ...] = ()
+    """Its own hosts, as regular expressions. To others, a workflow sends keys only if the user agrees."""
+    host_variables: tuple[str, ...] = ()
+    """Environment variables with which users name another host."""
+    check: Callable[[ModelChoice], Iterable[Issue]] = lambda _choice: ()
+    """What is wrong with the files that the model of a choice is made from."""
+    model_is_file: bool = False
+    """Whether `model_id` is the path of a file."""
     places: tuple[str, ...] = ("host",)
     """Which of `host` and `region` say where it is."""
     is_local: bool = False
@@ -122,7 +136,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """What it accepts in the result of a tool. For anything else, the model gets a text that explains it."""
 
 
-BUILT_IN = ("anthropic", "bedrock", "gemini", "llamacpp", "local", "ollama", "openai")
+BUILT_IN = ("anthropic", "bedrock", "gemini", "llamacpp", "local", "ollama", "openai", "scripted")
 ENTRY_POINTS = "strands_cli.providers"
 """The group in which an installed package offers `name = "module:PROVIDER"`."""
 
@@ -215,6 +229,18 @@ def provider_keys(choices: Iterable[ModelChoice]) -> Iterator[str]:
     return (value for value in values if len(value) >= _SHORTEST_KEY)
 
 
+def key_uses(spec: BaseSpec, environment: Mapping[str, str] = os.environ) -> Iterator[KeyUse]:
+    """Each host that a workflow names and that would get a key."""
+    for agent, choice, provider in models_of(spec):
+        if choice.host is None:
+            continue
+        names = tuple(name for name in (*provider.credentials, *provider.secrets) if environment.get(name))
+        is_keyless = provider.is_local or provider.credentials  # others may find a key anywhere
+        if names or not is_keyless:
+            at = json_pointer(("agents", agent, "host")) if spec.agents[agent].host else "/runtime/host"
+            yield KeyUse(at, choice.host, choice.provider, names, provider.hosts, provider.host_variables)
+
+
 def _is_package_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
@@ -276,7 +302,8 @@ def model_of(spec: BaseSpec, agent: str) -> ModelChoice | None:
         name: getattr(own, name) or (getattr(runtime, name) if is_inherited else None)
         for name in ("model_id", "host", "region")
     }
-    return ModelChoice(own.provider or runtime.provider, **place, inference=inference)
+    provider = own.provider or runtime.provider
+    return ModelChoice(provider, **place, inference=inference, directory=spec.file.parent)
 
 
 def models_of(spec: BaseSpec) -> list[tuple[str, ModelChoice, Provider]]:
@@ -289,28 +316,40 @@ def models_of(spec: BaseSpec) -> list[tuple[str, ModelChoice, Provider]]:
 
 
 def require_models(spec: BaseSpec, agents: Iterable[str]) -> None:
-    """ProviderError for what the models of agents lack here, before anything is done."""
-    for agent in agents:
-        choice = model_of(spec, agent)
+    """ProviderError for what the models of agents lack here, or those of workflows that steps run."""
+    inner = ((one, agent) for one in spec.family[1:] for agent in one.agents)
+    for one, agent in (*((spec, agent) for agent in agents), *inner):
+        choice = model_of(one, agent)
         for reason, remedy in missing_for_provider(choice) if choice else ():
             raise ProviderError(reason, hint=remedy)
 
 
 def with_model_options(
-    spec: S, *, provider: str | None = None, model: str | None = None, host: str | None = None
+    spec: S,
+    *,
+    provider: str | None = None,
+    model: str | None = None,
+    host: str | None = None,
+    base: Path | None = None,
+    known: dict[Path, BaseSpec] | None = None,
 ) -> S:
     """The workflow as the command line wants it, for every agent that it can mean.
 
     A provider other than the file's takes neither the file's model nor its host and region. A model or a host
-    without a provider is meant for the runtime's provider, and for no agent that has another one.
+    without a provider is meant for the runtime's provider, and for no agent that has another one. So it is
+    for the workflows that steps run. A model that is a file is named from `base`, by default from the
+    workflow's directory; `known` are the workflows of other steps, by their files.
     """
     if problem := host_problem(host or ""):
         raise UsageError(f"The host {problem}", hint=HOST_HINT)
+    new = provider or spec.runtime.provider
+    own = spec.file.parent
+    if model and new in PROVIDERS and PROVIDERS[new].model_is_file:
+        model = os.path.relpath((base or own) / model, own)
     options = {"provider": provider, "model_id": model, "host": host}
     changes = {name: value for name, value in options.items() if value is not None}
     if not changes:
         return spec
-    new = provider or spec.runtime.provider
 
     def changed(part: Any) -> Any:
         old = part.provider or spec.runtime.provider
@@ -321,7 +360,16 @@ def with_model_options(
         name: changed(agent) if provider or agent.provider in (None, new) else agent
         for name, agent in spec.agents.items()
     }
-    return msgspec.structs.replace(spec, runtime=changed(spec.runtime), agents=agents)
+    known, inner = {} if known is None else known, dict[str, BaseSpec]()
+    for name, one in spec.workflows.items():
+        if one.file not in known:
+            is_meant = provider or spec.runtime.provider in ("", one.runtime.provider)
+            given = {"provider": provider, "model": model, "host": host} if is_meant else {}
+            known[one.file] = with_model_options(one, **given, base=own, known=known)
+        inner[name] = known[one.file]
+    return msgspec.structs.replace(
+        spec, runtime=changed(spec.runtime), agents=agents, model_given=changes, workflows=inner
+    )
 
 
 # --- Hosts -------------------------------------------------------------------------------------------------
@@ -330,7 +378,7 @@ def with_model_options(
 def host_problem(host: str) -> str:
     """One sentence where a host is not an address that can be asked; nothing where it is one."""
     problem = _address_problem(host)
-    return f"{without_userinfo(host)!r} is not an address: {problem}." if problem else ""
+    return f"{without_credentials(host)!r} is not an address: {problem}." if problem else ""
 
 
 def _address_problem(host: str) -> str:

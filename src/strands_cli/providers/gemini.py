@@ -50,6 +50,8 @@ PROVIDER = Provider(
     package="google.genai",
     extra="gemini",
     credentials=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    hosts=(r"generativelanguage\.googleapis\.com",),
+    host_variables=("GOOGLE_GEMINI_BASE_URL",),
     errors={
         "refused": (
             "google.APIError",

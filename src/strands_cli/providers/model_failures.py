@@ -6,16 +6,15 @@ other: the SDK's exception is caused by OpenAI's, that by httpx's, and that by t
 
 import errno
 import socket
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
+from strands_cli.http_tools.pauses import requested_pause
 from strands_cli.providers.choice import PROVIDERS, FailureKind, ModelChoice, with_default_model
+from strands_cli.secrets import without_credentials
 
 T = TypeVar("T")
 
@@ -153,7 +152,7 @@ def _connection_message(chain: "ErrorChain", subject: str) -> str:
         return f"Cannot connect to {subject}: nothing is listening there."
     if chain.is_any(("httpx.ConnectError", "botocore.EndpointConnectionError")):
         return f"Cannot connect to {subject}: {chain.text.rstrip('.')}."
-    reason = str(chain.errors[-1]).rstrip(".") or type(chain.errors[-1]).__name__
+    reason = without_credentials(str(chain.errors[-1])).rstrip(".") or type(chain.errors[-1]).__name__
     return f"The connection to {subject} was lost: {reason}."
 
 
@@ -235,7 +234,8 @@ class ErrorChain:
         """What the provider itself said, in one line."""
         first = self.errors[0]
         messages = (message for error in reversed(self.errors) if (message := _provider_message(error)))
-        text = " ".join((next(messages, "") or str(first) or type(first).__name__).split())
+        said = next(messages, "") or str(first) or type(first).__name__
+        text = " ".join(without_credentials(said).split())
         return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
 
     @property
@@ -322,12 +322,8 @@ def _retry_after_seconds(error: BaseException) -> float | None:
     headers = _attribute_at(response, "headers") or _attribute_at(response, "ResponseMetadata.HTTPHeaders")
     if (milliseconds := _retry_number(_attribute_at(headers, "retry-after-ms"))) is not None:
         return milliseconds / 1000
-    text = _attribute_at(headers, "retry-after")
-    if (seconds := _retry_number(text)) is not None:
+    if (seconds := requested_pause(str(_attribute_at(headers, "retry-after") or ""))) is not None:
         return seconds
-    if text is not None:
-        with suppress(ValueError):
-            return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
     details = _attribute_at(error, "details.error.details")
     delays = [_attribute_at(detail, "retryDelay") for detail in details] if isinstance(details, list) else []
     waits = (_retry_number(str(delay or "").removesuffix("s")) for delay in delays)

@@ -49,6 +49,9 @@ PROVIDER = Provider(
     package="ollama",
     extra="ollama",
     is_local=True,
+    secrets=("OLLAMA_API_KEY",),
+    hosts=(r"ollama\.com",),
+    host_variables=("OLLAMA_HOST",),
     errors={
         "server": ("ollama.ResponseError",),  # in the middle of a stream it has no status
         "refused": ("ollama.RequestError",),

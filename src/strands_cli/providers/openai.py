@@ -46,6 +46,9 @@ PROVIDER = Provider(
     package="openai",
     extra="openai",
     credentials=("OPENAI_API_KEY",),
+    secrets=("OPENAI_ADMIN_KEY", "OPENAI_CUSTOM_HEADERS"),
+    hosts=(r"([a-z]+\.)?api\.openai\.com",),
+    host_variables=("OPENAI_BASE_URL",),
     errors={
         "timeout": ("openai.APITimeoutError",),
         "answer": ("openai.APIResponseValidationError",),

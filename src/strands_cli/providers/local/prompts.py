@@ -34,6 +34,26 @@ _KEPT = ("type", "enum", "items", "description")
 ToolEntry = dict[str, Any]
 """A tool as the SDK describes it."""
 
+# What models read as one token, and take for the frame of a conversation: in ChatML, and in the formats of
+# Llama, Mistral, Gemma and DeepSeek. llama.cpp reads the tags of calls as tokens even with special ones off.
+_FRAME = re.compile(
+    r"<(?=[|｜][^<>\s]{1,80}[|｜]>"
+    r"|/?(?:tools?|tool_calls?|tool_responses?|tool_results?|function_calls?|think|thinking|im_start|im_end"
+    r"|start_of_turn|end_of_turn|endoftext|system|user|assistant|bos|eos|pad|unk|mask|s)>"
+    r"|</?SYS>>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS)\])",
+    re.IGNORECASE,
+)
+
+
+def as_plain_text(text: str) -> str:
+    """A text that somebody else wrote, with a space in whatever the model would take for its own frame.
+
+    Otherwise an answer of a tool could end its turn and open one of the system's. The space is seen, so that
+    nothing is hidden from the model, and `value_as_written` takes it out of arguments that copy the text.
+    """
+    return _FRAME.sub(lambda found: f"{found[0]} ", text)
+
 
 def schema_of(spec: ToolEntry) -> dict[str, Any]:
     schema = spec.get("inputSchema", {})
@@ -53,7 +73,7 @@ def tool_signature(spec: ToolEntry) -> str:
     parameters = {"type": "object", "properties": properties, "required": schema.get("required", [])}
     described = first_sentence(spec.get("description", "")) + "."
     function = {"name": spec["name"], "description": described, "parameters": parameters}
-    return json.dumps({"type": "function", "function": function}, ensure_ascii=False)
+    return as_plain_text(json.dumps({"type": "function", "function": function}, ensure_ascii=False))
 
 
 def ranked_tools(specs: Iterable[ToolEntry], text: str) -> list[ToolEntry]:
@@ -91,7 +111,7 @@ def chat_with_tools(
     the same tools share what is computed for them.
     """
     tools = _TOOLS.format(signatures="\n".join(tool_signature(spec) for spec in specs))
-    first = "\n\n".join(filter(None, (persona or DEFAULT_SYSTEM, tools, system)))
+    first = "\n\n".join(filter(None, (persona or DEFAULT_SYSTEM, tools, as_plain_text(system))))
     turns = [{"role": "system", "content": first}]
     for message in messages:
         content = "\n".join(filter(None, (_prompt_block(block) for block in message["content"])))
@@ -115,7 +135,7 @@ def plain_chat(messages: Sequence[Any], system: str) -> list[dict[str, str]]:
 
     With its own calls before its eyes, a small model writes another one whatever it is asked for.
     """
-    turns = [{"role": "system", "content": system or DEFAULT_SYSTEM}]
+    turns = [{"role": "system", "content": as_plain_text(system) or DEFAULT_SYSTEM}]
     names = {use["toolUseId"]: use["name"] for use in tool_uses(messages)}
     for message in messages:
         texts = []
@@ -123,7 +143,7 @@ def plain_chat(messages: Sequence[Any], system: str) -> list[dict[str, str]]:
             if "toolResult" in block:
                 result = block["toolResult"]
                 name = names.get(result["toolUseId"], "the tool")
-                texts.append(f"Result of {name}:\n{_tool_result_text(result)}")
+                texts.append(as_plain_text(f"Result of {name}:\n{_tool_result_text(result)}"))
             elif "toolUse" not in block:
                 texts.append(_prompt_block(block))
         text = "\n".join(filter(None, texts))
@@ -142,14 +162,14 @@ def tool_uses(messages: Sequence[Any]) -> list[dict[str, Any]]:
 
 def _prompt_block(block: dict[str, Any]) -> str:
     if "text" in block:
-        return str(block["text"])
+        return as_plain_text(str(block["text"]))
     if "toolUse" in block:
         use = block["toolUse"]
         arguments = json.dumps(use["input"], ensure_ascii=False)
         call = f'{{"name": {json.dumps(use["name"])}, "arguments": {arguments}}}'
-        return f"<tool_call>\n{call}\n</tool_call>"
+        return f"<tool_call>\n{as_plain_text(call)}\n</tool_call>"
     if "toolResult" in block:
-        return f"<tool_response>\n{_tool_result_text(block['toolResult'])}\n</tool_response>"
+        return f"<tool_response>\n{as_plain_text(_tool_result_text(block['toolResult']))}\n</tool_response>"
     if unreadable := {"image", "document", "video", "audio"} & set(block):
         kinds = " and ".join(sorted(unreadable))
         raise ProviderError(

@@ -12,13 +12,14 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from strands_cli.documents.files import locate
+from strands_cli.documents.files import locate, read_regular_file, write_file
 from strands_cli.errors import ProviderError, did_you_mean
 from strands_cli.settings import cache_directory
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from httpx import Client
 
 _log = logging.getLogger("strands_cli.providers")
+_LARGEST_STAMP = 1000
 
 # --- The catalogue -----------------------------------------------------------------------------------------
 
@@ -144,15 +146,17 @@ def verify_weights(model: CatalogueModel, file: Path) -> None:
     """Refuses a file that is not the model; one that has not changed since it was verified is believed."""
     stamp = file.with_name(file.name + ".verified")
     state = file.stat()
-    unchanged = f"{model.sha256} {state.st_size} {state.st_mtime_ns}"
-    if stamp.is_file() and stamp.read_text("utf-8") == unchanged:
-        return
+    unchanged = f"{model.sha256} {state.st_size} {state.st_mtime_ns}".encode()
+    with suppress(OSError):
+        if read_regular_file(stamp, _LARGEST_STAMP) == unchanged:
+            return
     if state.st_size != model.size or sha256_of(file) != model.sha256:
         raise ProviderError(
             f"{file} is damaged, or not {model.name}: its SHA-256 is not the one in the catalogue.",
             hint=f"Fetch it again: strands models remove {model.name} && strands models pull {model.name}",
         )
-    stamp.write_text(unchanged, "utf-8")
+    with suppress(OSError):  # it is verified again the next time
+        write_file(stamp, unchanged, sync=False)
 
 
 def sha256_of(file: Path) -> str:
@@ -207,6 +211,8 @@ def _fetch_weights(
     model: CatalogueModel, target: Path, sources: dict[str, _Source], progress: Progress
 ) -> None:
     part = target.with_name(target.name + ".part")
+    if os.path.lexists(part) and (not part.is_file() or part.stat().st_size > model.size):
+        part.unlink()  # not what an earlier download left
     refused = []
     for name, source in sources.items():
         try:

@@ -1,20 +1,54 @@
-"""Workflow files made wrong in every way that a hurried person, a broken editor or an attacker makes them.
+"""Files made wrong in every way that a hurried person, a broken editor or an attacker makes them.
 
-`mutated(seed)` is the same text for the same seed, for as long as the examples stay the same.
+Workflows, manifests, settings, and what was decided about plugins. `mutated(seed)` is the same text for the same
+seed, for as long as the examples stay the same.
 """
 
 import json
 import re
+import sys
+import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
-EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+SETTINGS = """\
+workspace = [".", "../shared"]
+allow = ["textwrap.shorten"]
+threads = 20
+thread_wait = 120
+timeout = 60
+
+[http]
+allow = ["127.0.0.1:8080", "10.0.0.0/8", "intranet.example"]
+max_bytes = 1_000_000
+
+[sandbox]
+accept = "seccomp"
+
+[local]
+threads = 4
+
+[prices."gpt-4o-mini"]
+input = 0.15
+output = 0.6
+"""
+DECISIONS = (
+    """{"version": 1, "plugins": {"plugins/line-count": {"files": {"plugin.json": "sha256:00", "a": "link:b"},
+    "source": "https://host.example/x", "ref": "main", "commit": "0123"}, "plugins/markdown": {"files": {}}}}""",
+    """{"plugins": {"@ROOT@/plugins/line-count": {"name": "line-count", "digest": "0123", "permissions": ["a"],
+    "approved": "2026-01-01T00:00:00Z"}, "@ROOT@/plugins/one": {"name": "markdown", "digest": "../.."}}}""",
+    """{"@ROOT@": {"0123456789abcdef": "a workflow reads /etc", "x": ""}, "/home": {}}""",
+    """{"disabled": ["@ROOT@/plugins/markdown"]}""",
+    """{"disabled": ["/home/somebody/project/plugins/one", "/home/somebody/two"]}""",
+)
 
 Tree = Any
 Place = tuple[Any, Any]
@@ -25,6 +59,7 @@ ODD_VALUES: list[Any] = [
     "~", "yes", [], {}, [[]], [None], {"": None}, {"a": {}}, "x" * 5000, "\u0000", "\ufeff", "é", "日本語",
     "\u202e\u200b", "🦄" * 100, "../../etc/passwd", "/dev/zero", "/proc/self/mem", "file:///etc/passwd", "http://[",
     "https://", "//", "native:", "native:echo", "echo@", "echo@999.0.0", "echo@^1", "./", "./missing.py:", ":", "@",
+    "\ud800", "\udfff" * 3, "10s", "1e9h", "P1D", "-5m", "sha256:" + "0" * 64, "link:../..", "special", "plugins/../..",
     "strands_tools.", "..", "a.b.c.d", "os.system", "strands_cli.tools.echo.", "plugin__tool", "${", "${}", "$${A}",
     "${A:-${B}}", "${HOME}", "${NOT_SET_ANYWHERE}", "${A:-", "${PATH:-x}" * 50, "*", "&a", "!!python/object:x.y {}",
     "<<", "chain", "graph", "file", "env", "string", "$ref", ["a", "a"], [1, "a", None, {}], {"$ref": "nowhere.yaml"},
@@ -60,29 +95,55 @@ SPLICES = [
     "...", "<<: *a", "<<: 1", "|", ">", "'", '"', "{", "}", "[", "]", "#", "@", "`", "a: b: c", "\u2028", "\u0085",
     "\x07", "\ufeff", "\u202e", "agents: &a {b: *a}", "version: 0", "version: 1", "name: other", "key: |2\n x",
     "x: !!float nan", "x: .inf", "x: 0o17", "x: 0x1f", "x: 1_000", "x: 12:30:00", "x: 2026-01-01", "? [a, b]\n: c",
+    "x = " + "9" * 5000, "a." * 5000 + "b = 1", "x = " + "[" * 5000, "[" * 50_000, '{"a":' * 20_000, '"\\ud800"', "[[x]]",
+    "x = 0x" + "f" * 20_000, '"""', "\'\'\'", "9" * 5000, '"a" "a"', "\\u0000", "NaN", "-Infinity", "1e999", "\ud800",
     "x: " + "9" * 5000, "x: 1e99999", "x: " + "[" * 200, "x: " + "{a: " * 200, "pattern:", "tools: {mcp: [{}]}",
 ]  # fmt: skip
 
 
-@cache
-def sources() -> tuple[str, ...]:
-    return tuple(file.read_text("utf-8") for file in sorted(EXAMPLES.glob("*.yaml")))
+class Corpus(NamedTuple):
+    """Good files of one kind."""
+
+    texts: tuple[str, ...]
+    trees: tuple[str, ...]
+    """Their values, as JSON."""
+    written: Callable[[Random, Tree], str]
 
 
 @cache
-def _parsed(source: int) -> str:
-    return json.dumps(yaml.safe_load(sources()[source]))
+def workflows() -> Corpus:
+    texts = tuple(file.read_text("utf-8") for file in sorted(EXAMPLES.glob("*.yaml")))
+    return Corpus(texts, tuple(json.dumps(yaml.safe_load(text)) for text in texts), _written)
 
 
-def mutated(seed: int) -> bytes:
-    """An example with one to four things wrong in it, as the bytes of a file."""
-    random = Random(seed)
-    source = random.randrange(len(sources()))
+@cache
+def manifests() -> Corpus:
+    texts = tuple(file.read_text("utf-8") for file in sorted(EXAMPLES.glob("plugins/*/plugin.json")))
+    return Corpus(texts, texts, _written_json)
+
+
+@cache
+def settings() -> Corpus:
+    inner = re.sub(r"^\[(.+)]$", r"[tool.strands.\1]", SETTINGS, flags=re.MULTILINE)
+    texts = (SETTINGS, f"[project]\nname = 'x'\n\n[tool.strands]\n{inner}")
+    return Corpus(texts, tuple(json.dumps(tomllib.loads(text)) for text in texts), _written_toml)
+
+
+@cache
+def decisions() -> Corpus:
+    return Corpus(DECISIONS, DECISIONS, _written_json)
+
+
+def mutated(seed: int, corpus: Corpus | None = None) -> bytes:
+    """A file with one to four things wrong in it, by default a workflow, as bytes."""
+    random, corpus = Random(seed), corpus or workflows()
+    source = random.randrange(len(corpus.texts))
     times = random.choice((1, 1, 1, 2, 2, 3, 4))
     if random.random() < 0.6:
-        text = _written(random, _tree(random, json.loads(_parsed(source)), times))
+        with _room_for_depth():
+            text = corpus.written(random, _tree(random, json.loads(corpus.trees[source]), times))
     else:
-        text = sources()[source]
+        text = corpus.texts[source]
         for _ in range(times):
             text = random.choice(TEXT_MUTATIONS)(random, text)
     data = text.encode("utf-8", "surrogatepass")
@@ -90,6 +151,17 @@ def mutated(seed: int) -> bytes:
 
 
 # --- The values of a file ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def _room_for_depth() -> Iterator[None]:
+    """What is nested into itself four times is deeper than a writer's own recursion may be."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(6000)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def _tree(random: Random, tree: Tree, times: int) -> Tree:
@@ -111,6 +183,22 @@ def _written(random: Random, tree: Tree) -> str:
     if random.random() < 0.3 or _depth(tree) > 100:
         return json.dumps(tree, indent=random.choice((None, 1, 4)), ensure_ascii=random.random() < 0.5)
     return yaml.safe_dump(tree, sort_keys=False, allow_unicode=random.random() < 0.5, width=10**6)
+
+
+def _written_json(random: Random, tree: Tree) -> str:
+    return json.dumps(tree, indent=random.choice((None, 2)), ensure_ascii=random.random() < 0.5)
+
+
+def _written_toml(random: Random, tree: Tree) -> str:
+    return "".join(f"{json.dumps(key)} = {_toml_value(value)}\n" for key, value in tree.items())
+
+
+def _toml_value(value: Tree) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{json.dumps(key)} = {_toml_value(inner)}' for key, inner in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    return str(value) if isinstance(value, float) else json.dumps(value)
 
 
 def _depth(tree: Tree) -> int:
@@ -202,10 +290,15 @@ def _many(random: Random, place: Place, places: list[Place]) -> None:
     parent, key = place
     value = parent[key]
     if isinstance(value, list) and value:
-        parent[key] = value * random.choice((2, 50))
+        parent[key] = value * _times(random, value)
     elif isinstance(value, dict) and value:
-        first = next(iter(value.values()))
-        parent[key] = {**value, **{f"{name}{i}": first for i in range(50) for name in [*value][:1]}}
+        name, first = next(iter(value.items()))
+        parent[key] = {**value, **{f"{name}{i}": first for i in range(_times(random, first))}}
+
+
+def _times(random: Random, value: Tree) -> int:
+    """A few, or as many as the limits of a file just allow."""
+    return random.choice((2, 50, 9_000 // (1 + sum(1 for _ in _places(value)))))
 
 
 def _unsupported(random: Random, place: Place, places: list[Place]) -> None:
@@ -276,7 +369,7 @@ def _splice_line(random: Random, text: str) -> str:
 
 
 def _splice_file(random: Random, text: str) -> str:
-    other = random.choice(sources())
+    other = random.choice(random.choice((workflows, manifests, settings, decisions))().texts)
     return _cut(random, text) + other[random.randrange(len(other)) :]
 
 
