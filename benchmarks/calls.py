@@ -1,12 +1,11 @@
 """What one call costs, against the least that gives the same: ours, the floor and the SDK in one run."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import jsonschema_rs
-from measuring import Row, interleaved
+from measuring import Row, interleaved, timed
 
 from strands_cli import call_tool, tool
 
@@ -34,7 +33,7 @@ def _spec() -> dict[str, Any]:
 
 
 def measure(rounds: int = 15) -> Iterator[Row]:
-    cases = {name: _timed(make()) for name, make in CASES.items()}
+    cases = {name: timed(make(), CALLS) for name, make in CASES.items()}
     medians = interleaved(cases, rounds)
     check = medians["validation alone"]
     yield Row("validation alone", check, "us")
@@ -63,16 +62,6 @@ def measure(rounds: int = 15) -> Iterator[Row]:
         "ours, thread",
         medians["SDK, sync"] / medians["ours, thread"],
     )
-
-
-def _timed(once: Callable[[], Awaitable[Any]]) -> Callable[[], float]:
-    async def many() -> float:
-        started = time.process_time()
-        for _ in range(CALLS):
-            await once()
-        return 1e6 * (time.process_time() - started) / CALLS
-
-    return lambda: asyncio.run(many())
 
 
 def _ours(function: Callable[..., Any], **options: Any) -> Callable[[], Awaitable[Any]]:

@@ -12,7 +12,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-BENCHMARKS = ("cold_start", "growth", "calls", "runs", "sandbox", "executables", "plugins")
+BENCHMARKS = (
+    "cold_start",
+    "growth",
+    "calls",
+    "file_tools",
+    "runs",
+    "journal",
+    "sandbox",
+    "executables",
+    "plugins",
+)
 
 
 def main(names: list[str]) -> int:

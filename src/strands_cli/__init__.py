@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         Paused,
         ProviderError,
         RunError,
+        SessionError,
         SpecError,
         StrandsError,
         ToolError,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     )
     from strands_cli.exec.run import run, run_sync
     from strands_cli.exec.steps import RunOptions
+    from strands_cli.exec.stores import MemoryStore, SqliteStore, Store
     from strands_cli.loader.load import load_spec
     from strands_cli.loader.spec import Spec
     from strands_cli.providers.local.model import LocalModel
@@ -73,6 +75,7 @@ _HOMES = {
         "Paused",
         "ProviderError",
         "RunError",
+        "SessionError",
         "SpecError",
         "StrandsError",
         "ToolError",
@@ -101,6 +104,7 @@ _HOMES = {
     ),
     "strands_cli.exec.run": ("run", "run_sync"),
     "strands_cli.exec.steps": ("RunOptions",),
+    "strands_cli.exec.stores": ("MemoryStore", "SqliteStore", "Store"),
     "strands_cli.loader.load": ("load_spec",),
     "strands_cli.loader.spec": ("Spec",),
     "strands_cli.providers.local.model": ("LocalModel",),
@@ -134,6 +138,7 @@ __all__ = [
     "Issue",
     "Listener",
     "LocalModel",
+    "MemoryStore",
     "ModelFinished",
     "ModelRetried",
     "ModelStarted",
@@ -147,11 +152,14 @@ __all__ = [
     "RunOptions",
     "RunResult",
     "RunStarted",
+    "SessionError",
     "Spec",
     "SpecError",
+    "SqliteStore",
     "StepFinished",
     "StepResult",
     "StepStarted",
+    "Store",
     "StrandsError",
     "Tool",
     "ToolCategory",

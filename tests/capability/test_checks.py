@@ -11,7 +11,7 @@ from strands_cli.capability import CapabilityIssue, CapabilityReport, check_capa
 from strands_cli.errors import Issue
 from strands_cli.loader import load_spec
 from strands_cli.loader.spec import Spec
-from strands_cli.plugins.directories import Approved, Lock, write_lock_or_state
+from strands_cli.plugins.directories import Approved, Lock, write_decision
 from strands_cli.tools import get_registry
 from tests.projects import Project
 
@@ -89,10 +89,89 @@ nodes:
 edges:
 """
 
+TOOLS = "tools: {python: [echo, file_list]}\n"
+STEP_0 = "/pattern/config/steps/0"
+
+
+def called(step: str, tools: str = TOOLS) -> str:
+    """A chain of a tool step and one of the agent."""
+    return chain(f"- {{{step}}}\n- {{agent: a}}") + tools
+
+
 STEP_INPUT, REDUCE = "/pattern/config/steps/1/input", "/pattern/config/reduce/input"
 
 # what is wrong, the workflow, the pointer, how the reason begins, what the remedy has in it, the severity
 FAILING: list[tuple[str, str, str, str, str]] = [
+    (
+        called("tool: ecko"),
+        f"{STEP_0}/tool",
+        "There is no tool 'ecko'.",
+        "Did you mean 'echo'? Declare it in tools.python.",
+        "error",
+    ),
+    (
+        called("tool: file_read, arguments: {path: x}"),
+        f"{STEP_0}/tool",
+        "The tool 'file_read' is not declared in this workflow.",
+        "Add it to tools.python.",
+        "error",
+    ),
+    (
+        called("tool: native:echo"),
+        f"{STEP_0}/arguments/message",
+        "The argument 'message' of the tool 'native:echo' is missing.",
+        "'strands tool show native:echo' shows what it takes.",
+        "error",
+    ),
+    (
+        called("tool: file_list, arguments: {patern: '*'}"),
+        f"{STEP_0}/arguments/patern",
+        "The tool 'file_list' has no argument 'patern'.",
+        "Did you mean 'pattern'?",
+        "error",
+    ),
+    (
+        called("tool: file_list, arguments: {recursive: [1]}"),
+        f"{STEP_0}/arguments/recursive",
+        "The argument 'recursive' of the tool 'file_list' must be a boolean, got array of 1 item.",
+        "'strands tool show file_list'",
+        "error",
+    ),
+    (
+        called("tool: echo, arguments: {message: '{{ topik }}'}"),
+        f"{STEP_0}/arguments/message",
+        "There is no name 'topik'",
+        "Did you mean 'topic'?",
+        "error",
+    ),
+    (
+        called("tool: echo, arguments: {message: '{{ item }}'}"),
+        f"{STEP_0}/arguments/message",
+        "'item' is not available yet: only a step with 'foreach' has one.",
+        "",
+        "error",
+    ),
+    (
+        called("tool: echo, foreach: '{{ item }}', arguments: {message: '{{ item }}{{ index }}'}"),
+        f"{STEP_0}/foreach",
+        "'item' is not available yet",
+        "",
+        "error",
+    ),
+    (
+        called("tool: echo, foreach: 'a, b', arguments: {message: x}"),
+        f"{STEP_0}/foreach",
+        "'foreach' needs a list, got string 'a, b'.",
+        "Write a list, or one {{ … }} that is a list",
+        "error",
+    ),
+    (
+        called("agent: a, foreach: [1], conversation: continue"),
+        f"{STEP_0}/conversation",
+        "A step with 'foreach' continues no conversation",
+        "Remove",
+        "warning",
+    ),
     (
         pattern("chain", "steps: [{agent: b}]"),
         "/pattern/config/steps/0/agent",
@@ -484,6 +563,9 @@ FAILING: list[tuple[str, str, str, str, str]] = [
     (PLAIN + "env: {secrets: [{name: NOT_SET_HERE}]}\n", "/env/secrets/0/name", "The environment variable NOT_SET_HERE is not set.", "", "warning"),
     (PLAIN + "env: {secrets: [{name: A, source: file, path: gone}]}\n", "/env/secrets/0/path", "There is no file 'gone'.", "", "warning"),
     (PLAIN + "env: {secrets: [{name: PATH}, {name: PATH}]}\n", "/env/secrets/1/name", "The secret 'PATH' is declared twice.", "", "error"),
+    (PLAIN + "env: {variables: [A_TOKEN]}\n", "/env/variables/0", "A_TOKEN looks like a secret", "secrets: [{name: A_TOKEN}]", "warning"),
+    (PLAIN + "env: {variables: [LANG]}\n", "/env/variables/0", "The variable LANG is declared, but nothing uses it.", "${LANG}", "warning"),
+    (PLAIN + "env: {variables: [PATH], secrets: [{name: x, key: PATH}]}\n", "/env/variables/0", "PATH is declared as a secret and", "env.secrets only", "error"),
     (PLAIN + "tools: {mcp: [{command: x}]}\n", "/tools/mcp", "tools.mcp is not supported yet.", "Take it out.", "error"),
     (PLAIN + "tools: {plugins: [x]}\n", "/tools/plugins/0", "There is no plugin 'x'", "strands plugin list", "error"),
     (PLAIN + "context_policy: {retrieval: {}}\n", "/context_policy/retrieval", "context_policy.retrieval is not supported yet.", "", "error"),
@@ -548,6 +630,7 @@ PASSING = [
 ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("trusting")
 @pytest.mark.parametrize("text", PASSING)
 def test_the_checks_leave_alone(tmp_path: Path, text: str) -> None:
     report = check_capability(load(tmp_path, text))
@@ -726,7 +809,7 @@ def test_a_plugin_that_changed_is_an_error_and_a_setting_without_a_value_a_warni
     inside: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside.write("plugins/net/up", "#!/bin/sh\n").chmod(0o755)
-    tool = {"name": "up", "path": "up", "config": {"region": {}}}
+    tool = {"name": "up", "path": "up", "config": {"region": {"type": "integer"}}}
     inside.write("plugins/net/plugin.json", json.dumps({"name": "net", "cli_tools": [tool]}))
     get_registry().refresh()
     text = PLAIN + "tools: {python: [net__up]}\n"
@@ -734,9 +817,9 @@ def test_a_plugin_that_changed_is_an_error_and_a_setting_without_a_value_a_warni
     assert issue.severity == "warning"
     assert "net__up is not available here: the setting 'region' has no value" in issue.reason
     assert issue.remediation == "In the environment, set NET_REGION."
-    monkeypatch.setenv("NET_REGION", "here")
+    monkeypatch.setenv("NET_REGION", "1")
     approved = Approved(files={"up": "sha256:other"})
-    write_lock_or_state(inside.root / "strands-plugins.lock", Lock(plugins={"plugins/net": approved}))
+    write_decision(inside.root / "strands-plugins.lock", Lock(plugins={"plugins/net": approved}))
     get_registry().refresh()
     (issue,) = found(inside.root, text)
     assert issue.severity == "error"

@@ -11,6 +11,7 @@ from strands_cli.exec.run import prepare, run_pattern
 from strands_cli.exec.steps import RunOptions
 from strands_cli.loader import load_spec
 from strands_cli.loader.spec import Spec
+from strands_cli.testing import ScriptedModel
 from strands_cli.types import RunResult
 
 AGENT = {"prompt": "You work."}
@@ -38,9 +39,15 @@ class Flow:
         return load_spec(file)
 
     def run(
-        self, kind: str, config: dict[str, Any], variables: dict[str, Any] | None = None, **more: Any
+        self,
+        kind: str,
+        config: dict[str, Any],
+        variables: dict[str, Any] | None = None,
+        *,
+        model: ScriptedModel | None = None,
+        **more: Any,
     ) -> RunResult:
-        return self.run_spec(self.spec(kind, config, **more), variables)
+        return self.run_spec(self.spec(kind, config, **more), variables, model=model)
 
     def run_spec(self, spec: Spec, variables: dict[str, Any] | None = None, **options: Any) -> RunResult:
         given = RunOptions(listeners=(self.events.append,), directory=self.directory, **options)

@@ -24,7 +24,7 @@ from strands_cli.runtime.agent_hooks import PendingCall
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.tools import get_registry
 from tests.exec.flows import Flow, steps
-from tests.fakes import Call, Pause, ScriptedModel, call, installed
+from tests.fakes import Call, Pause, ScriptedModel, call
 from tests.projects import Project
 from tests.standins import BedrockStandin, OllamaStandin, OpenAIStandin
 from tests.standins.anthropic import AnthropicStandin
@@ -59,7 +59,7 @@ def flow(inside: Project) -> Flow:
 
 
 def asked(model: ScriptedModel, number: int = -1) -> str:
-    return str(model.requests[number].messages[0]["content"][0]["text"])
+    return model.requests[number].prompt
 
 
 def budget(**limits: Any) -> dict[str, Any]:
@@ -237,8 +237,8 @@ def test_a_model_that_does_not_let_go_cannot_hide_why_the_run_ended(flow: Flow) 
             finally:
                 await asyncio.sleep(PATIENCE_SECONDS)
 
-    with installed(Clinging()), pytest.raises(BudgetExceeded):
-        flow.run("chain", ONE, runtime=budget(max_duration_s=0.2))
+    with pytest.raises(BudgetExceeded):
+        flow.run("chain", ONE, model=Clinging(), runtime=budget(max_duration_s=0.2))
 
 
 # --- Budgets ----------------------------------------------------------------------------------------------

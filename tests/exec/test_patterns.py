@@ -19,7 +19,7 @@ def flow(tmp_path: Path) -> Flow:
 
 def asked(model: ScriptedModel) -> list[str]:
     """What the model was asked last in each of its conversations."""
-    return [str(request.messages[0]["content"][0]["text"]) for request in model.requests]
+    return [request.prompt for request in model.requests]
 
 
 def responses(result: RunResult) -> list[str]:

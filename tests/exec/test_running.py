@@ -227,7 +227,8 @@ def test_fifty_branches_run_and_keep_their_order(flow: Flow, model: ScriptedMode
 
 def test_a_chain_may_have_five_hundred_steps(flow: Flow, model: ScriptedModel) -> None:
     model.default_answer = "ok"
-    assert len(flow.run("chain", {"steps": steps(*map(str, range(500)))}).steps) == 500
+    agents = {"worker": {"prompt": "You work.", "conversation": "fresh"}}
+    assert len(flow.run("chain", {"steps": steps(*map(str, range(500)))}, agents=agents).steps) == 500
 
 
 # --- Ending it --------------------------------------------------------------------------------------------
@@ -294,6 +295,7 @@ def test_a_file_of_tools_is_relative_to_the_workflow(
     assert model.requests[-1].results[0]["content"] == [{"text": "hi Ada"}]
 
 
+@pytest.mark.usefixtures("trusting")
 def test_a_workflow_finds_the_tools_beside_its_file_from_any_directory(
     flow: Flow, model: ScriptedModel, inside: Project, tmp_path: Path
 ) -> None:
@@ -309,6 +311,7 @@ def test_a_workflow_finds_the_tools_beside_its_file_from_any_directory(
     assert get_registry().get("beside") is None
 
 
+@pytest.mark.usefixtures("trusting")
 def test_a_workflow_of_another_project_works_in_that_project(
     flow: Flow, model: ScriptedModel, inside: Project, tmp_path: Path
 ) -> None:

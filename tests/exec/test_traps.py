@@ -26,7 +26,7 @@ def flow(inside: Project) -> Flow:
 
 
 def asked(model: ScriptedModel, number: int = -1) -> str:
-    return str(model.requests[number].messages[0]["content"][0]["text"])
+    return model.requests[number].prompt
 
 
 def test_prompts_are_templated(flow: Flow, model: ScriptedModel) -> None:
@@ -113,6 +113,7 @@ def test_logs_go_to_standard_error(project: Project) -> None:
     assert outcome.json["last_response"] == "ok"
 
 
+@pytest.mark.usefixtures("trusting")
 def test_no_header_of_an_executor_leaves_for_an_address_that_the_model_names(
     flow: Flow, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +137,7 @@ def test_every_spelling_of_an_address_is_judged(host: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../../outside.txt", "link/outside.txt"])
+@pytest.mark.usefixtures("trusting")
 def test_file_tools_stay_in_the_workspace(
     flow: Flow, model: ScriptedModel, inside: Project, path: str
 ) -> None:

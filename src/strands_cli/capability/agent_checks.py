@@ -1,5 +1,6 @@
 """Agents, the models that they ask, and the names in templates: each must mean something where it stands."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -7,7 +8,7 @@ import msgspec
 from strands_cli.documents.problems import json_pointer
 from strands_cli.errors import Issue, did_you_mean
 from strands_cli.loader.spec import Spec
-from strands_cli.patterns.pattern import AgentPlace
+from strands_cli.patterns.pattern import AgentPlace, HumanStep, matching_choice
 from strands_cli.patterns.scope import Names, header_scope, scope_names, unresolved_name
 from strands_cli.providers.choice import (
     HOST_HINT,
@@ -18,6 +19,7 @@ from strands_cli.providers.choice import (
     models_of,
 )
 from strands_cli.templates import Flaw, names_in_template
+from strands_cli.types.sections import BaseSpec
 
 Places = Sequence[AgentPlace]
 
@@ -25,11 +27,12 @@ Places = Sequence[AgentPlace]
 def check_agents_exist(spec: Spec, places: Places) -> Iterator[Issue]:
     for place in places:
         if place.agent is not None and place.agent not in spec.agents:
-            hint = did_you_mean(place.agent, spec.agents) or f"Available: {', '.join(spec.agents)}."
+            known = f"Available: {', '.join(spec.agents)}." if spec.agents else ""
+            hint = did_you_mean(place.agent, spec.agents) or known
             yield spec.issue(
                 f"{place.pointer}/agent",
                 f"There is no agent {place.agent!r}.",
-                f"Declare it under agents, or use another one. {hint}",
+                f"Declare it under agents, or use another one. {hint}".rstrip(),
             )
 
 
@@ -43,6 +46,18 @@ def check_agents_are_used(spec: Spec, places: Places) -> Iterator[Issue]:
                 "Name it in the pattern, or remove it.",
                 "warning",
             )
+
+
+def check_choices(spec: Spec, places: Places) -> Iterator[Issue]:
+    """The default of a question is one of the answers that it takes."""
+    for place in places:
+        step = place.step
+        if not isinstance(step, HumanStep) or not step.choices or step.default is None:
+            continue
+        if matching_choice(step.default, step.choices) is None:
+            hint = did_you_mean(step.default, step.choices) or f"Available: {', '.join(step.choices)}."
+            reason = f"The default {step.default!r} is not one of the choices."
+            yield spec.issue(f"{place.pointer}/human/default", reason, hint)
 
 
 def check_output_schemas(spec: Spec) -> Iterator[Issue]:
@@ -107,7 +122,13 @@ def check_models(spec: Spec) -> Iterator[Issue]:
         yield spec.issue(at, reason, "Remove it, or use another provider.", "warning")
 
 
-def missing_for_models(spec: Spec) -> Iterator[Issue]:
+def check_model_files(spec: Spec) -> Iterator[Issue]:
+    """What is wrong with the files that models are made from."""
+    for choice, provider in {choice: provider for _, choice, provider in models_of(spec)}.items():
+        yield from provider.check(choice)
+
+
+def missing_for_models(spec: BaseSpec) -> Iterator[Issue]:
     """What the providers of a workflow lack on this machine: packages and credentials."""
     missing = [
         (_setting_pointer(spec, agent, "provider"), reason, remedy)
@@ -132,7 +153,7 @@ def _model_settings_without_effect(
         yield json_pointer((*at, "inference", key)), key
 
 
-def _setting_pointer(spec: Spec, agent: str, key: str) -> str:
+def _setting_pointer(spec: BaseSpec, agent: str, key: str) -> str:
     """Where a setting of an agent's model stands: at the agent, or at the runtime."""
     own = getattr(spec.agents[agent], key) is not None
     return json_pointer(("agents", agent, key)) if own else f"/runtime/{key}"
@@ -143,8 +164,20 @@ def _setting_pointer(spec: Spec, agent: str, key: str) -> str:
 
 def check_step_names(spec: Spec, places: Places) -> Iterator[Issue]:
     for place in places:
-        if "{" in place.text:
-            yield from _template_issues(spec, place.text_pointer, place.text, ("", place.scope()))
+        for at, text, scope in place.texts:
+            if "{" in text:
+                yield from _template_issues(spec, at, text, ("", scope()))
+
+
+_ALONE = re.compile(r"/pattern/config/(tasks/\d+|nodes/[^/]+|reduce|router|orchestrator|worker)/conversation")
+
+
+def check_conversations(spec: Spec) -> Iterator[Issue]:
+    """What runs at the same time as others, or only once, has no conversation to go on with."""
+    for pointer in spec.positions:
+        if _ALONE.fullmatch(pointer):
+            reason = "This has no effect: every agent here begins a conversation of its own."
+            yield spec.issue(pointer, reason, "Remove it.", "warning")
 
 
 def check_prompt_names(spec: Spec, places: Places) -> Iterator[Issue]:
@@ -187,7 +220,9 @@ def _template_issues(spec: Spec, at: str, text: str, *scopes: tuple[str, Names])
 
 def check_input_names(spec: Spec) -> Iterator[Issue]:
     """An input that is called like something of the pattern is hidden by it."""
-    for name in ("inputs", "TRACE", "last_response", *spec.pattern.names):
+    pattern = spec.pattern
+    own = (*pattern.names, *(pattern.review_names if pattern.has_review else ()))
+    for name in ("inputs", "TRACE", "last_response", *own):
         if name in spec.inputs.declared:
             group = "required" if name in spec.inputs.required else "optional"
             yield spec.issue(

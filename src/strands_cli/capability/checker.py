@@ -3,9 +3,10 @@
 A check takes the Spec and yields Issues; it never raises. Those of one pattern stand in the pattern's file.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from math import inf
 
 import msgspec
 
@@ -14,16 +15,27 @@ from strands_cli.capability.agent_checks import (
     check_agents_are_used,
     check_agents_exist,
     check_artifact_names,
+    check_choices,
+    check_conversations,
     check_header_names,
     check_ids,
     check_input_names,
+    check_model_files,
     check_models,
     check_output_schemas,
     check_prompt_names,
     check_skills_exist,
     check_step_names,
 )
-from strands_cli.capability.file_checks import check_artifacts, check_notes, check_secrets, check_skills
+from strands_cli.capability.file_checks import (
+    check_artifacts,
+    check_environment_variables,
+    check_notes,
+    check_secrets,
+    check_skills,
+    check_workspace,
+)
+from strands_cli.capability.step_checks import check_foreach, check_tool_steps, check_workflow_steps
 from strands_cli.capability.tool_checks import (
     check_agent_tools,
     check_consent,
@@ -33,9 +45,12 @@ from strands_cli.capability.tool_checks import (
     check_python_tools,
     check_tool_counts,
     check_tools_differ,
+    check_trust,
 )
 from strands_cli.errors import Issue
 from strands_cli.loader.spec import Spec
+from strands_cli.patterns.pattern import ToolStep
+from strands_cli.templates import Meter
 from strands_cli.tools.toolset import ToolSet
 
 CapabilityIssue = Issue
@@ -77,9 +92,11 @@ def check_unsupported(spec: Spec) -> Iterator[Issue]:
 CHECKS: dict[Callable[[Spec], Iterator[Issue]], Sequence[str]] = {
     check_unsupported: (),
     check_models: ("/runtime*", "/agents*"),
+    check_model_files: ("/runtime*", "/agents*"),
     check_skills_exist: ("/skills*",),
     check_output_schemas: (),
     check_ids: (),
+    check_conversations: (),
     check_input_names: (),
     check_artifact_names: ("/pattern*", *_INPUTS),
     check_header_names: ("/env*",),
@@ -87,12 +104,20 @@ CHECKS: dict[Callable[[Spec], Iterator[Issue]], Sequence[str]] = {
     check_notes: (),
     check_skills: (),
     check_secrets: (),
+    check_environment_variables: (),
+    check_workspace: (),
 }
 PLACE_CHECKS: dict[Callable[[Spec, Places], Iterator[Issue]], Sequence[str]] = {
     check_agents_exist: ("/agents",),
     check_agents_are_used: ("/pattern*",),
+    check_choices: ("/pattern*",),
     check_step_names: _INPUTS,
     check_prompt_names: ("/pattern*", *_INPUTS),
+}
+STEP_CHECKS: dict[Callable[[Spec, Places, ToolSet], Iterator[Issue]], Sequence[str]] = {
+    check_tool_steps: ("/tools*",),
+    check_workflow_steps: (),
+    check_foreach: (),
 }
 TOOL_CHECKS: dict[Callable[[Spec, ToolSet], Iterator[Issue]], Sequence[str]] = {
     check_python_tools: (),
@@ -103,34 +128,62 @@ TOOL_CHECKS: dict[Callable[[Spec, ToolSet], Iterator[Issue]], Sequence[str]] = {
     check_tool_counts: (),
     check_consent: ("/tools*",),
     check_prices: ("/runtime*", "/agents*"),
+    check_trust: (),
 }
 
 
 def check_capability(
-    spec: Spec, known: Sequence[Issue] = (), *, tools: ToolSet | None = None
+    spec: Spec, known: Sequence[Issue] = (), *, tools: ToolSet | None = None, asks_models: bool = True
 ) -> CapabilityReport:
     """Runs all checks on a workflow, including those of its tools and its pattern.
 
     If the file has `known` problems, the Spec is incomplete. Problems that only follow from those are left
-    out.
+    out. Without `asks_models`, the files of models are not looked at.
     """
-    declared, places = tools or ToolSet(spec), tuple(spec.pattern.places(spec))
+    declared = tools or ToolSet(spec)
+    left_out = set() if asks_models else {check_model_files}
+    issues = [*_issues_of(spec, known, declared, left_out)]
+    # What an inner workflow asks the user to trust is told with the workflow that runs it.
+    for inner in declared.family[1:]:
+        assert isinstance(inner.spec, Spec)
+        issues += _issues_of(inner.spec, (), inner, {*left_out, check_trust})
+    return CapabilityReport(tuple(issues))
+
+
+def _issues_of(
+    spec: Spec, known: Sequence[Issue], declared: ToolSet, left_out: Collection[object]
+) -> list[Issue]:
+    """Those of one file."""
+    places = tuple(spec.pattern.places(spec))
+    called = {place.step.tool for place in places if isinstance(place.step, ToolStep)}
+    if outputs := {tool: schema for tool in called if (schema := declared.schemas_of(tool)[1])}:
+        spec = msgspec.structs.replace(spec, tool_outputs=outputs)
+        places = tuple(spec.pattern.places(spec))
     checks: list[tuple[Callable[[], Iterator[Issue]], Sequence[str]]] = [
-        *((partial(check, spec), parts) for check, parts in CHECKS.items()),
+        *((partial(check, spec), parts) for check, parts in CHECKS.items() if check not in left_out),
         *((partial(check, spec, places), parts) for check, parts in PLACE_CHECKS.items()),
-        *((partial(check, spec, declared), parts) for check, parts in TOOL_CHECKS.items()),
+        *((partial(check, spec, places, declared), parts) for check, parts in STEP_CHECKS.items()),
+        *(
+            (partial(check, spec, declared), parts)
+            for check, parts in TOOL_CHECKS.items()
+            if check not in left_out
+        ),
         *((partial(check, spec.pattern, spec), parts) for check, parts in spec.pattern.checks.items()),
     ]
-    broken = {issue.pointer for issue in known if issue.severity == "error" and issue.pointer}
+    own = {str(spec.file), *(file for file, _, _ in spec.positions.values())} if known else set()
+    broken = {
+        issue.pointer for issue in known if issue.severity == "error" and issue.pointer and issue.file in own
+    }
     found = (
         issue
         for check, parts in checks
         if not any(_is_broken_part(part, broken) for part in parts)
         for issue in islice(check(), MAX_PER_CHECK)
     )
-    return CapabilityReport(
-        tuple(issue for issue in found if not any(f"{issue.pointer}/".startswith(f"{at}/") for at in broken))
-    )
+    with Meter(seconds=inf).running():  # whatever templates a file has, looking at it is quick
+        return [
+            issue for issue in found if not any(f"{issue.pointer}/".startswith(f"{at}/") for at in broken)
+        ]
 
 
 def _is_broken_part(part: str, broken: set[str]) -> bool:

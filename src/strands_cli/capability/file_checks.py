@@ -1,4 +1,4 @@
-"""What a workflow reads and writes: artifacts, notes, skills and secrets."""
+"""What a workflow reads and writes: artifacts, notes, skills, secrets and environment variables."""
 
 import os
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from strands_cli.errors import Issue
 from strands_cli.loader.spec import Spec
+from strands_cli.secrets import looks_secret
 
 
 def check_artifacts(spec: Spec) -> Iterator[Issue]:
@@ -85,6 +86,32 @@ def check_secrets(spec: Spec) -> Iterator[Issue]:
             where = f"{at}/key" if secret.key else f"{at}/name"
             reason = f"The environment variable {key} is not set."
             yield spec.issue(where, reason, "A run needs it.", "warning")
+
+
+def check_workspace(spec: Spec) -> Iterator[Issue]:
+    for index, root in enumerate(spec.security.workspace or ()):
+        try:
+            (spec.file.parent / root).resolve()
+        except (OSError, RuntimeError, ValueError) as error:
+            reason = f"The workspace has an unusable path {root[:200]!r}: {error}."
+            yield spec.issue(f"/security/workspace/{index}", reason, "Fix the path, or remove it.")
+
+
+def check_environment_variables(spec: Spec) -> Iterator[Issue]:
+    used = {use.name for use in spec.environment}
+    secret = {item.key or item.name for item in spec.env.secrets if item.source == "env"}
+    for index, name in enumerate(spec.env.variables):
+        at = f"/env/variables/{index}"
+        if name in secret:
+            reason = f"{name} is declared as a secret and as a variable that may be shown."
+            yield spec.issue(at, reason, "Keep it in env.secrets only.")
+        elif looks_secret(name):
+            reason = f"{name} looks like a secret, but its value may be shown and is not redacted."
+            remedy = f"Declare it in env.secrets instead: secrets: [{{name: {name}}}]"
+            yield spec.issue(at, reason, remedy, "warning")
+        elif name not in used:
+            reason = f"The variable {name} is declared, but nothing uses it."
+            yield spec.issue(at, reason, f"Remove it, or use it as ${{{name}}}.", "warning")
 
 
 def _is_file(path: Path) -> bool:

@@ -1,14 +1,18 @@
 """Tools: what is declared, what there is, and what each agent gets."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from strands_cli.documents.problems import json_pointer
-from strands_cli.errors import Issue, did_you_mean
+from strands_cli.documents.problems import Refusal, json_pointer
+from strands_cli.errors import Issue, ToolFailed, did_you_mean
 from strands_cli.loader.spec import Spec
-from strands_cli.providers.choice import models_of, price_of, with_default_model
+from strands_cli.providers.choice import key_uses, models_of, price_of, with_default_model
 from strands_cli.toolkit.info import ToolInfo, missing_requirements
+from strands_cli.tools.sources.modules import is_file_reference
 from strands_cli.tools.toolset import DeclaredTool, ToolSet
+from strands_cli.trust import ask_issue, workflow_asks
+from strands_cli.types.asks import Ask
+from strands_cli.types.sections import BaseSpec
 
 MANY_TOOLS = 64
 """More than these confuse a model, and providers refuse some more."""
@@ -50,10 +54,10 @@ def _tool_availability_issues(
         from strands_cli.plugins.manifest import plugin_setting_problems
         from strands_cli.plugins.plugin import plugin_declaration_of
 
-        place = str(Path(info.file).parent)
+        places = (info.file, str(Path(info.file).parent))
         for issue in tools.registry.problems:
             # `check_plugins` reports those under tools.plugins.
-            if issue.file == place and at.startswith("/tools/python/"):
+            if issue.file in places and at.startswith("/tools/python/"):
                 yield spec.issue(at, issue.reason, issue.remediation)
         if declared := plugin_declaration_of(info):
             requires = declared[1].needs
@@ -106,24 +110,30 @@ def check_executors(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
 
 
 def check_agent_tools(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
-    declared = {tool.reference for tool in tools.declared}
     for name, agent in spec.agents.items():
         for index, reference in enumerate(agent.tools or ()):
-            at = json_pointer(("agents", name, "tools", index))
-            found = tools.find(reference)
-            if found is not None and found.info is not None and reference not in declared:
-                yield from _legacy_name_issues(spec, at, reference, found.info)
-            if reference in tools.executor_ids or found is not None:
-                continue
-            if tools.resolve(reference):
-                reason = f"The tool {reference!r} is not declared in this workflow."
-                yield spec.issue(at, reason, "Add it to tools.python.")
-                continue
-            known = {tool.info.id if tool.info else tool.reference for tool in tools.declared}
-            hint = did_you_mean(reference, known | set(tools.executor_ids))
-            hint = hint or tools.reference_error(reference).hint
-            remedy = f"{hint} Declare it in tools.python.".strip()
-            yield spec.issue(at, f"There is no tool {reference!r}.", remedy)
+            yield from tool_reference_issues(
+                spec, tools, json_pointer(("agents", name, "tools", index)), reference
+            )
+
+
+def tool_reference_issues(spec: Spec, tools: ToolSet, at: str, reference: str) -> Iterator[Issue]:
+    """What is wrong with a reference to a declared tool."""
+    found = tools.find(reference)
+    is_declared_so = any(tool.reference == reference for tool in tools.declared)
+    if found is not None and found.info is not None and not is_declared_so:
+        yield from _legacy_name_issues(spec, at, reference, found.info)
+    if reference in tools.executor_ids or found is not None:
+        return
+    if tools.resolve(reference):
+        reason = f"The tool {reference!r} is not declared in this workflow."
+        yield spec.issue(at, reason, "Add it to tools.python.")
+        return
+    known = {tool.info.id if tool.info else tool.reference for tool in tools.declared}
+    hint = did_you_mean(reference, known | set(tools.executor_ids))
+    hint = hint or tools.reference_error(reference).hint
+    remedy = f"{hint} Declare it in tools.python.".strip()
+    yield spec.issue(at, f"There is no tool {reference!r}.", remedy)
 
 
 def check_tool_counts(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
@@ -150,6 +160,62 @@ def check_consent(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
                 did_you_mean(reference, known) or "Remove the rule.",
                 "warning",
             )
+
+
+def check_trust(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
+    """What the workflow and its project's settings ask for, and the user has not trusted."""
+    for ask in all_asks(spec, tools):
+        if not ask.trusted:
+            yield ask_issue(ask, str(spec.file) if spec.positions else "")
+
+
+def all_asks(spec: Spec, tools: ToolSet) -> tuple[Ask, ...]:
+    """All that the workflow, those that it runs, and its project's settings ask for beyond the project."""
+    own = (ask for one in tools.family for ask in _own_asks(spec if one is tools else one.spec, one))
+    return (*tools.registry.settings.asks, *{ask.id: ask for ask in own}.values())
+
+
+def _own_asks(spec: BaseSpec, tools: ToolSet) -> tuple[Ask, ...]:
+    settings = tools.registry.settings
+    consents = (name for name, rule in spec.security.consent.items() if rule == "allow")
+    unasked = [name for name in consents if _needs_consent(tools.find(name))]
+    networks = _unpublic_hosts(spec, settings.http.allow)
+    code = _files_outside(spec, tools)
+    return workflow_asks(spec, settings, keys=key_uses(spec), consents=unasked, networks=networks, code=code)
+
+
+def _files_outside(spec: BaseSpec, tools: ToolSet) -> Iterator[tuple[str, str]]:
+    """The tools in files outside the project; not those that the command line adds to the file's own."""
+    for tool in tools.declared:
+        is_named_here = tool.pointer.rpartition("/")[0] in spec.positions and is_file_reference(
+            tool.reference
+        )
+        if tool.info is not None and is_named_here:
+            file = Path(tool.info.file).resolve()
+            if not file.is_relative_to(tools.registry.settings.project):
+                yield tool.pointer, f"{tool.info.id} of {file}"
+
+
+def _needs_consent(tool: DeclaredTool | None) -> bool:
+    info = tool.info if tool else None
+    return info is not None and bool(info.requires_consent or info.unread)
+
+
+def _unpublic_hosts(spec: BaseSpec, allowed: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The hosts of executors that are not public, as far as their names tell, and that nobody allowed."""
+    if not spec.tools.http_executors:
+        return
+    from strands_cli.http_tools.targets import parse_target
+    from strands_cli.http_tools.transport import known_addresses, parse_allowed, special_address_kind
+
+    for index, executor in enumerate(spec.tools.http_executors):
+        try:
+            target, entries = parse_target(executor.base_url), parse_allowed(allowed)
+        except (Refusal, ToolFailed):
+            continue  # which is told as what it is
+        special = [one for one in known_addresses(target.host) if special_address_kind(one)]
+        if any(not any(entry.covers(target.host, target.port, one) for entry in entries) for one in special):
+            yield f"/tools/http_executors/{index}/base_url", f"{target.host}:{target.port}"
 
 
 def check_prices(spec: Spec, tools: ToolSet) -> Iterator[Issue]:

@@ -1,20 +1,36 @@
 """What a workflow would do, as plan, explain and graph show it; nothing is run or imported."""
 
+import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from strands_cli.loader.spec import Spec
-from strands_cli.patterns.outline import END, NEVER, START, Box, Calls, Outline, first_line
+from strands_cli.patterns.outline import END, NEVER, START, Box, Calls, Outline, first_line, tool_name
 from strands_cli.tools.toolset import ToolSet
 from strands_cli.types.run_results import money_text
 
 
-def outline_of(spec: Spec, tools: ToolSet | None = None) -> Outline:
+def outline_of(spec: Spec, tools: ToolSet | None = None, known: dict[Path, Outline] | None = None) -> Outline:
+    """`known` are those of workflows that steps run, by their files."""
+    known = {} if known is None else known
     pattern, tools = spec.pattern, tools or ToolSet(spec)
     boxes, arrows, frames = pattern.outline(spec)
     tools_of = {name: tools.references_for(agent) for name, agent in spec.agents.items()}
-    boxes = [msgspec.structs.replace(box, tools=tools_of.get(box.agent, ())) for box in boxes]
+    for index, box in enumerate(boxes):
+        inner = spec.workflows.get(box.workflow)
+        if isinstance(inner, Spec):  # it asks models as often as its own outline says
+            if inner.file not in known:
+                known[inner.file] = outline_of(inner, tools.workflows[box.workflow], known)
+            own = known[inner.file]
+            changes: dict[str, Any] = {"calls": box.calls * own.calls, "has_tool_rounds": own.has_tool_rounds}
+        else:
+            given = tools_of.get(box.agent, box.tools)
+            changes = {"tools": given, "has_tool_rounds": bool(box.agent and given)}
+        boxes[index] = msgspec.structs.replace(box, **changes)
+    boxes = [*_with_conversations(spec, boxes)]
     calls = pattern.calls(boxes)
     allowed = spec.runtime.budgets.max_steps or calls.most
     start = Box(key=START, kind="start", title="start", calls=NEVER)
@@ -26,6 +42,26 @@ def outline_of(spec: Spec, tools: ToolSet | None = None) -> Outline:
         calls=Calls(min(calls.least, allowed), min(calls.most, allowed)),
         capped=allowed < calls.most,
     )
+
+
+_IN_SEQUENCE = re.compile(r"(?P<sequence>(?:.*/)?steps)/\d+")
+_IN_ROUNDS = ("producer", "evaluator")
+
+
+def _with_conversations(spec: Spec, boxes: Sequence[Box]) -> Iterator[Box]:
+    """The boxes, each with the one whose conversation it goes on with, as `exec.steps` has it."""
+    latest: dict[tuple[str, str], str] = {}
+    for box in boxes:
+        agent, match = spec.agents.get(box.agent), _IN_SEQUENCE.fullmatch(box.key)
+        if agent is None or box.foreach or not (match or box.key in _IN_ROUNDS):
+            yield box
+            continue
+        is_fresh = (box.conversation or agent.conversation) == "fresh"
+        before = "its earlier rounds" if box.calls.most > 1 else ""
+        if match:
+            sequence = match["sequence"], box.agent
+            before, latest[sequence] = latest.get(sequence, ""), box.title
+        yield msgspec.structs.replace(box, remembers="" if is_fresh else before)
 
 
 def story_sentences(spec: Spec, outline: Outline) -> Iterator[str]:
@@ -59,8 +95,16 @@ def _box_sentence(box: Box, frame: str) -> str:
         return f"{place} is never reached."
     if box.kind == "human":
         return f'{place}: a human is asked: "{first_line(box.input)}"'
+    each = f" For each item of {first_line(box.foreach)}." if box.foreach else ""
+    if box.kind == "tool":
+        given = f" with {first_line(box.input)}" if box.input else ""
+        return f"{place}: the tool {tool_name(box.tools[0])} is called{given}.{each}"
+    if box.kind == "workflow":
+        given = f" with {first_line(box.input)}" if box.input else ""
+        return f"{place}: the workflow {first_line(box.workflow)} runs{given}.{each}"
     text = f' is given "{first_line(box.input)}".' if box.input.strip() else " goes on with what came before."
-    return f"{place}: {first_line(box.agent)}{text}"
+    memory = f" It remembers {first_line(box.remembers)}." if box.remembers else ""
+    return f"{place}: {first_line(box.agent)}{text}{memory}{each}"
 
 
 def budget_texts(spec: Spec) -> list[str]:

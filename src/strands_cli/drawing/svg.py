@@ -21,6 +21,7 @@ from strands_cli.patterns.outline import Box, Kind, Outline
 
 _PAGE, _INK, _SOFT, _LINE, _FRAME, _EDGE = "#ffffff", "#1f2933", "#52606d", "#7b8794", "#f5f7fa", "#9aa5b1"
 _STEP, _CHOICE, _DYNAMIC = ("#e8f0fe", "#3b6fd4"), ("#fff4d6", "#b7791f"), ("#e6f7ee", "#2b8a57")
+_TOOL = ("#f0ebfa", "#7048b8")
 _COLOURS: dict[Kind, tuple[str, str]] = {
     "start": (_FRAME, _LINE),
     "end": (_FRAME, _LINE),
@@ -28,6 +29,8 @@ _COLOURS: dict[Kind, tuple[str, str]] = {
     "router": _CHOICE,
     "evaluator": _CHOICE,
     "human": ("#fde8ef", "#c2255c"),
+    "tool": _TOOL,
+    "workflow": _STEP,
     "orchestrator": _DYNAMIC,
     "worker": _DYNAMIC,
     "reduce": _DYNAMIC,
@@ -37,7 +40,7 @@ _DARK = {
     _PAGE: "#14181d", _INK: "#e6ebf0", _SOFT: "#a9b4c0", _LINE: "#8794a3", _FRAME: "#1b2128",
     _EDGE: "#4a5664", "#e8f0fe": "#1c2c49", "#fff4d6": "#3a2f14", "#fde8ef": "#431c2b",
     "#e6f7ee": "#14352a", "#3b6fd4": "#6f9bf0", "#b7791f": "#e0b04c", "#c2255c": "#f0799f",
-    "#2b8a57": "#5cc794",
+    "#2b8a57": "#5cc794", "#f0ebfa": "#2c2340", "#7048b8": "#b197e6",
 }  # fmt: skip
 _DARK_RULES = "\n".join(
     f'svg [{part}="{light}"] {{ {part}: {dark}; }}'

@@ -2,9 +2,11 @@
 
 import re
 
-from strands_cli.patterns.outline import Box, Outline, printable_text, tool_name
+from strands_cli.patterns.outline import Box, Outline, first_line, printable_text, tool_name
 
 _MAX_TOOLS = 6
+_MAX_ITEMS = 40
+"""Characters that are shown of what a step goes through."""
 _MERMAID_SHAPES = {
     "start": '(["{}"])',
     "end": '(["{}"])',
@@ -32,7 +34,13 @@ def box_lines(box: Box) -> list[str]:
         lines.append(f"agent {box.agent}")
     if box.kind == "human":
         lines.append("asks a human")
-    if box.tools:
+    if box.workflow:
+        lines.append(f"workflow {box.workflow}")
+    if box.foreach:
+        lines.append(f"for each of {first_line(box.foreach, _MAX_ITEMS)}")
+    if box.kind == "tool":
+        lines.append(f"tool {tool_name(box.tools[0])}")
+    elif box.tools:
         names = [tool_name(tool) for tool in box.tools]
         more = f", … {len(names) - _MAX_TOOLS} more" if len(names) > _MAX_TOOLS else ""
         lines.append(f"tools: {', '.join(names[:_MAX_TOOLS])}{more}")

@@ -4,14 +4,17 @@ Whatever is known before a run begins is read, resolved and checked in `prepare`
 """
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from time import time
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from strands_cli.artifacts import check_artifact_files, write_artifacts
-from strands_cli.capability import check_capability
+from strands_cli.capability import all_asks, check_capability
 from strands_cli.errors import (
     ArtifactError,
     BudgetExceeded,
@@ -23,6 +26,8 @@ from strands_cli.errors import (
     UsageError,
 )
 from strands_cli.events import Event, RunFinished, RunNoticed, RunOutcome, RunStarted
+from strands_cli.exec.step_kinds import AnyRun
+from strands_cli.exec.step_rows import asked_before
 from strands_cli.exec.steps import DEFAULTS, Run, RunOptions
 from strands_cli.loader import load_spec
 from strands_cli.loader.run_values import read_secrets, resolve_inputs
@@ -32,8 +37,13 @@ from strands_cli.telemetry import Trace, open_telemetry
 from strands_cli.templates import TemplateError, render
 from strands_cli.toolkit.workspace import current_directory
 from strands_cli.tools.toolset import ToolSet
+from strands_cli.trust import refuse_untrusted
 from strands_cli.types import RunResult, StepResult
 from strands_cli.types.sections import Artifact
+
+if TYPE_CHECKING:
+    from strands_cli.exec.journal import Journal
+    from strands_cli.exec.recording import Replay, RequestRecorder
 
 _OUTCOMES: dict[str, RunOutcome] = {"budget": "budget", "paused": "paused", "interrupted": "interrupted"}
 
@@ -46,6 +56,8 @@ class Prepared(msgspec.Struct, frozen=True):
     options: RunOptions
     warnings: tuple[Issue, ...] = ()
     """What a reader of the workflow should correct, though it runs as it is."""
+    recorder: "RequestRecorder | None" = None
+    replay: "Replay | None" = None
 
 
 def prepare(
@@ -56,27 +68,71 @@ def prepare(
     with_artifacts: bool = True,
 ) -> Prepared:
     """Checks a workflow and gathers what its run needs; StrandsError if it cannot run."""
+    if options.resume and options.store is None:
+        raise UsageError("A run is resumed from the store that it is in.", hint="Give RunOptions(store=…).")
     tools = ToolSet(spec)
-    warnings, secrets = _checked_secrets(spec, tools)
+    if spec.positions:  # a program's own Spec runs with what is in force
+        refuse_untrusted(all_asks(spec, tools), str(spec.file))
+    asks_models = options.model is None and options.replay is None
+    warnings, secrets = _checked_secrets(spec, tools, asks_models=asks_models)
     if options.trace:
         added = Artifact(path=f"./{spec.name}-trace.json", content="{{ TRACE }}")
         outputs = msgspec.structs.replace(spec.outputs, artifacts=(*spec.outputs.artifacts, added))
         spec = msgspec.structs.replace(spec, outputs=outputs)
     inputs = resolve_inputs(spec, variables)
     if with_artifacts:
-        check_artifact_files(spec, options.directory, force=options.force, scope={**inputs, "inputs": inputs})
-    resources = RunResources(spec, inputs=inputs, directory=options.directory, secrets=secrets, tools=tools)
-    return Prepared(spec, resources, options, warnings)
+        scope = {**inputs, "inputs": inputs}
+        # What a resumed run finds there may be what it has written itself: that is judged at the end.
+        force = options.force or bool(options.resume)
+        check_artifact_files(spec, options.directory, force=force, allowed=options.allow_write, scope=scope)
+    resources = RunResources(
+        spec,
+        inputs=inputs,
+        directory=options.directory,
+        secrets=secrets,
+        tools=tools,
+        allow_write=options.allow_write,
+        model=options.model,
+    )
+    recorder, replay = _open_recordings(options, resources)
+    resources.recorder, resources.recorded = recorder, replay
+    return Prepared(spec, resources, options, warnings, recorder, replay)
 
 
-def _checked_secrets(spec: Spec, tools: ToolSet) -> tuple[tuple[Issue, ...], dict[str, str]]:
-    """The warnings about a workflow, and its secrets. UnsupportedError if it cannot run here, SpecError if
-    only its secrets are missing."""
-    report = check_capability(spec, tools=tools)
+def _open_recordings(
+    options: RunOptions, resources: RunResources
+) -> "tuple[RequestRecorder | None, Replay | None]":
+    begun_in, redactor = resources.begun_in, resources.redactor
+    if options.record is not None and options.resume:
+        reason = "A run that is resumed cannot be recorded: its journal answers what it asked before."
+        raise UsageError(reason, hint="Record a run from its beginning.")
+    if options.replay_ignore and options.replay is None:
+        raise UsageError("--replay-ignore is for a replay.", hint="Give --replay FILE as well.")
+    if options.replay is None and options.record is None:
+        return None, None
+    from strands_cli.exec.recording import Replay, RequestRecorder
+
+    recorder, replay = None, None
+    if options.replay is not None:
+        replay = Replay(options.replay, begun_in, redactor, ignored=options.replay_ignore)
+    if options.record is not None:
+        name = resources.spec.name
+        recorder = RequestRecorder(options.record, begun_in, redactor, name=name, force=options.force)
+    return recorder, replay
+
+
+def _checked_secrets(
+    spec: Spec, tools: ToolSet, *, asks_models: bool
+) -> tuple[tuple[Issue, ...], dict[Path, dict[str, str]]]:
+    """The warnings about a workflow, and the secrets of its file and of those that it runs.
+
+    UnsupportedError if it cannot run here, SpecError if only its secrets are missing.
+    """
+    report = check_capability(spec, tools=tools, asks_models=asks_models)
     found = list(report.errors)
-    secrets: dict[str, str] = {}
+    secrets: dict[Path, dict[str, str]] = {}
     try:
-        secrets = read_secrets(spec)
+        secrets = {one.file: read_secrets(one) for one in spec.family}
     except SpecError as unread:
         if not found:
             raise
@@ -100,7 +156,7 @@ async def run(
     those are written.
     """
     spec = source if isinstance(source, Spec) else load_spec(source)
-    return await run_prepared(prepare(spec, variables, options))
+    return await run_prepared(prepare(spec, variables, options), variables)
 
 
 def run_sync(
@@ -116,7 +172,57 @@ def run_sync(
     raise UsageError("run_sync cannot be called in a loop that runs.", hint="Write: await run(…)")
 
 
-async def run_prepared(prepared: Prepared) -> RunResult:
+@asynccontextmanager
+async def opened_journal(
+    prepared: Prepared, variables: Mapping[str, Any] | None = None
+) -> "AsyncIterator[Journal | None]":
+    """The journal of a run, of which it keeps how the run ends; None if the run has no store."""
+    options = prepared.options
+    if options.store is None:
+        yield None
+        return
+    from strands_cli.exec.journal import Journal
+    from strands_cli.exec.run_records import run_head, spec_files
+    from strands_cli.exec.stores import find_run, new_run_id, this_process
+
+    run_id = find_run(options.store, options.resume) if options.resume else new_run_id()
+    redactor = prepared.resources.redactor
+    journal = Journal.open(options.store, run_id, redactor=redactor, take_over=options.take_over)
+    journal.on_row = options.on_row
+    ended: StrandsError | None = None
+    status = "failed"  # by a bug
+    try:
+        if not options.resume or options.accept_changes:
+            head = run_head(prepared.spec, options, id=run_id, variables=variables)
+            if (before := journal.get("head")) is not None:
+                head["created"] = before["created"]
+            journal.put("head", head)
+            journal.put("spec", {"files": spec_files(prepared.spec)})
+        status_before = journal.get("status") or {}
+        status_before.pop("done", None)
+        journal.put("status", {**status_before, **_status("running"), "owner": this_process()})
+        await journal.committed()  # before a model is paid for what cannot be kept
+        yield journal
+        status = "done"
+    except StrandsError as error:
+        ended, status = error, _OUTCOMES.get(error.code, "failed")
+        error.run_id = run_id
+        raise
+    except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+        status = "interrupted"
+        raise
+    finally:
+        before = journal.get("status") or {}
+        journal.put("status", {**before, **_status(status, ended), "owner": None})
+        await asyncio.to_thread(journal.close)  # a disk may take its time
+
+
+def _status(status: str, error: StrandsError | None = None) -> dict[str, Any]:
+    message, code = (error.message, error.code) if error else ("", "")
+    return {"status": status, "updated": time(), "error": message, "code": code}
+
+
+async def run_prepared(prepared: Prepared, variables: Mapping[str, Any] | None = None) -> RunResult:
     """As `run`, for what `prepare` has made."""
     artifacts = prepared.spec.outputs.artifacts
     shows_trace = any("TRACE" in artifact.path + artifact.content for artifact in artifacts)
@@ -129,39 +235,48 @@ async def run_prepared(prepared: Prepared) -> RunResult:
         recorders = [recorder for recorder in (exporting.listener, trace) if recorder is not None]
         options = msgspec.structs.replace(original, listeners=(*original.listeners, *recorders))
         prepared = msgspec.structs.replace(prepared, options=options)
-        try:
-            result = await run_pattern(prepared)
-        except StrandsError as error:
-            if isinstance(error.kept, RunResult):
-                error.kept = _write_kept_artifacts(prepared, error, error.kept, trace)
-            raise
-        try:
-            return _write_results(prepared, prepared.spec, result, trace)
-        except ArtifactError as error:
-            error.kept = result
-            raise
+        async with opened_journal(prepared, variables) as journal:
+            return await _run_and_write(prepared, journal, trace)
     finally:
         if exporting.listener is not None:
             await asyncio.to_thread(exporting.close)  # a collector may take its time
 
 
-async def run_pattern(prepared: Prepared) -> RunResult:
+async def _run_and_write(prepared: Prepared, journal: "Journal | None", trace: Trace | None) -> RunResult:
+    try:
+        result = await run_pattern(prepared, journal)
+    except StrandsError as error:
+        if isinstance(error.kept, RunResult):
+            error.kept = _write_kept_artifacts(prepared, error, error.kept, trace, journal)
+        raise
+    try:
+        return _write_results(prepared, prepared.spec, result, trace, journal)
+    except ArtifactError as error:
+        error.kept = result
+        raise
+
+
+async def run_pattern(prepared: Prepared, journal: "Journal | None" = None) -> RunResult:
     """The run itself, without artifacts. A StrandsError that ends it has what is finished as `kept`."""
     prepared.resources.load_tools()
-    run = Run(prepared.resources, prepared.options)
+    if journal is not None and prepared.options.resume:
+        prepared.resources.asked_before = partial(asked_before, journal)
+    run = AnyRun(prepared.resources, prepared.options, journal)
     pattern, budgets = run.spec.pattern, run.spec.runtime.budgets
     run.emit(RunStarted(run.spec.name, pattern.kind))
     failure: StrandsError | None = None
     last: StepResult | None = None
     timer = None
     if budgets.max_duration_s is not None:
-        timer = asyncio.get_running_loop().call_later(budgets.max_duration_s, run.ledger.end_time)
+        seconds = budgets.max_duration_s - run.earlier_seconds
+        timer = asyncio.get_running_loop().call_later(seconds, run.ledger.end_time)
     try:
-        last = await _run_to_end(run, pattern.run(run))
+        last = await _run_to_end(run, _run_recorded(prepared, run, pattern.run(run)))
         if isinstance(run.stopped_by, BudgetExceeded):  # by its last answer
             raise run.stopped_by
     except StrandsError as error:
         failure = error
+        run.fail(error)
         _describe_failure(run, error)
         raise
     except asyncio.CancelledError:
@@ -174,6 +289,7 @@ async def run_pattern(prepared: Prepared) -> RunResult:
         result = run.result(last)
         for text in run.done_without:
             run.notice(text)
+        run.record_end(result)
         if failure is not None:
             failure.kept = result
             outcome = _OUTCOMES.get(failure.code, "failed")
@@ -181,6 +297,25 @@ async def run_pattern(prepared: Prepared) -> RunResult:
             outcome = "failed" if last is None else "done"
         run.emit(RunFinished(outcome, result.duration, result.usage, failure.message if failure else ""))
     return result
+
+
+async def _run_recorded(prepared: Prepared, run: Run, work: Awaitable[StepResult]) -> StepResult:
+    """What the pattern answers, when the recording is written, and all of a replay has been asked for."""
+    recorder, replay = prepared.recorder, prepared.replay
+    try:
+        last = await work
+        if replay is not None and not prepared.options.resume:
+            replay.check_all_used()
+    except StrandsError:
+        try:
+            if recorder is not None:
+                recorder.write()
+        except ArtifactError as unwritten:  # which must not hide why the run ends
+            run.notice(unwritten.message)
+        raise
+    if recorder is not None:
+        recorder.write()
+    return last
 
 
 async def _run_to_end(run: Run, work: Awaitable[StepResult]) -> StepResult:
@@ -200,7 +335,8 @@ def _describe_failure(run: Run, error: StrandsError) -> None:
     """Says in which of several steps a run failed, and takes secrets out of the error."""
     title = run.titles.get(error.step, "")
     has_place = isinstance(error, SpecError)
-    if title and not run.spec.pattern.is_single and not has_place and error.code not in _OUTCOMES:
+    is_alone = run.spec.pattern.is_single and len(run.titles) == 1  # and has no items, nor steps of its own
+    if title and not is_alone and not has_place and error.code not in _OUTCOMES:
         error.message = f"{title}: {error.message}"
     error.message = run.redactor.text(error.message)
     error.hint = run.redactor.text(error.hint)
@@ -210,8 +346,15 @@ def _describe_failure(run: Run, error: StrandsError) -> None:
 
 
 def _write_results(
-    prepared: Prepared, spec: Spec, result: RunResult, trace: Trace | None, *, unfinished: bool = False
+    prepared: Prepared,
+    spec: Spec,
+    result: RunResult,
+    trace: Trace | None,
+    journal: "Journal | None",
+    *,
+    unfinished: bool = False,
 ) -> RunResult:
+    written = (journal.get("artifacts") or {}) if journal else {}
     directory, begun_in = prepared.options.directory, prepared.resources.begun_in
     paths = write_artifacts(
         spec,
@@ -219,15 +362,24 @@ def _write_results(
         # As the caller gave it, unless a tool has changed the current directory meanwhile.
         directory if current_directory() == begun_in else begun_in / directory,
         force=prepared.options.force,
+        allowed=prepared.resources.allowed,
         redactor=prepared.resources.redactor,
         emit=lambda event: _to_listeners(prepared.options, event),
         unfinished=unfinished,
+        resumed=bool(prepared.options.resume),
+        written=written,
     )
+    if journal is not None and paths:
+        journal.put("artifacts", written)
     return msgspec.structs.replace(result, artifacts=paths)
 
 
 def _write_kept_artifacts(
-    prepared: Prepared, error: StrandsError, kept: RunResult, trace: Trace | None
+    prepared: Prepared,
+    error: StrandsError,
+    kept: RunResult,
+    trace: Trace | None,
+    journal: "Journal | None",
 ) -> RunResult:
     """Writes those artifacts of a failed run that can be made of what is there.
 
@@ -250,7 +402,7 @@ def _write_kept_artifacts(
     outputs = msgspec.structs.replace(outputs, artifacts=tuple(made))
     try:
         spec = msgspec.structs.replace(prepared.spec, outputs=outputs)
-        return _write_results(prepared, spec, kept, trace, unfinished=True)
+        return _write_results(prepared, spec, kept, trace, journal, unfinished=True)
     except ArtifactError as unwritten:
         _to_listeners(prepared.options, RunNoticed(unwritten.message))
         return kept

@@ -11,7 +11,7 @@ from strands_cli.documents.files import NotRegular, TooLarge, read_regular_file
 from strands_cli.documents.problems import Refusal, describe_value
 from strands_cli.errors import Issue, SpecError, did_you_mean
 from strands_cli.loader.spec import Spec
-from strands_cli.types.sections import Input, Secret
+from strands_cli.types.sections import BaseSpec, Input, Secret
 
 MAX_SECRET_BYTES = 65_536
 """The largest file that is taken for a secret."""
@@ -74,7 +74,7 @@ def check_variables(spec: Spec) -> list[Issue]:
         *(
             spec.issue(place, f"The default of {name} is invalid: {reason}.", "Give another default.")
             for place, (name, declared) in defaults.items()
-            for reason in _input_mismatch(declared, declared.default)
+            for reason in input_mismatch(declared, declared.default)
         ),
     ]
 
@@ -88,11 +88,12 @@ def _given_input_issues(spec: Spec, given: Mapping[str, Any]) -> Iterator[Issue]
             hint = did_you_mean(name, known) or f"The inputs are {', '.join(known)}."
             yield spec.issue(place, f"There is no input {name!r}.", hint)
             continue
-        for reason in _input_mismatch(declared.get(name, Input()), value):
+        for reason in input_mismatch(declared.get(name, Input()), value):
             yield spec.issue(place, f"The input {name!r} is not valid: {reason}.", "Give another value.")
 
 
-def _input_mismatch(declared: Input, value: Any) -> Iterator[str]:
+def input_mismatch(declared: Input, value: Any) -> Iterator[str]:
+    """Why a value is not one for an input."""
     kind = _KINDS.get(declared.type or "")
     is_number = isinstance(value, bool) and declared.type in ("integer", "number")
     if kind is not None and (not isinstance(value, kind) or is_number):
@@ -105,7 +106,7 @@ def _input_mismatch(declared: Input, value: Any) -> Iterator[str]:
 # --- Secrets --------------------------------------------------------------------------------------------
 
 
-def read_secrets(spec: Spec, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def read_secrets(spec: BaseSpec, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The secrets by name; SpecError with an issue for each that cannot be had."""
     values: dict[str, str] = {}
     issues: list[Issue] = []
@@ -139,7 +140,7 @@ def _secret_from_variable(secret: Secret, environment: Mapping[str, str]) -> str
     return value
 
 
-def _secret_from_file(spec: Spec, secret: Secret) -> str:
+def _secret_from_file(spec: BaseSpec, secret: Secret) -> str:
     """The text of a file. An absolute path is fine: that is where many systems put secrets."""
     name = secret.path or ""
     try:

@@ -12,6 +12,7 @@ from strands_cli.patterns.outline import END, START, Arrow, Calls, first_line
 from strands_cli.patterns.pattern import (
     CONFIG,
     AgentPlace,
+    HumanStep,
     Parts,
     Pattern,
     Step,
@@ -21,6 +22,13 @@ from strands_cli.patterns.pattern import (
     step_box,
     times_text,
     with_shaped,
+)
+from strands_cli.patterns.review import (
+    Review,
+    change_request,
+    check_review_default,
+    review_boxes,
+    review_place,
 )
 from strands_cli.patterns.scope import Names, schema_names, scope_names
 from strands_cli.types.run_results import StepResult
@@ -60,14 +68,27 @@ def check_evaluator_schema(pattern: "EvaluatorOptimizer", spec: BaseSpec) -> Ite
             )
 
 
+def check_evaluator_review(pattern: "EvaluatorOptimizer", spec: BaseSpec) -> Iterator[Issue]:
+    yield from check_review_default(spec, "evaluator", pattern.evaluator_review)
+    if pattern.evaluator_review is not None and pattern.max_iters == 1:
+        yield spec.issue(
+            f"{CONFIG}/evaluator/review",
+            "This review has no effect: there is only one draft, and nothing follows it.",
+            "Set max_iters to 2 or more, or remove the review.",
+            "warning",
+        )
+
+
 class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
     kind = "evaluator_optimizer"
     title = "evaluator and optimizer"
     names = ("draft", "evaluation")
-    checks = {check_evaluator_schema: ("/pattern*",)}
+    review_names = ("review", "round")
+    checks = {check_evaluator_schema: ("/pattern*",), check_evaluator_review: ("/pattern*",)}
 
     producer: Step
     evaluator: Step
+    evaluator_review: HumanStep | None = None
     revise: str = ""
     min_score: float = 80
     max_iters: int = 3
@@ -75,6 +96,10 @@ class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
     @classmethod
     def shape(cls, config: dict[str, Any]) -> dict[str, Any]:
         return with_shaped(config, "producer", "evaluator")
+
+    @property
+    def has_review(self) -> bool:
+        return self.evaluator_review is not None
 
     def own_schema(self, spec: BaseSpec) -> dict[str, Any]:
         agent = spec.agents.get(self.evaluator.agent)
@@ -89,8 +114,11 @@ class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         judging = partial(scope_names, spec, draft=None, last_response=None)
         yield agent_place(f"{CONFIG}/evaluator", self.evaluator, judging)
         at = f"{CONFIG}/revise"
-        revising = partial(scope_names, spec, last_response=None, **self.artifact_names(spec))
-        yield AgentPlace(at, revising, None, self.revise, at)
+        names: dict[str, Names | None] = {"last_response": None, **self.artifact_names(spec)}
+        revised = {**names, "review": None} if self.has_review else names
+        yield AgentPlace(at, partial(scope_names, spec, **revised), None, self.revise, at)
+        reviewing = partial(scope_names, spec, **names, round=None)
+        yield from review_place("evaluator", self.evaluator_review, reviewing)
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
         """Score, feedback, and what the evaluator's own schema adds to them."""
@@ -123,8 +151,14 @@ class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             *arrows_in_a_row([START, "producer", "evaluator"]),
             Arrow(source="evaluator", target=END, label=done),
         ]
+        back = "evaluator"
+        if most > 1 and self.has_review:
+            boxes += review_boxes("evaluator", self.evaluator_review, stage=3, when=f"score < {score}")
+            back = boxes[-1].key
+            arrows.append(Arrow(source="evaluator", target=back, label=f"score < {score}"))
+            arrows.append(Arrow(source=back, target=END, label="accepted"))
         if most > 1:
-            arrows.append(Arrow(source="evaluator", target="producer", label=note))
+            arrows.append(Arrow(source=back, target="producer", label=note))
         return boxes, arrows, []
 
     def story(self, spec: BaseSpec) -> str:
@@ -138,10 +172,16 @@ class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         properties = {**own.get("properties", {}), **_VERDICT}
         schema = {**own, "type": "object", "properties": properties, "required": list(required)}
         order: dict[str, Any] = {"names": {}}
+        review = Review(run, self.evaluator_review, "evaluator")
         for turn in range(1, self.max_iters + 1):
             time = f", time {turn}" if turn > 1 else ""
             draft = await run.step(
-                f"producer#{turn}", self.producer, title=f"producer{time}", turn=turn, **order
+                f"producer#{turn}",
+                self.producer,
+                title=f"producer{time}",
+                turn=turn,
+                conversation="producer",
+                **order,
             )
             run.names["draft"] = draft.response
             verdict = await run.step(
@@ -152,13 +192,22 @@ class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
                 turn=turn,
                 schema=schema,
                 instructions=self.instructions,
+                conversation="evaluator",
             )
             run.names["evaluation"] = verdict.output
             run.names["last_response"] = draft.response
             if verdict.output["score"] >= self.min_score:
                 return draft
+            if turn == self.max_iters:
+                break
             names = {"draft": draft.response, "evaluation": verdict.output, "last_response": draft.response}
+            decision = await review.decide({**names, "round": turn}, turn)
+            if decision.action == "accept":
+                return draft
             order = {"names": names, "input": self.revise or _REVISE, "input_at": f"{CONFIG}/revise"}
+            if self.has_review:
+                feedback = change_request(run.spec, self.producer, decision.text, "", self.revise)
+                order |= {"names": {**names, "review": decision.text}, "instructions": feedback}
         score = verdict.output["score"]
         run.notice(f"After {self.max_iters} rounds the score is {score:g}, below {self.min_score:g}.")
         return draft

@@ -22,26 +22,26 @@ from strands_cli.conditions import (
 )
 from strands_cli.documents.problems import json_pointer, listed_in, schemas_at
 from strands_cli.errors import Issue, did_you_mean
-from strands_cli.patterns.outline import END, START, Arrow, Box, Calls, first_line
+from strands_cli.patterns.outline import END, START, Arrow, Calls, first_line
 from strands_cli.patterns.pattern import (
     CONFIG,
     AgentPlace,
+    AnyStep,
     Parts,
     Pattern,
+    Step,
     StepRunner,
     agent_place,
     amount_text,
+    results_by_key,
+    shaped_step,
+    step_box,
     times_text,
 )
-from strands_cli.patterns.scope import Names, reachable_names, result_names, scope_names, unresolved_name
+from strands_cli.patterns.scope import Names, reachable_names, scope_names, unresolved_name
 from strands_cli.templates import Name
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
-
-
-class Node(msgspec.Struct, frozen=True, kw_only=True):
-    agent: str
-    input: str = ""
 
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,7 +160,7 @@ def _are_complete(edges: list[tuple[int, Edge]], is_never_null: Callable[[Name],
 def _is_never_null(graph: "Graph", spec: BaseSpec, source: str, name: Name) -> bool:
     """Whether an edge that leaves `source` can rely on a value: its text, or what its schema requires."""
     node = graph.nodes.get(source)
-    agent = spec.agents.get(node.agent) if node else None
+    agent = spec.agents.get(node.agent) if isinstance(node, Step) else None
     if name.name == "last_response" or (name.name, *name.path) == ("nodes", source, "response"):
         return True
     if not agent or not agent.output_schema or (name.name, *name.path[:2]) != ("nodes", source, "output"):
@@ -190,7 +190,7 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         check_ends: ("/pattern*",),
     }
 
-    nodes: dict[str, Node]
+    nodes: dict[str, AnyStep]
     edges: tuple[Edge, ...]
     start: str | None = None
     max_visits: int = 10
@@ -201,7 +201,8 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             {**edge, "to": [edge["to"]] if isinstance(edge["to"], str) else edge["to"]}
             for edge in config["edges"]
         ]
-        return {**config, "edges": edges}
+        nodes = {name: shaped_step(node) for name, node in config["nodes"].items()}
+        return {**config, "nodes": nodes, "edges": edges}
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -238,7 +239,7 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         return {"nodes": Names(self.results(spec), "node")}
 
     def results(self, spec: BaseSpec) -> dict[str, Names | None]:
-        return result_names(spec, {name: node.agent for name, node in self.nodes.items()})
+        return results_by_key(spec, self.nodes)
 
     def outline(self, spec: BaseSpec) -> Parts:
         depth, often = node_depths(self), node_visits(self)
@@ -253,12 +254,10 @@ class Graph(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         for _, name, when in edges:
             leading[name].append(when)
         boxes = [
-            Box(
-                key=f"nodes/{name}",
-                kind="step",
-                title=name,
-                agent=node.agent,
-                input=node.input,
+            step_box(
+                f"nodes/{name}",
+                node,
+                name,
                 stage=depth.get(name, 0),
                 when=" or ".join(dict.fromkeys(leading[name])) if all(leading[name]) else "",
                 calls=often[name],

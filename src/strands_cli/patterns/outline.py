@@ -7,7 +7,8 @@ from typing import Literal
 import msgspec
 
 Kind = Literal[
-    "start", "step", "human", "router", "evaluator", "orchestrator", "worker", "reduce", "end"
+    "start", "step", "human", "tool", "workflow",
+    "router", "evaluator", "orchestrator", "worker", "reduce", "end",
 ]  # fmt: skip
 
 START, END = "start", "end"
@@ -18,6 +19,9 @@ class Calls(msgspec.Struct, frozen=True):
 
     least: int
     most: int
+
+    def __mul__(self, times: "Calls") -> "Calls":
+        return Calls(self.least * times.least, self.most * times.most)
 
     def __str__(self) -> str:
         return str(self.least) if self.least == self.most else f"{self.least}–{self.most}"
@@ -45,7 +49,17 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     when: str = ""
     """On what it depends whether it runs."""
     note: str = ""
+    foreach: str = ""
+    """The items for each of which it is done."""
+    workflow: str = ""
+    """The file of the workflow that it runs."""
+    has_tool_rounds: bool = False
+    """Whether a model is asked again in it after each round of tool calls."""
     calls: Calls = ONCE
+    conversation: str | None = None
+    """What the step says of its conversation."""
+    remembers: str = ""
+    """Whose conversation it goes on with."""
 
 
 class Arrow(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +91,10 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
         """The boxes in which something is done, in the order in which it is."""
         inner = [box for box in self.boxes if box.kind not in ("start", "end")]
         return tuple(sorted(inner, key=lambda box: box.stage or len(self.boxes)))
+
+    @property
+    def has_tool_rounds(self) -> bool:
+        return any(box.has_tool_rounds for box in self.boxes)
 
     @property
     def stages(self) -> int:

@@ -6,26 +6,31 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.patterns.outline import END, START, Arrow, Box, Frame, first_line, task_stages
+from strands_cli.errors import Issue
+from strands_cli.patterns.outline import END, START, Arrow, Box, Frame, task_stages
 from strands_cli.patterns.pattern import (
     CONFIG,
     AgentPlace,
+    AnyStep,
+    HumanStep,
     Parts,
     Pattern,
-    Step,
     StepRunner,
     Steps,
+    actor_text,
     agent_place,
     all_answers,
     amount_text,
     arrows_in_a_row,
     at_a_time,
+    results_by_key,
     shaped_steps,
     step_box,
     step_places,
     with_shaped,
 )
-from strands_cli.patterns.scope import Names, result_names, scope_names
+from strands_cli.patterns.review import check_review_default, reduce_parts, reduced_result, review_place
+from strands_cli.patterns.scope import Names, scope_names
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -35,31 +40,44 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
     steps: Steps
 
 
+def check_reduce_review(pattern: "Parallel", spec: BaseSpec) -> Iterator[Issue]:
+    return check_review_default(spec, "reduce", pattern.reduce_review)
+
+
 class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True):
     kind = "parallel"
     title = "parallel branches"
     names = ("steps", "branches")
+    review_names = ("review",)
+    checks = {check_reduce_review: ("/pattern*",)}
 
     branches: tuple[Branch, ...]
-    reduce: Step | None = None
+    reduce: AnyStep | None = None
+    reduce_review: HumanStep | None = None
 
     @classmethod
     def shape(cls, config: dict[str, Any]) -> dict[str, Any]:
         branches = [shaped_steps(branch) for branch in config["branches"]]
         return with_shaped({**config, "branches": branches}, "reduce")
 
+    @property
+    def has_review(self) -> bool:
+        return self.reduce_review is not None
+
     def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
         for index, branch in enumerate(self.branches):
             yield from step_places(spec, f"{CONFIG}/branches/{index}/steps", branch.steps)
         if self.reduce:
             why = "several branches have answered; write branches.ID.response"
-            names = partial(scope_names, spec, why, **self.artifact_names(spec))
-            yield agent_place(f"{CONFIG}/reduce", self.reduce, names)
+            names = self.artifact_names(spec)
+            reducing = {**names, "review": None} if self.has_review else names
+            yield agent_place(f"{CONFIG}/reduce", self.reduce, partial(scope_names, spec, why, **reducing))
+            reviewing = partial(scope_names, spec, last_response=None, **names)
+            yield from review_place("reduce", self.reduce_review, reviewing)
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
-        last = {branch.id: next(reversed(branch.steps), None) for branch in self.branches}
-        agents = {branch: getattr(step, "agent", None) for branch, step in last.items()}
-        return {"branches": Names(result_names(spec, agents), "branch")}
+        last = {branch.id: branch.steps[-1] for branch in self.branches if branch.steps}
+        return {"branches": Names(results_by_key(spec, last), "branch")}
 
     def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
         yield f"{CONFIG}/branches", [branch.id for branch in self.branches]
@@ -83,15 +101,14 @@ class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             frames.append(Frame(title=f"branch {branch.id}", boxes=tuple(row)))
         if self.reduce:
             last = max(when.values()) + 1
-            boxes.append(
-                step_box("reduce", self.reduce, "reduce", "reduce", stage=last, note="over all branches")
-            )
-            arrows.append(Arrow(source="reduce", target=END))
+            closing = reduce_parts(self.reduce, self.reduce_review, stage=last, note="over all branches")
+            boxes += closing[0]
+            arrows += closing[1]
         return boxes, arrows, frames
 
     def story(self, spec: BaseSpec) -> str:
         branches = amount_text(len(self.branches), "branch", "branches")
-        then = f" Then {first_line(self.reduce.agent)} works on all their results." if self.reduce else ""
+        then = f" Then {actor_text(self.reduce)} works on all their results." if self.reduce else ""
         together = f"{branches} run at the same time, {at_a_time(spec)}"
         return f"{together}; within each, one step after the other.{then}"
 
@@ -111,4 +128,4 @@ class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         if self.reduce is None:
             return ends[-1]
         names, answers = {"branches": run.names["branches"]}, all_answers(run.names["branches"])
-        return await run.step("reduce", self.reduce, title="reduce", names=names, default_input=answers)
+        return await reduced_result(run, self.reduce, self.reduce_review, names=names, default_input=answers)

@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import msgspec
 
 from strands_cli.documents.problems import json_pointer
 from strands_cli.errors import Issue
-from strands_cli.patterns.outline import NEVER, Arrow, Box, Calls, Frame, Kind
+from strands_cli.patterns.outline import NEVER, ONCE, Arrow, Box, Calls, Frame, Kind, first_line
 from strands_cli.patterns.scope import Names, result_names, scope_names
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
@@ -18,33 +18,58 @@ CONFIG = "/pattern/config"
 T = TypeVar("T")
 
 
+MAX_ITEMS = 1000
+"""How many items a `foreach` may have."""
+ITEM_NAMES = ("item", "index")
+"""What templates see of a `foreach`."""
+
+
 class Step(msgspec.Struct, frozen=True, kw_only=True, tag="agent", tag_field="kind"):
     """One agent, one input."""
 
     agent: str
     input: str = ""
     id: str = ""
+    conversation: Literal["continue", "fresh"] | None = None
+    """Whether it goes on with the conversation of its agent; by default as the agent says."""
+    foreach: str | list[Any] | None = None
+    """A list, or a template that comes to one: the step is done for each item."""
 
 
 class HumanStep(msgspec.Struct, frozen=True, kw_only=True, tag="human", tag_field="kind"):
     """A question to a human."""
 
     prompt: str
+    choices: tuple[str, ...] = ()
+    """The answers that it takes; without any, it takes all."""
     default: str | None = None
     timeout_s: float | None = None
     id: str = ""
 
 
-Steps = tuple[Step | HumanStep, ...]
+class ToolStep(msgspec.Struct, frozen=True, kw_only=True, tag="tool", tag_field="kind"):
+    """A call of one tool."""
+
+    tool: str
+    arguments: dict[str, Any] = {}
+    id: str = ""
+    foreach: str | list[Any] | None = None
 
 
-class AgentStep(Protocol):
-    """A step, a task or a node: an agent and its input."""
+class WorkflowStep(msgspec.Struct, frozen=True, kw_only=True, tag="workflow", tag_field="kind"):
+    """Another workflow, whose answer is that of the step."""
 
-    @property
-    def agent(self) -> str: ...
-    @property
-    def input(self) -> str: ...
+    workflow: str
+    """Its file, relative to the one with the step."""
+    inputs: dict[str, Any] = {}
+    id: str = ""
+    foreach: str | list[Any] | None = None
+
+
+AnyStep = Step | HumanStep | ToolStep | WorkflowStep
+"""Every kind of step. A kind is known by its type here, in the functions below that take `AnyStep`, and in
+`exec.steps.Run.step`; patterns take all of them alike."""
+Steps = tuple[AnyStep, ...]
 
 
 class StepRunner(Protocol):
@@ -60,7 +85,7 @@ class StepRunner(Protocol):
     async def step(
         self,
         key: str,
-        step: AgentStep,
+        step: AnyStep,
         *,
         title: str,
         names: Mapping[str, Any],
@@ -70,12 +95,14 @@ class StepRunner(Protocol):
         default_input: str = "",
         schema: dict[str, Any] | None = None,
         instructions: str = "",
+        conversation: str = "",
     ) -> StepResult:
-        """Asks one agent. `key` is where the step stands in the pattern, with `#2` for its second time.
+        """Does one step, of any kind. `key` is where it stands in the pattern, with `#2` for its second time.
 
-        `turn` is the round of a pattern that has rounds. `input` is a template in place of the step's own,
-        which stands at `input_at`; `default_input` is the input of an agent that has none, by default
-        the last answer. `schema` and `instructions` say what form the answer has.
+        `turn` is the round of a pattern that has rounds. The rest is for agents: `input` is a template in
+        place of the step's own, which stands at `input_at`; `default_input` is the input of an agent that has
+        none, by default the last answer. `schema` and `instructions` say what form the answer has. Steps
+        of one agent with the same `conversation`, which names a sequence, remember those before them.
         """
 
     async def steps(
@@ -102,6 +129,24 @@ class AgentPlace(msgspec.Struct, frozen=True):
     """The agent that is named here; None for a human, and for a text that goes to another place's agent."""
     text: str
     text_pointer: str
+    step: AnyStep | None = None
+    """The step that stands here; None for a text that belongs to another place's step."""
+    before: Callable[[], Names] | None = None
+    """What its `foreach` may use, which has no item yet."""
+
+    @property
+    def texts(self) -> Iterator[tuple[str, str, Callable[[], Names]]]:
+        """The templates at this place: where each stands, and what it may use."""
+        step = self.step
+        if self.text:
+            yield self.text_pointer, self.text, self.scope
+        if isinstance(step, ToolStep):
+            yield from ((*one, self.scope) for one in _texts_in(f"{self.pointer}/arguments", step.arguments))
+        elif isinstance(step, WorkflowStep):
+            yield from ((*one, self.scope) for one in _texts_in(f"{self.pointer}/inputs", step.inputs))
+        if self.before is not None:
+            for one in _texts_in(f"{self.pointer}/foreach", foreach_of(step)):
+                yield *one, self.before
 
 
 Check = Callable[[Any, BaseSpec], Iterator[Issue]]
@@ -119,6 +164,8 @@ class Pattern:
     """What people call it."""
     names: ClassVar[tuple[str, ...]]
     """What templates see of it, somewhere in it, besides last_response."""
+    review_names: ClassVar[tuple[str, ...]] = ()
+    """What they see besides if one of its steps has a review."""
     checks: ClassVar[Mapping[Check, Sequence[str]]] = {}
     """Its own checks, each with the parts of the file that it rests on, as in `capability.checker`."""
 
@@ -154,6 +201,10 @@ class Pattern:
         raise NotImplementedError
 
     @property
+    def has_review(self) -> bool:
+        return False
+
+    @property
     def is_single(self) -> bool:
         """Whether there is one step only, so that nobody has to be told which one."""
         return False
@@ -165,8 +216,9 @@ Parts = tuple[list[Box], list[Arrow], list[Frame]]
 
 
 def shaped_step(step: dict[str, Any]) -> dict[str, Any]:
-    if "human" not in step:
-        return {"kind": "agent", **step}
+    for kind in ("agent", "tool", "workflow"):
+        if kind in step:
+            return {"kind": kind, **step}
     return {"kind": "human", **({"id": step["id"]} if "id" in step else {}), **step["human"]}
 
 
@@ -176,14 +228,54 @@ def shaped_steps(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_shaped(config: dict[str, Any], *keys: str) -> dict[str, Any]:
-    """A configuration some of whose keys are single steps."""
-    return {**config, **{key: shaped_step(config[key]) for key in keys if key in config}}
+    """A configuration some of whose keys are single steps; the review behind one is a field of its own."""
+    shaped = dict(config)
+    for key in keys:
+        if key in config:
+            step = dict(config[key])
+            review = step.pop("review", None)
+            shaped[key] = shaped_step(step)
+            if review is not None:
+                shaped[f"{key}_review"] = shaped_step({"human": review})
+    return shaped
 
 
-def agent_place(at: str, step: AgentStep | HumanStep, names: Callable[[], Names]) -> AgentPlace:
-    if isinstance(step, HumanStep):
-        return AgentPlace(at, names, None, step.prompt, f"{at}/human/prompt")
-    return AgentPlace(at, names, step.agent, step.input, f"{at}/input")
+def agent_place(at: str, step: AnyStep, names: Callable[[], Names]) -> AgentPlace:
+    before, own = names, names if foreach_of(step) is None else partial(_with_item, names)
+    match step:
+        case HumanStep(prompt=prompt):
+            return AgentPlace(at, own, None, prompt, f"{at}/human/prompt", step)
+        case Step(agent=agent, input=text):
+            return AgentPlace(at, own, agent, text, f"{at}/input", step, before)
+    return AgentPlace(at, own, None, "", at, step, before)
+
+
+def foreach_of(step: AnyStep | None) -> str | list[Any] | None:
+    """What a step goes through; None for a step that is done once."""
+    return None if step is None or isinstance(step, HumanStep) else step.foreach
+
+
+def _with_item(names: Callable[[], Names]) -> Names:
+    seen = names()
+    absent = {name: why for name, why in seen.absent.items() if name not in ITEM_NAMES}
+    return msgspec.structs.replace(seen, known={**seen.known, **dict.fromkeys(ITEM_NAMES)}, absent=absent)
+
+
+def _texts_in(at: str, value: Any) -> Iterator[tuple[str, str]]:
+    """The texts in a JSON value, each with its pointer."""
+    if isinstance(value, str):
+        yield at, value
+    inner = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
+    for key, part in inner:
+        yield from _texts_in(at + json_pointer((key,)), part)
+
+
+def matching_choice(answer: str, choices: Iterable[str]) -> str | None:
+    """The choice that an answer names, in capitals or not; None if it names none."""
+    text, known = answer.strip(), list(choices)
+    same = [choice for choice in known if choice == text]
+    alike = [choice for choice in known if choice.casefold() == text.casefold()]
+    return next(iter(same or alike), None)
 
 
 def step_places(spec: BaseSpec, at: str, steps: Steps, **names: Names | None) -> Iterator[AgentPlace]:
@@ -211,15 +303,72 @@ def step_order(steps: Steps) -> dict[str, int]:
 
 def step_results(spec: BaseSpec, steps: Steps) -> dict[str, Names | None]:
     """The results of steps, by index and by id."""
-    agents = [None if isinstance(step, HumanStep) else step.agent for step in steps]
-    return result_names(spec, {key: agents[index] for key, index in step_order(steps).items()})
+    return results_by_key(spec, {key: steps[index] for key, index in step_order(steps).items()})
 
 
-def step_box(key: str, step: Step | HumanStep, title: str, kind: Kind = "step", **more: Any) -> Box:
-    if isinstance(step, HumanStep):
-        more["calls"] = NEVER
-        return Box(key=key, kind="human", title=step.id or title, input=step.prompt, **more)
-    return Box(key=key, kind=kind, title=step.id or title, agent=step.agent, input=step.input, **more)
+def results_by_key(spec: BaseSpec, steps: Mapping[str, AnyStep]) -> dict[str, Names | None]:
+    """What templates see of the result of each step; what does the same is known once, for thousands."""
+    kinds: dict[tuple[str, str, bool], Names] = {}
+    for step in steps.values():
+        if (kind := _result_kind(step)) not in kinds:
+            kinds[kind] = result_names(spec, *kind)
+    return {key: kinds[_result_kind(step)] for key, step in steps.items()}
+
+
+def _result_kind(step: AnyStep) -> tuple[str, str, bool]:
+    """What a result depends on: the kind of the step, who does it, and whether it is done for each item."""
+    match step:
+        case HumanStep():
+            return "human", "", False
+        case ToolStep(tool=name):
+            return "tool", name, step.foreach is not None
+        case WorkflowStep(workflow=name):
+            return "workflow", name, step.foreach is not None
+    return "agent", step.agent, step.foreach is not None
+
+
+def actor_text(step: AnyStep) -> str:
+    """Who does a step, in a sentence."""
+    kind, name, _ = _result_kind(step)
+    return {"human": "a human", "agent": first_line(name)}.get(kind, f"the {kind} {first_line(name)}")
+
+
+def step_box(key: str, step: AnyStep, title: str, kind: Kind = "step", **more: Any) -> Box:
+    calls, items = more.pop("calls", ONCE), foreach_of(step)
+    more |= {"key": key, "title": step.id or title}
+    if items is not None:
+        often = Calls(len(items), len(items)) if isinstance(items, list) else Calls(0, MAX_ITEMS)
+        calls, more["foreach"] = calls * often, value_text(items)
+    match step:
+        case HumanStep():
+            unanswered = f"by default {first_line(step.default)!r}" if step.default is not None else ""
+            choices = ", ".join(step.choices)
+            limit = f"within {step.timeout_s:g} seconds" if step.timeout_s is not None else ""
+            more["note"] = "; ".join(filter(None, [more.get("note", ""), choices, limit, unanswered]))
+            return Box(kind="human", input=step.prompt, calls=NEVER, **more)
+        case ToolStep():
+            text = value_text(step.arguments)
+            return Box(kind="tool", tools=(step.tool,), input=text, calls=NEVER, **more)
+        case WorkflowStep():
+            return Box(
+                kind="workflow", workflow=step.workflow, input=value_text(step.inputs), calls=calls, **more
+            )
+    more["conversation"] = step.conversation if items is None else "fresh"  # items are done at the same time
+    return Box(kind=kind, agent=step.agent, input=step.input, calls=calls, **more)
+
+
+def is_certain(step: AnyStep) -> bool:
+    """Whether the file says how often a step asks a model."""
+    return not isinstance(step, WorkflowStep) and not isinstance(foreach_of(step), str)
+
+
+def value_text(value: Any) -> str:
+    """Arguments, inputs or items for people: templates as they are written, other values as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return "\n".join(f"{name}: {value_text(inner)}" for name, inner in value.items())
+    return msgspec.json.encode(value).decode()
 
 
 def arrows_in_a_row(keys: Iterable[str]) -> list[Arrow]:

@@ -12,6 +12,7 @@ from strands_cli.patterns.outline import END, START, Arrow, Box, Calls, Frame, f
 from strands_cli.patterns.pattern import (
     CONFIG,
     AgentPlace,
+    HumanStep,
     Parts,
     Pattern,
     Step,
@@ -19,13 +20,15 @@ from strands_cli.patterns.pattern import (
     Steps,
     agent_place,
     arrows_in_a_row,
+    is_certain,
     replaced_schema,
-    shaped_step,
     shaped_steps,
     step_box,
     step_places,
     step_results,
+    with_shaped,
 )
+from strands_cli.patterns.review import Review, check_review_default, review_boxes, review_place
 from strands_cli.patterns.scope import Names, scope_names
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
@@ -46,23 +49,35 @@ def check_default(pattern: "Routing", spec: BaseSpec) -> Iterator[Issue]:
         yield spec.issue(f"{CONFIG}/default", f"There is no route {pattern.default!r}.", hint)
 
 
+def check_router_review(pattern: "Routing", spec: BaseSpec) -> Iterator[Issue]:
+    return check_review_default(spec, "router", pattern.router_review, pattern.routes)
+
+
 class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
     kind = "routing"
     title = "routing"
     names = ("steps", "route")
-    checks = {check_router_schema: ("/pattern*",), check_default: ()}
+    review_names = ("reason",)
+    checks = {check_router_schema: ("/pattern*",), check_default: (), check_router_review: ("/pattern*",)}
 
     router: Step
+    router_review: HumanStep | None = None
     routes: dict[str, Route]
     default: str | None = None
 
     @classmethod
     def shape(cls, config: dict[str, Any]) -> dict[str, Any]:
         routes = {name: shaped_steps(route) for name, route in config["routes"].items()}
-        return {**config, "routes": routes, "router": shaped_step(config["router"])}
+        return with_shaped({**config, "routes": routes}, "router")
+
+    @property
+    def has_review(self) -> bool:
+        return self.router_review is not None
 
     def places(self, spec: BaseSpec) -> Iterator[AgentPlace]:
         yield agent_place(f"{CONFIG}/router", self.router, partial(scope_names, spec))
+        reviewing = partial(scope_names, spec, route=None, reason=None)
+        yield from review_place("router", self.router_review, reviewing)
         for name, route in self.routes.items():
             yield from step_places(spec, _steps_at(name), route.steps, route=None)
 
@@ -83,7 +98,10 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
 
     def outline(self, spec: BaseSpec) -> Parts:
         boxes = [step_box("router", self.router, "router", "router", stage=1, instructions=self.instructions)]
-        arrows, frames = [Arrow(source=START, target="router")], list[Frame]()
+        boxes += review_boxes("router", self.router_review, stage=2)
+        last = boxes[-1].key
+        arrows, frames = arrows_in_a_row([START, *(box.key for box in boxes)]), list[Frame]()
+        chooser = "the router or the review chooses" if self.has_review else "the router chooses"
         for name, route in self.routes.items():
             is_default = name == self.default
             steps = [
@@ -91,8 +109,8 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
                     f"routes/{name}/steps/{index}",
                     step,
                     f"step {index + 1}",
-                    stage=index + 2,
-                    when=f"the router chooses {name}{' or none' if is_default else ''}",
+                    stage=index + (3 if self.has_review else 2),
+                    when=f"{chooser} {name}{' or none' if is_default else ''}",
                     calls=Calls(int(len(self.routes) == 1), 1),
                 )
                 for index, step in enumerate(route.steps)
@@ -100,23 +118,34 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             boxes += steps
             keys = [step.key for step in steps]
             label = f"{name} (default)" if is_default else name
-            arrows += [Arrow(source="router", target=keys[0], label=label), *arrows_in_a_row([*keys, END])]
+            arrows += [Arrow(source=last, target=keys[0], label=label), *arrows_in_a_row([*keys, END])]
             frames.append(Frame(title=f"route {name}", boxes=tuple(keys)))
         return boxes, arrows, frames
 
     def calls(self, boxes: Sequence[Box]) -> Calls:
-        agents = [sum(isinstance(step, Step) for step in route.steps) for route in self.routes.values()]
-        return Calls(1 + min(agents), 1 + max(agents))
+        often = {box.key: box.calls for box in boxes}
+        least, most = [], []
+        for name, route in self.routes.items():
+            own = [often[f"routes/{name}/steps/{index}"].most for index in range(len(route.steps))]
+            most.append(sum(own))
+            # Of what is never certain, a box does not say how often it is done where the route is taken.
+            least.append(sum(calls for step, calls in zip(route.steps, own, strict=True) if is_certain(step)))
+        return Calls(1 + min(least), 1 + max(most))
 
     def story(self, spec: BaseSpec) -> str:
         *others, last = self.routes
         names = f"{', '.join(others)} or {last}" if others else last
         default = f"; if it names none of them, {first_line(self.default)} is taken" if self.default else ""
         router = first_line(self.router.agent)
-        return f"{router} chooses one route: {names}{default}. Only the steps of that route run."
+        review = " A human approves it, or names another." if self.has_review else ""
+        return f"{router} chooses one route: {names}{default}.{review} Only the steps of that route run."
 
     async def run(self, run: StepRunner) -> StepResult:
-        route = await self._choose(run)
+        route, reason = await self._choose(run)
+        review = Review(run, self.router_review, "router", self.routes)
+        decision = await review.decide({"route": route, "reason": reason})
+        if decision.action == "route":
+            route = decision.text
         run.names["route"] = route
         steps = self.routes[route].steps
         return (await run.steps(f"routes/{route}/steps", steps, names={"route": route}))[-1]
@@ -127,8 +156,8 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         listed = "\n".join(line.removesuffix(": ") for line in lines)
         return f"Choose one of these routes:\n{listed}"
 
-    async def _choose(self, run: StepRunner) -> str:
-        """The route that the router names; the default if it names none of them."""
+    async def _choose(self, run: StepRunner) -> tuple[str, str]:
+        """The route that the router names, and why; the default if it names none of them."""
         route = {"enum": list(self.routes), "description": "The name of the route"}
         reason = {"type": "string", "description": "Why, in one sentence"}
         schema = {"type": "object", "properties": {"route": route, "reason": reason}, "required": ["route"]}
@@ -145,8 +174,8 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             if self.default is None:
                 raise
             run.notice(f"The router did not name a known route; {self.default} is taken.", "router")
-            return self.default
-        return str(chosen.output["route"])
+            return self.default, ""
+        return str(chosen.output["route"]), str(chosen.output.get("reason", ""))
 
 
 def _steps_at(route: str) -> str:

@@ -10,7 +10,13 @@ Everywhere: `inputs`, and each input by its own name. Besides:
     evaluator                          draft, last_response (the draft)
     revise                             draft, evaluation, last_response (the draft)
     orchestrator, its reduce           tasks (a list of the workers' results)
+    what is done again after a review  also review (what the reviewer asked for; empty the first time)
+    review of the router               route, reason
+    review of the evaluator            as revise, and round
+    review of the orchestrator         tasks, plan (the texts of the new tasks)
+    review of reduce                   as reduce, and last_response (its answer)
     worker                             task
+    step with foreach                  also item, index
     node of a graph                    nodes (those that lead to it); last_response unless it is an entry
     condition of an edge               nodes (those that lead to it, and its source); last_response
     artifacts                          TRACE, last_response, and what the pattern's last place knows
@@ -39,7 +45,13 @@ WHY_ABSENT = {
     "evaluation": "there is one in 'revise' and in artifacts only, after the evaluator has judged",
     "draft": "there is one after the producer has written",
     "route": "it is known in the routes and in artifacts only",
+    "reason": "the review of a router sees why the router chose its route",
+    "plan": "the review of an orchestrator sees the tasks that it has made",
+    "round": "only the review of an evaluator has rounds",
+    "review": "it is what a review asks for, in the step that is done again for it",
     "secrets": "they are for the headers of HTTP executors, and no model sees them",
+    "item": "only a step with 'foreach' has one",
+    "index": "only a step with 'foreach' has one",
     "TRACE": "it is known when the run has ended, in artifacts only",
 }
 _OF_MAPPINGS = ("items", "keys", "values", "get", "copy")
@@ -78,27 +90,22 @@ _OPEN_KEYWORDS = (
 _OF_LISTS = ("index", "count", "copy")
 
 
-def result_names(spec: BaseSpec, agents: Mapping[str, str | None]) -> dict[str, "Names | None"]:
-    """A result under each of the keys, with what its agent answers; None stands for a human.
+def result_names(spec: BaseSpec, kind: str, name: str, is_each: bool) -> Names:
+    """What templates see of the result of a step: of an agent, a human, a tool or a workflow of that name.
 
-    All places of a pattern share them: there may be thousands.
+    A step that is done for each item has the outputs of all of them.
     """
-    kinds = {agent: _result_of(spec, agent) for agent in {*agents.values()}}
-    return {key: kinds[agent] for key, agent in agents.items()}
-
-
-def _result_of(spec: BaseSpec, name: str | None) -> Names:
-    agent = spec.agents.get(name) if name is not None else None
+    agent = spec.agents.get(name) if kind == "agent" else None
     output: Names | None = None
-    if agent is not None and agent.output_schema is not None:
-        output = schema_names(agent.output_schema, agent.output_schema)
-    elif agent is not None or name is None:
-        remedy = (
-            f"Give the agent {name!r} an output_schema."
-            if agent
-            else "A human answers with text: write response."
-        )
+    if schema := agent.output_schema if agent else spec.tool_outputs.get(name) if kind == "tool" else None:
+        output = schema_names(schema, schema)
+    elif agent is not None or kind == "human":
+        remedy = f"Give the agent {name!r} an output_schema."
+        if kind == "human":
+            remedy = "A human answers with text: write response."
         output = Names({}, "output key", methods=(), hint=remedy)
+    if is_each:
+        output = list_names(output if schema else None, "item")
     known = {"response": None, "output": output, "agent": None, "id": None}
     return Names(known, "part of a result", methods=())
 

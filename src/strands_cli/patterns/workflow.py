@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from strands_cli.errors import Issue, did_you_mean
-from strands_cli.patterns.outline import END, NEVER, ONCE, START, Arrow, Box, task_stages
+from strands_cli.patterns.outline import END, NEVER, ONCE, START, Arrow, task_stages
 from strands_cli.patterns.pattern import (
     CONFIG,
     AgentPlace,
+    AnyStep,
     Parts,
     Pattern,
     StepRunner,
@@ -18,16 +19,18 @@ from strands_cli.patterns.pattern import (
     all_answers,
     amount_text,
     at_a_time,
+    results_by_key,
+    shaped_step,
+    step_box,
 )
-from strands_cli.patterns.scope import Names, reachable_names, result_names, scope_names
+from strands_cli.patterns.scope import Names, reachable_names, scope_names
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     id: str
-    agent: str
-    input: str = ""
+    step: AnyStep
     needs: tuple[str, ...] = ()
 
 
@@ -63,6 +66,10 @@ class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True):
 
     tasks: tuple[Task, ...]
 
+    @classmethod
+    def shape(cls, config: dict[str, Any]) -> dict[str, Any]:
+        return {**config, "tasks": [_shaped_task(**task) for task in config["tasks"]]}
+
     @property
     def needs(self) -> dict[str, tuple[str, ...]]:
         """The tasks in the order of the file, each with those that it needs."""
@@ -73,13 +80,13 @@ class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         known = self._results(spec)
         for index, task in enumerate(self.tasks):
             scope = partial(_task_scope, spec, needs, known, task.id)
-            yield agent_place(f"{CONFIG}/tasks/{index}", task, scope)
+            yield agent_place(f"{CONFIG}/tasks/{index}", task.step, scope)
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
         return {"tasks": Names(self._results(spec), "task")}
 
     def _results(self, spec: BaseSpec) -> dict[str, Names | None]:
-        return result_names(spec, {task.id: task.agent for task in self.tasks})
+        return results_by_key(spec, {task.id: task.step for task in self.tasks})
 
     def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
         yield f"{CONFIG}/tasks", [task.id for task in self.tasks]
@@ -96,17 +103,9 @@ class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         boxes = []
         for key, task in zip(needs, self.tasks, strict=True):
             needed = [name for name in dict.fromkeys(task.needs) if name in keys]
-            box = Box(
-                key=key,
-                kind="step",
-                title=task.id,
-                agent=task.agent,
-                input=task.input,
-                stage=when.get(key, 0),
-                note=f"after {', '.join(needed)}" if needed else "",
-                calls=ONCE if key in when else NEVER,
-            )
-            boxes.append(box)
+            note = f"after {', '.join(needed)}" if needed else ""
+            calls = ONCE if key in when else NEVER
+            boxes.append(step_box(key, task.step, task.id, stage=when.get(key, 0), note=note, calls=calls))
         needed_keys = {other for others in needs.values() for other in others}
         arrows = [Arrow(source=START, target=key) for key, others in needs.items() if not others]
         arrows += [Arrow(source=other, target=key) for key, others in needs.items() for other in others]
@@ -133,7 +132,7 @@ class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True):
                 names["last_response"] = needed[task.needs[0]].response
             default_input = all_answers(needed) if len(needed) > 1 else ""
             done[task.id] = await run.step(
-                f"tasks/{index}", task, title=task.id, names=names, default_input=default_input
+                f"tasks/{index}", task.step, title=task.id, names=names, default_input=default_input
             )
             run.names["tasks"] = {name: done[name] for name in needs if name in done}
             return done[task.id]
@@ -143,6 +142,10 @@ class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         results = await run.together(list(running.values()))
         needed = {name for task in self.tasks for name in task.needs}
         return next(result for result in reversed(results) if result.id not in needed)
+
+
+def _shaped_task(needs: Sequence[str] = (), **step: Any) -> dict[str, Any]:
+    return {"id": step["id"], "needs": needs, "step": shaped_step(step)}
 
 
 def _task_scope(

@@ -1,6 +1,7 @@
 """The middlewares and hooks that make a `strands.Agent` keep our contract, all of them public seams."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from functools import partial
@@ -14,6 +15,7 @@ from strands.hooks import (
     AfterToolCallEvent,
     AfterToolsEvent,
     BeforeInvocationEvent,
+    BeforeModelCallEvent,
     BeforeToolCallEvent,
     BeforeToolsEvent,
     MessageAddedEvent,
@@ -45,6 +47,7 @@ from strands_cli.runtime.model_requests import (
     stopped_answer,
     until_stopped,
 )
+from strands_cli.runtime.step_log import StepLog
 from strands_cli.toolkit.arguments import parse_object
 from strands_cli.toolkit.bridge import (
     CONTEXT_KEY,
@@ -55,11 +58,13 @@ from strands_cli.toolkit.bridge import (
 )
 from strands_cli.toolkit.call import prepare_arguments
 from strands_cli.toolkit.cancellation import Cancellation
-from strands_cli.toolkit.context import NO_CONTEXT, CallContext, emit_event
+from strands_cli.toolkit.context import NO_CONTEXT, CallContext, emit_event, workspace_of
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.results import failure_result
+from strands_cli.toolkit.effects import protected_writes
+from strands_cli.toolkit.results import error_of, failure_result
 from strands_cli.toolkit.schedule import Turn
 from strands_cli.toolkit.values import encoded_size
+from strands_cli.toolkit.workspace import protected_refusal
 
 
 class PendingCall(msgspec.Struct, frozen=True):
@@ -68,6 +73,8 @@ class PendingCall(msgspec.Struct, frozen=True):
     call_id: str
     tool: Tool
     arguments: dict[str, Any]
+    protected: tuple[str, ...] = ()
+    """The protected paths that it writes, such as `.git/config`. They need consent of their own."""
 
 
 AskConsent = Callable[[Sequence[PendingCall]], Awaitable[Collection[str]]]
@@ -81,8 +88,9 @@ class ModelTurn:
         self.number = number
         self.order = call_ids(message)
         self.schedule: Turn
-        self.granted: dict[str, bool] = {}
-        """The user's decisions about the calls that need consent, by call id."""
+        self.granted: dict[str, tuple[str, ...] | None] = {}
+        """What the user decided about calls, by call id: None is a refusal, anything else an agreement, with
+        the protected paths that the call may write."""
         self.answered: set[str] = set()
         """The calls with a result of their own, not one that the SDK made up."""
         self._watched: dict[tuple[str, asyncio.Task[Any] | None], Callable[[object], None]] = {}
@@ -118,7 +126,7 @@ def call_ids(message: Message) -> list[str]:
     return [block["toolUse"]["toolUseId"] for block in message["content"] if "toolUse" in block]
 
 
-def pending_calls(agent: Agent, message: Message) -> list[PendingCall]:
+def pending_calls(agent: Agent, message: Message, context: CallContext = NO_CONTEXT) -> list[PendingCall]:
     """The calls of a message that will run: not those that are done, unknown, or refused for their input."""
     # Calls may have been answered before a human was asked, maybe in another process.
     state = agent.take_snapshot(include=["interrupt_state"]).data["interrupt_state"]
@@ -136,7 +144,9 @@ def pending_calls(agent: Agent, message: Message) -> list[PendingCall]:
             arguments = prepare_arguments(tool, {"input": use["input"]})
         except ToolFailed:
             continue  # the call will say so itself
-        found.append(PendingCall(use["toolUseId"], tool, arguments))
+        protected = protected_writes(tool, arguments, context)
+        shown = tuple(workspace_of(context).display(path) for path in protected)
+        found.append(PendingCall(use["toolUseId"], tool, arguments, shown))
     return found
 
 
@@ -148,19 +158,24 @@ _NAMELESS_CALL = "(a call without a name or an id)"
 
 
 def equip(
-    agent: Agent, *, context: CallContext = NO_CONTEXT, ask_consent: AskConsent | None = None
+    agent: Agent,
+    *,
+    context: CallContext = NO_CONTEXT,
+    ask_consent: AskConsent | None = None,
+    log: StepLog | None = None,
 ) -> "AgentHooks":
     """Applies the contract to an agent. `context` is passed to each of its calls.
 
     `ask_consent` is called once per turn with all calls that need consent, before any of them runs. Without
-    it, `context.permit` decides for each call.
+    it, `context.permit` decides for each call. With a `log`, calls that it has are answered from it.
     """
-    hooks = AgentHooks(agent, context, ask_consent)
+    hooks = AgentHooks(agent, context, ask_consent, log)
     agent.add_middleware(InvokeModelStage, abandon_unresponsive)
     agent.add_middleware(InvokeModelStage, hooks.stream_model)
     agent.add_middleware(ExecuteToolStage, hooks.run_call)
     agent.add_hook(hooks.begin_invocation, BeforeInvocationEvent)
     agent.add_hook(hooks.end_invocation, AfterInvocationEvent)
+    agent.add_hook(hooks.begin_request, BeforeModelCallEvent)
     agent.add_hook(hooks.begin_turn, BeforeToolsEvent)
     agent.add_hook(hooks.begin_call, BeforeToolCallEvent)
     agent.add_hook(hooks.end_call, AfterToolCallEvent)
@@ -172,10 +187,13 @@ def equip(
 class AgentHooks:
     """An equipped agent. Like in the SDK, only one invocation can run at a time."""
 
-    def __init__(self, agent: Agent, context: CallContext, ask_consent: AskConsent | None) -> None:
+    def __init__(
+        self, agent: Agent, context: CallContext, ask_consent: AskConsent | None, log: StepLog | None
+    ) -> None:
         self.agent = agent
         self.context = context
         self._ask_consent = ask_consent
+        self._log = log
         self._cancel = Cancellation()
         self._lock = RLock()  # a signal's handler may stop the agent while it holds the lock
         self._is_running = False
@@ -219,7 +237,6 @@ class AgentHooks:
         self, context: InvokeModelContext, next_fn: "MiddlewareNext[InvokeModelContext, TypedEvent]"
     ) -> AsyncGenerator[TypedEvent, None]:
         """Passes on the model's events, and repairs what no history may contain."""
-        self._turn = None
         if self.is_stopped:
             yield stopped_answer()
             return
@@ -252,21 +269,34 @@ class AgentHooks:
         if self.context.cancel is not None:
             self.context.cancel.remove_callback(self.stop)
 
+    def begin_request(self, event: BeforeModelCallEvent) -> None:
+        """What the model answers is a turn of its own, even if it uses the ids of an earlier one again."""
+        self._turn = None
+
     async def begin_turn(self, event: BeforeToolsEvent) -> None:
         """Before any body starts: who waits for whom, and what needs consent."""
         turn = self._turn
         if turn is None or turn.order != call_ids(event.message):
             self._turns += 1
             turn = self._turn = ModelTurn(self._turns, event.message)
-        calls = pending_calls(self.agent, event.message)
+        calls = pending_calls(self.agent, event.message, self.context)
+        calls = [call for call in calls if self._recorded(turn, call.call_id) is None]
+        if self._log is not None and not all(call.tool.is_repeatable for call in calls):
+            await self._log.committed()  # what changes something is done for an answer that cannot be lost
         prepared = [(call.call_id, call.tool, call.arguments) for call in calls]
         turn.schedule = Turn(prepared, self.context.workspace)
-        unasked = [call for call in calls if call.tool.requires_consent and call.call_id not in turn.granted]
+        asked = [call for call in calls if call.tool.requires_consent or call.protected]
+        unasked = [call for call in asked if call.call_id not in turn.granted]
         if not (self._ask_consent and unasked):
             return
         if not (self.is_stopped or self.agent.cancel_signal.is_set()):
-            granted = await self._ask_consent(unasked)
-            turn.granted |= {call.call_id: call.call_id in granted for call in unasked}
+            if self._log is None:
+                granted = await self._ask_consent(unasked)
+            else:
+                granted = await self._log.consent(f"consent/{turn.number}", unasked)
+            turn.granted |= {
+                call.call_id: call.protected if call.call_id in granted else None for call in unasked
+            }
 
     def end_turn(self, event: AfterToolsEvent) -> None:
         """Results in the order of the requests, each of them coded; a message without any gets a text."""
@@ -304,7 +334,48 @@ class AgentHooks:
     async def run_call(
         self, context: ExecuteToolContext, next_fn: "MiddlewareNext[ExecuteToolContext, TypedEvent]"
     ) -> AsyncGenerator[TypedEvent, None]:
-        """Makes one call as our contract says, when it is its turn."""
+        """Makes one call as our contract says, when it is its turn, unless the log has its result."""
+        call_id, began = context.tool_use["toolUseId"], time.time()
+        if (known := self._recorded(self._turn, call_id)) is not None:
+            yield ToolResultEvent(cast(SdkToolResult, {**known["result"], "toolUseId": call_id}))
+            return
+        async with aclosing(self._results_of(context, next_fn)) as events:
+            async for event in events:
+                if isinstance(event, ToolResultEvent):
+                    self._record(context, event.tool_result, began)
+                yield event
+
+    def _call_name(self, turn: "ModelTurn | None", call_id: str) -> str:
+        """Where a call stands in its step; empty for one that no message of the model asks for."""
+        in_turn = turn is not None and call_id in turn.order
+        return f"{turn.number}/{turn.place_of(call_id)}" if turn is not None and in_turn else ""
+
+    def _recorded(self, turn: "ModelTurn | None", call_id: str) -> Any | None:
+        name = self._call_name(turn, call_id)
+        return self._log.get(f"tool/{name}") if self._log is not None and name else None
+
+    def _record(self, context: ExecuteToolContext, result: SdkToolResult, began: float) -> None:
+        """Keeps a result, unless the call was cut short."""
+        use, name = context.tool_use, self._call_name(self._turn, context.tool_use["toolUseId"])
+        error = error_of(cast(Any, result))
+        code = error["code"] if error else None
+        if self._log is None or not name or code == "cancelled":
+            return
+        tool = tool_behind(context.tool) if context.tool is not None else None
+        row = {
+            "at": began,
+            "seconds": time.time() - began,
+            "tool": use["name"],
+            "version": tool.version if tool else "",
+            "arguments": use["input"],
+            "result": result,
+            "code": code,
+        }
+        self._log.put(f"tool/{name}", row)
+
+    async def _results_of(
+        self, context: ExecuteToolContext, next_fn: "MiddlewareNext[ExecuteToolContext, TypedEvent]"
+    ) -> AsyncGenerator[TypedEvent, None]:
         text = malformed_input_text(context.tool_use["input"])
         if context.tool is None:
             yield self._unknown(context)
@@ -322,13 +393,14 @@ class AgentHooks:
     def _prepared(self, context: ExecuteToolContext, tool: Tool, text: str | None) -> ExecuteToolContext:
         call_id, turn = context.tool_use["toolUseId"], self._turn
         # Where the call stands in the run: the same when the run is made again.
-        key = ""
-        if self.context.key and turn is not None and call_id in turn.order:
-            key = f"{self.context.key}/{turn.number}/{turn.place_of(call_id)}"
+        name = self._call_name(turn, call_id)
+        key = f"{self.context.key}/{name}" if self.context.key and name else ""
+        permit = partial(self._permit, call_id, tool) if self._ask_consent else None
         call_context = msgspec.structs.replace(
             self.context,
             key=key,
-            permit=partial(self._permit, call_id, tool) if self._ask_consent else self.context.permit,
+            permit=permit or self.context.permit,
+            permit_protected=permit or self.context.permit_protected,
             cancel=self._cancel,
             interrupt=self.context.interrupt or interrupt_function(context),
             invocation_state=self.context.invocation_state
@@ -351,12 +423,25 @@ class AgentHooks:
         except ToolFailed as blocked:
             yield ToolResultEvent(_refused_call(call_id, blocked))
 
-    async def _permit(self, call_id: str, tool: Tool, judged: Tool, arguments: dict[str, Any]) -> None:
+    async def _permit(
+        self,
+        call_id: str,
+        tool: Tool,
+        judged: Tool,
+        arguments: dict[str, Any],
+        protected: tuple[str, ...] = (),
+    ) -> None:
         """Raises if the call is refused; for a tool that a body calls, the user is asked only now."""
-        if judged.requires_consent and self._ask_consent is not None:
-            granted = self._turn.granted.get(call_id) if self._turn and judged is tool else None
-            if granted is None:
-                granted = call_id in await self._ask_consent([PendingCall(call_id, judged, arguments)])
+        if (judged.requires_consent or protected) and self._ask_consent is not None:
+            decided = self._turn.granted if self._turn and judged is tool else {}
+            agreed = decided.get(call_id)
+            granted = agreed is not None
+            # Since the turn began, a link may have been put in the way.
+            if call_id not in decided or (agreed is not None and not set(protected) <= set(agreed)):
+                pending = PendingCall(call_id, judged, arguments, protected)
+                granted = call_id in await self._ask_consent([pending])
+            if not granted and protected:
+                raise protected_refusal(protected)
             if not granted:
                 raise ToolFailed(
                     f"The user refused the call to {judged.id}",

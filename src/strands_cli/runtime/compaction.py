@@ -7,6 +7,7 @@ way to stop. The work is therefore done in two public hooks: before each request
 conversation is over the limit; and after one that the model refused as too long, which is then made again.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from strands.types.exceptions import ContextWindowOverflowException, MaxTokensRe
 
 from strands_cli.events import ContextCompacted, Event, Listener, ModelText
 from strands_cli.runtime.model_output import message_text
+from strands_cli.runtime.step_log import StepLog
 from strands_cli.runtime.structured import canonical_json
 from strands_cli.types.sections import Compaction
 
@@ -41,7 +43,7 @@ _INSTRUCTION = (
 
 
 def conversation_manager(
-    policy: Compaction | None, *, emit: Listener, step: str, prepare: Prepare
+    policy: Compaction | None, *, emit: Listener, step: str, prepare: Prepare, log: StepLog | None = None
 ) -> ConversationManager:
     """What looks after the length of a step's conversation.
 
@@ -50,7 +52,7 @@ def conversation_manager(
     """
     if policy is None or not policy.enabled:
         return NullConversationManager()
-    return Compactor(policy, emit=emit, step=step, prepare=prepare)
+    return Compactor(policy, emit=emit, step=step, prepare=prepare, log=log)
 
 
 class Compactor(NullConversationManager):
@@ -59,9 +61,18 @@ class Compactor(NullConversationManager):
     The first message, which holds the task, stays as it is, with the summary behind it; so do the last ones.
     """
 
-    def __init__(self, policy: Compaction, *, emit: Listener, step: str, prepare: Prepare) -> None:
+    def __init__(
+        self,
+        policy: Compaction,
+        *,
+        emit: Listener,
+        step: str,
+        prepare: Prepare,
+        log: StepLog | None = None,
+    ) -> None:
         super().__init__()
         self._policy, self._emit, self._step, self._prepare = policy, emit, step, prepare
+        self._log, self._answers, self._summaries = log, 0, 0
 
     def register_hooks(self, registry: HookRegistry, **options: Any) -> None:
         super().register_hooks(registry, **options)
@@ -71,6 +82,8 @@ class Compactor(NullConversationManager):
     async def before_request(self, event: BeforeModelCallEvent) -> None:
         """Compacts a conversation that is over the limit, if that saves something."""
         agent, size, limit = event.agent, event.projected_input_tokens, self._policy.when_tokens_over
+        if await self._is_restored(agent):
+            return
         if (_estimated_tokens(agent.messages) if size is None else size) <= limit:
             return
         cut = _first_kept_message(agent.messages, self._policy.preserve_recent_messages)
@@ -79,6 +92,7 @@ class Compactor(NullConversationManager):
 
     async def after_request(self, event: AfterModelCallEvent) -> None:
         """Compacts a conversation that the model refused, keeping ever fewer messages, and asks again."""
+        self._answers += event.exception is None
         if not isinstance(event.exception, ContextWindowOverflowException):
             return
         agent = event.agent
@@ -87,6 +101,18 @@ class Compactor(NullConversationManager):
             keep = max(_FEWEST_KEPT, keep // 2)
         if cut > 1 and await self._compact(agent, cut, _estimated_tokens(agent.messages) // 2):
             event.retry = True
+
+    async def _is_restored(self, agent: Agent) -> bool:
+        """Brings the conversation to where it was before an answer that the log has; false if it has none."""
+        if self._log is None:
+            return False
+        number = self._answers + 1
+        while (row := self._log.get(f"compaction/{self._summaries + 1}")) and row["before"] == number:
+            self._summaries += 1
+            if self._log.get(f"summary/{self._summaries}") is not None:
+                await self._summary(agent, "")  # which the log answers, so that it counts
+            agent.messages[:] = row["messages"]
+        return self._log.get(f"model/{number}") is not None
 
     async def _compact(self, agent: Agent, cut: int, max_tokens: int) -> bool:
         """Puts a summary in the place of the messages between the first and the cut; false after a stop.
@@ -104,6 +130,10 @@ class Compactor(NullConversationManager):
         messages[:cut] = [cast(Message, {**messages[0], "content": [*first, block]})]
         self.removed_message_count += before - len(messages)
         self._emit(ContextCompacted(self._step, before, len(messages)))
+        self._summaries += 1
+        if self._log is not None:
+            row = {"at": time.time(), "before": self._answers + 1, "messages": messages}
+            self._log.put(f"compaction/{self._summaries}", row)
         return True
 
     async def _summary(self, agent: Agent, request: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from time import perf_counter
-from typing import Never, cast
+from typing import Any, Never, cast
 
 import msgspec
 from strands import Agent
@@ -17,6 +17,7 @@ from strands_cli.runtime.agent_hooks import AskConsent
 from strands_cli.runtime.model_output import message_text
 from strands_cli.runtime.model_requests import STOPPED_TEXT
 from strands_cli.runtime.resources import RunResources
+from strands_cli.runtime.step_log import StepLog
 from strands_cli.runtime.strands_adapter import AgentRequest, build_agent, invoke_agent
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.contract import Tool
@@ -102,14 +103,27 @@ class Conversation:
         """Begins anew: the agent has forgotten everything."""
         self._messages, self._state = [], AgentState()
 
-    async def ask(self, text: str) -> Reply:
-        """What the agent answers; StrandsError if it does not; the next question can still be asked."""
+    def restore(self, messages: Messages) -> None:
+        """Goes on with an earlier conversation."""
+        self._messages = messages
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What answers rest on, for the record."""
+        request, ids = self._request, [tool.id for tool in self.tools]
+        return {"agent": request.agent, "model": request.model, "prompt": request.prompt, "tools": ids}
+
+    async def ask(self, text: str, log: StepLog | None = None) -> Reply:
+        """What the agent answers; StrandsError if it does not; the next question can still be asked.
+
+        With a `log`, what the agent does is kept there, and what is kept there is not done again.
+        """
         self._resources.cancel = Cancellation()
         self._partial, self._usage = "", Usage()
         started = perf_counter()
         agent = build_agent(
             self._resources,
-            self._request,
+            msgspec.structs.replace(self._request, log=log),
             self.tools,
             compaction=self._compaction,
             messages=list(self._messages),

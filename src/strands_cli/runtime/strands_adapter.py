@@ -1,13 +1,14 @@
 """From a Spec to the SDK: an agent for one step, with fresh memory, under our contract."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from strands import Agent
 from strands.agent import AgentResult
 from strands.agent.state import AgentState
+from strands.hooks import AfterModelCallEvent, MessageAddedEvent
 from strands.middleware import InvokeModelStage
 from strands.types.agent import AgentInput
 from strands.types.content import Messages
@@ -24,11 +25,14 @@ from strands_cli.runtime.agent_hooks import AskConsent, equip
 from strands_cli.runtime.compaction import conversation_manager
 from strands_cli.runtime.model_output import message_text
 from strands_cli.runtime.model_requests import Reporting, Retrying, invoke_in_slices
+from strands_cli.runtime.recorded_requests import RecordStage, ReplayStage
 from strands_cli.runtime.resources import RunResources
+from strands_cli.runtime.step_log import RememberedAnswers, RememberedMessages, StepLog, numbered
 from strands_cli.runtime.structured import Structured
 from strands_cli.runtime.tools import agent_tools
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.contract import Tool
+from strands_cli.types.run_results import Usage
 from strands_cli.types.sections import Compaction
 
 MAX_TURNS = 300
@@ -53,6 +57,12 @@ class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The schema of the answer, if it is data."""
     ask_consent: AskConsent | None = None
     ask_human: Callable[[str, Any], Any] | None = None
+    log: StepLog | None = None
+    """Where what the step does is kept, and what an earlier attempt at it has left."""
+    key: str = ""
+    """Where the step stands among all runs, for tools that must not do the same thing twice."""
+    spend: Callable[[Usage], None] = lambda usage: None
+    """Counts the answers that come from the log."""
     may_ask_model: Callable[[], bool] | None = None
     """Asked before each request to the model."""
     report_refusal: Callable[[str], None] | None = None
@@ -65,10 +75,12 @@ class AgentAnswer(msgspec.Struct, frozen=True):
 
 
 class StepAgent:
-    """An agent of the SDK's for one step. It remembers nothing of other steps."""
+    """An agent of the SDK's for one step, which goes on with the `messages` of earlier ones."""
 
-    def __init__(self, resources: RunResources, request: AgentRequest) -> None:
-        self._request = request
+    def __init__(
+        self, resources: RunResources, request: AgentRequest, messages: Messages | None = None
+    ) -> None:
+        self._request, self._answers = request, 0
         tools = resources.tools.for_agent(request.agent, request.title)
         self._structured: Structured | None = None
         if request.schema is not None:
@@ -79,7 +91,12 @@ class StepAgent:
             tools,
             structured=self._structured,
             compaction=resources.spec.context_policy.compaction,
+            messages=messages,
         )
+        self.agent.add_hook(self._count_answer, AfterModelCallEvent)
+
+    def _count_answer(self, event: AfterModelCallEvent) -> None:
+        self._answers += event.exception is None
 
     async def ask(self, text: str) -> AgentAnswer:
         """What the agent answers; RunError if there is no answer."""
@@ -90,6 +107,13 @@ class StepAgent:
 
     async def _invoke(self, text: str) -> AgentResult:
         result = await invoke_agent(self.agent, text, self._request.step)
+        while result.interrupts and self._request.log is not None:
+            answers = []
+            for interrupt in result.interrupts:
+                question = str(interrupt.reason or interrupt.name)
+                answer = await self._request.log.ask(f"{self._answers}/{interrupt.id}", question)
+                answers.append({"interruptResponse": {"interruptId": interrupt.id, "response": answer}})
+            result = await invoke_agent(self.agent, cast(AgentInput, answers), self._request.step)
         if str(result.stop_reason) == "cancelled":
             raise Interrupted("Stopped before the answer was complete.")
         return result
@@ -106,7 +130,7 @@ def build_agent(
     state: AgentState | None = None,
 ) -> Agent:
     """An agent of the SDK's under our contract; `messages` and `state` are those of an earlier one."""
-    stages = partial(add_request_stages, resources, request)
+    stages = partial(add_request_stages, resources, request, numbered("summary"))
     parts = [request.prompt, *resources.tools.prompts_for(request.agent)]
     parts += [structured.instruction] if structured else []
     agent = Agent(
@@ -118,12 +142,15 @@ def build_agent(
         name=request.agent,
         callback_handler=None,
         conversation_manager=conversation_manager(
-            compaction, emit=request.emit, step=request.step, prepare=stages
+            compaction, emit=request.emit, step=request.step, prepare=stages, log=request.log
         ),
         retry_strategy=None,  # ours honours the workflow's failure_policy
     )
-    context = _call_context(resources, request)
-    stages(agent, request.emit, partial(equip, agent, context=context, ask_consent=request.ask_consent))
+    context = call_context(resources, request)
+    contract = partial(equip, agent, context=context, ask_consent=request.ask_consent, log=request.log)
+    stages(agent, request.emit, between=contract)
+    if request.log is not None:
+        agent.add_hook(RememberedMessages(request.log).keep, MessageAddedEvent)
     if structured:
         structured.attach(agent)
     return agent
@@ -166,11 +193,16 @@ async def invoke_agent(agent: Agent, prompt: AgentInput, step: str) -> AgentResu
 def add_request_stages(
     resources: RunResources,
     request: AgentRequest,
+    summaries: Iterator[str],
     agent: Agent,
     emit: Listener,
-    between: Callable[[], object] = lambda: None,
+    *,
+    between: Callable[[], object] | None = None,
 ) -> None:
-    """The stages of a request to the model, the outermost first; `between` adds those of the contract."""
+    """The stages of a request to the model, the outermost first; `between` adds those of the contract.
+
+    The agent that writes a summary has no contract; `summaries` are the names of its answers in the log.
+    """
     retrying = Retrying(
         resources.spec.runtime.failure_policy,
         emit,
@@ -179,13 +211,30 @@ def add_request_stages(
         resources.choice(request.agent),
         may_ask=request.may_ask_model,
     )
-    agent.add_middleware(InvokeModelStage, retrying.retry)
-    between()
     price = price_of(resources.choice(request.agent), resources.settings)
+    if request.log is not None:
+        names = summaries if between is None else numbered("model")
+        remembered = RememberedAnswers(request.log, names, request.model, price, request.spend)
+        agent.add_middleware(InvokeModelStage, remembered.answer)
+    if resources.recorder is not None:
+        agent.add_middleware(InvokeModelStage, RecordStage(resources.recorder, request.step).record)
+    agent.add_middleware(InvokeModelStage, retrying.retry)
+    if between is not None:
+        between()
     agent.add_middleware(InvokeModelStage, Reporting(emit, request.step, request.model, price).report)
+    if resources.recorded is not None:
+        agent.add_middleware(InvokeModelStage, ReplayStage(resources.recorded, request.step).replay)
 
 
-def _call_context(resources: RunResources, request: AgentRequest) -> CallContext:
+def consent_refusal(names: str) -> ToolFailed:
+    return ToolFailed(
+        f"{names} needs the consent of a person, and nobody can be asked",
+        code="consent_required",
+        hint="Go on without it, and say what you could not do.",
+    )
+
+
+def call_context(resources: RunResources, request: AgentRequest) -> CallContext:
     def emit(event: Event) -> None:
         if isinstance(event, ToolEvent):
             event = msgspec.structs.replace(event, step=request.step)
@@ -198,11 +247,7 @@ def _call_context(resources: RunResources, request: AgentRequest) -> CallContext
             request.emit(RunNoticed(f"{tool.id} needs consent; --yes gives it in advance.", request.step))
             if request.report_refusal is not None:
                 request.report_refusal(tool.id)
-            raise ToolFailed(
-                f"{tool.id} needs the consent of a person, and nobody can be asked",
-                code="consent_required",
-                hint="Go on without it, and say what you could not do.",
-            )
+            raise consent_refusal(tool.id)
 
     return CallContext(
         emit=emit,
@@ -212,5 +257,6 @@ def _call_context(resources: RunResources, request: AgentRequest) -> CallContext
         settings=resources.settings,
         workspace=resources.workspace,
         resolve=resources.tools.registry.load,
-        key=request.step,
+        redactor=resources.redactor,
+        key=request.key or request.step,
     )

@@ -16,7 +16,7 @@ from strands_cli.documents.problems import (
     json_pointer,
 )
 
-Published = Literal["workflow", "plugin"]
+Published = Literal["workflow", "plugin", "script"]
 
 
 def schema_text(name: Published) -> str:
@@ -65,8 +65,9 @@ class Validator:
     def problems(self, value: object, limit: int | None = None) -> list[Problem]:
         """All problems at once, or the first `limit`; an empty list where the value fits."""
         try:
-            errors = islice(self._compiled.iter_errors(value), limit)
-            return [problem for error in errors for problem in explain_validation_error(error, self.schema)]
+            errors = self._compiled.iter_errors(value)
+            found = (problem for error in errors for problem in explain_validation_error(error, self.schema))
+            return [*islice(found, limit)]
         except ValueError as error:
             return [
                 Problem(path=(), keyword="json", expected="JSON", got=describe_value(value), hint=f"{error}.")

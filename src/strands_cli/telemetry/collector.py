@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from requests import Session
 
-from strands_cli.secrets import Redactor
+from strands_cli.secrets import Redactor, without_credentials
 from strands_cli.telemetry.recorders import TRACER, Spans
 from strands_cli.types.sections import Telemetry
 
@@ -111,8 +111,4 @@ class _WatchedExporter(OTLPSpanExporter):
             what = f"did not take the last spans within {_LONGEST_CLOSE_SECONDS:g} seconds"
         else:
             what = f"cannot be reached, {self.lost} spans are lost"
-        # Without what may be a password or a key. It may not even be a URL.
-        scheme, separator, rest = self._place.partition("?")[0].partition("://")
-        place, slash, path = rest.partition("/")
-        shown = f"{scheme}{separator}{place.rpartition('@')[2]}{slash}{path}"
-        return f"The collector at {shown} {what}. Nothing else is affected."
+        return f"The collector at {without_credentials(self._place)} {what}. Nothing else is affected."

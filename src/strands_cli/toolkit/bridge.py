@@ -154,7 +154,8 @@ def context_for(call: ToolUse, invocation_state: dict[str, Any]) -> CallContext:
     if agent is not None:
         sdk = SdkToolContext(tool_use=cast(SdkToolUse, call), agent=agent, invocation_state=engine_state)
         changes["interrupt"] = context.interrupt or interrupt_function(sdk)
-        changes["resolve"] = context.resolve or _tool_resolver(agent)
+        changes["offered"] = _tool_resolver(agent)
+        changes["resolve"] = context.resolve or changes["offered"]
         changes["agent"] = context.agent or AgentView(agent.name, agent.state)
     return msgspec.structs.replace(context, **changes)
 
@@ -219,7 +220,7 @@ def _tool_resolver(agent: Any) -> Callable[[str], Tool]:
         known = agent.tool_registry.registry
         if found := tool_behind(known.get(reference)):
             return found
-        hint = did_you_mean(reference, known)
+        hint = did_you_mean(reference, known) or f"The tools of this agent are: {', '.join(known)}."
         raise ToolFailed(f"Unknown tool: {reference}", code="unknown_tool", hint=hint)
 
     return resolve

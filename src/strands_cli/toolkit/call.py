@@ -5,6 +5,7 @@ and `finish_result` (normalise to cap) are pure and synchronous, so that a direc
 finish.
 """
 
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -13,6 +14,7 @@ import msgspec
 from strands_cli.documents.problems import joined_sentences
 from strands_cli.errors import ToolFailed
 from strands_cli.events import ToolFinished, ToolStarted
+from strands_cli.secrets import NOTHING_SECRET, Redactor
 from strands_cli.toolkit.arguments import CONTAINERS, copied_json, fit_arguments, parse_object
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.toolkit.context import (
@@ -28,9 +30,15 @@ from strands_cli.toolkit.context import (
     inner_cancel_of,
     loop_of,
     tool_of,
+    workspace_of,
 )
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.effects import are_bodies_left, has_body_ended, wait_for_left_bodies
+from strands_cli.toolkit.effects import (
+    are_bodies_left,
+    has_body_ended,
+    protected_writes,
+    wait_for_left_bodies,
+)
 from strands_cli.toolkit.info import missing_requirements
 from strands_cli.toolkit.results import (
     ToolResult,
@@ -50,6 +58,7 @@ from strands_cli.toolkit.values import (
     value_of_outcome,
     value_of_result,
 )
+from strands_cli.toolkit.workspace import protected_refusal
 
 DEEPEST_CALL = 16
 _FIRST_PAUSE_SECONDS = 0.1
@@ -81,7 +90,9 @@ async def _answer_call(tool: Tool, call: ToolUse, context: CallContext) -> ToolR
     call_id = call.get("toolUseId", "")
     try:
         arguments = prepare_arguments(tool, call)
-        if tool.requires or tool.requires_consent or context.permit is not None:
+        if protected := protected_writes(tool, arguments, context):
+            context = await _allow_protected_writes(tool, arguments, context, protected)
+        elif tool.requires or tool.requires_consent or context.permit is not None:
             await _check_permission(tool, arguments, context)
         if are_bodies_left():
             await wait_for_left_bodies(tool, arguments, context)
@@ -94,9 +105,14 @@ async def _answer_call(tool: Tool, call: ToolUse, context: CallContext) -> ToolR
             value = value_of_outcome(outcome, tool)
         else:
             value = await _run_with_retries(tool, call, arguments, context)
-        return finish_result(tool, call_id, value, context.max_output)
+        return finish_result(tool, call_id, value, context.max_output, context.redactor)
     except ToolFailed as failed:
-        return failure_result(call_id, failed)
+        if context.redactor.is_empty:
+            return failure_result(call_id, failed)
+        # Before it is cut, which may leave a part of a secret; and then what the details come to as text.
+        message, hint = map(context.redactor.text, (failed.message or str(failed), failed.hint))
+        shown = ToolFailed(message, code=failed.code, hint=hint, details=failed.details)
+        return _redacted_result(failure_result(call_id, shown), context.redactor)
 
 
 def prepare_arguments(tool: Tool, call: ToolUse) -> dict[str, Any]:
@@ -109,7 +125,13 @@ def prepare_arguments(tool: Tool, call: ToolUse) -> dict[str, Any]:
     return own
 
 
-def finish_result(tool: Tool, call_id: str, value: object, max_output: int | None = None) -> ToolResult:
+def finish_result(
+    tool: Tool,
+    call_id: str,
+    value: object,
+    max_output: int | None = None,
+    redactor: Redactor = NOTHING_SECRET,
+) -> ToolResult:
     """The body's value as a result that fits the output schema; ToolFailed (`output_invalid`) otherwise."""
     result = normalise_result(call_id, value)
     if tool.accepted_output is not None and result["status"] == "success":
@@ -117,8 +139,38 @@ def finish_result(tool: Tool, call_id: str, value: object, max_output: int | Non
         if not tool.accepted_output.accepts(answer):
             problems = tool.accepted_output.problems(answer)
             raise unusable_output(joined_sentences(problems), problems)
+    if not redactor.is_empty:  # before a part of it goes to a file
+        result = _redacted_result(result, redactor)
     capped = capped_result(tool.id, result, tool.max_output if max_output is None else max_output)
     return capped if capped["status"] == "success" else with_error_code(capped)
+
+
+def _redacted_result(result: ToolResult, redactor: Redactor) -> ToolResult:
+    """Also without a secret that is divided over several blocks of text."""
+    texts = iter(redactor.texts([block["text"] for block in result["content"] if "text" in block]))
+    content = [
+        {**redactor.value(block), "text": next(texts)} if "text" in block else redactor.value(block)
+        for block in result["content"]
+    ]
+    return {**result, "content": content}
+
+
+async def _allow_protected_writes(
+    tool: Tool, arguments: dict[str, Any], context: CallContext, protected: tuple[Path, ...]
+) -> CallContext:
+    """The context in which the call may write these paths; ToolFailed where it may not be made at all."""
+    workspace = workspace_of(context)
+    shown = tuple(map(workspace.display, protected))
+    ask = context.permit_protected
+    if ask is None:
+        raise protected_refusal(shown)
+
+    async def permit(tool: Tool, arguments: dict[str, Any]) -> None:
+        await ask(tool, arguments, shown)
+
+    await _check_permission(tool, arguments, msgspec.structs.replace(context, permit=permit))
+    allowed = msgspec.structs.replace(workspace, allowed=(*workspace.allowed, *protected))
+    return msgspec.structs.replace(context, workspace=allowed)
 
 
 async def _check_permission(tool: Tool, arguments: dict[str, Any], context: CallContext) -> None:

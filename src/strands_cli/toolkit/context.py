@@ -8,6 +8,7 @@ import msgspec
 
 from strands_cli.errors import ToolFailed
 from strands_cli.events import Event, Listener, ToolProgress, ToolStderr
+from strands_cli.secrets import NOTHING_SECRET, Redactor
 from strands_cli.settings import Settings, load_settings
 from strands_cli.toolkit.arguments import copied_json
 from strands_cli.toolkit.cancellation import Cancellation, call_in_loop
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 Permit = Callable[["Tool", dict[str, Any]], Awaitable[None]]
 """Returns when the call may go on; raises ToolFailed (`denied`, `consent_required`) when it may not."""
+
+PermitProtected = Callable[["Tool", dict[str, Any], tuple[str, ...]], Awaitable[None]]
+"""Like Permit, for a call that writes the protected paths that it is given."""
 
 CallOther = Callable[["ToolContext", "Tool", dict[str, Any], int], Any]
 """How a body makes its n-th call of another tool; `call.py` gives it, which this module need not know."""
@@ -50,6 +54,9 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
 
     emit: Listener | None = None
     permit: Permit | None = None
+    permit_protected: PermitProtected | None = None
+    """Asked instead of `permit` about a call that writes what other programs act on, such as `.git/` or
+    `strands.toml`. Without it, such a call is refused."""
     interrupt: Callable[[str, Any], Any] | None = None
     """Asks a human. Returns the answer, or ends the call (with a BaseException) until there is one."""
     cancel: Cancellation | None = None
@@ -61,12 +68,16 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     workspace: Workspace | None = None
     resolve: "Callable[[str], Tool] | None" = None
     """Finds another tool by reference, for bodies that call tools."""
+    offered: "Callable[[str], Tool] | None" = None
+    """Finds a tool of the agent that makes the call by its name, for code that a model wrote."""
     key: str = ""
     """Identifies this call when a run is repeated, so that a tool does not act twice."""
     invocation_state: Mapping[str, Any] = {}
     agent: AgentView | None = None
     engine_state: Mapping[str, Any] = {}
     """What the agent engine passes to tools of the SDK, and only to those."""
+    redactor: Redactor = NOTHING_SECRET
+    """Hides secrets in what a call reports and answers, before a model or a file gets it."""
     depth: int = 0
     """How deeply this call is nested in calls of other tools."""
 
@@ -120,7 +131,7 @@ class ToolContext:
     @property
     def workspace(self) -> Workspace:
         """The directories that this call can access."""
-        return self._outer.workspace or Workspace(settings_of(self).workspace, current_directory())
+        return workspace_of(self._outer)
 
     @property
     def invocation_state(self) -> Mapping[str, Any]:
@@ -156,9 +167,7 @@ class ToolContext:
 
     def call(self, reference: str, **arguments: Any) -> Any:
         """Calls another tool and returns its value. Await it in an async body. Raises ToolFailed."""
-        if self._call is None or self._outer.resolve is None:
-            raise ToolFailed(f"{self._tool.id} calls other tools, and no tools are available here")
-        return self._call(self, self._outer.resolve(reference), arguments, next(self._calls))
+        return _call_found(self, self._outer.resolve, reference, arguments)
 
     def interrupt(self, name: str, reason: Any = None) -> Any:
         """Asks a human and returns the answer; without one, the call ends here. Await it in an async body."""
@@ -177,6 +186,27 @@ async def _awaitable_answer(value: Any) -> Any:
 # --- for the platform, not for bodies ---------------------------------------------------------------------
 
 
+def call_for_model(context: ToolContext, name: str, arguments: dict[str, Any]) -> Any:
+    """As `ToolContext.call`, for code that a model wrote: that of an agent may call the agent's tools only.
+
+    Without an agent, whoever makes the call may call any tool.
+    """
+    return _call_found(context, context._outer.offered or context._outer.resolve, name, arguments)
+
+
+def _call_found(
+    context: ToolContext, find: "Callable[[str], Tool] | None", reference: str, arguments: dict[str, Any]
+) -> Any:
+    if context._call is None or find is None:
+        raise ToolFailed(f"{context._tool.id} calls other tools, and no tools are available here")
+    return context._call(context, find(reference), arguments, next(context._calls))
+
+
+def uncapped(context: CallContext) -> CallContext:
+    """For whoever takes an answer as data: a part of it would be of no use."""
+    return msgspec.structs.replace(context, max_output=0)
+
+
 def emit_event(context: CallContext, event: Event) -> None:
     """A listener that fails is its owner's trouble, not the call's."""
     try:
@@ -191,14 +221,15 @@ def emit_event(context: CallContext, event: Event) -> None:
 def report_stderr(context: ToolContext, text: str, refused: str) -> None:
     """Tells listeners what an executable said beside its answer."""
     if text or refused:
-        call_id = call_id_of(context)
-        emit_event(context._outer, ToolStderr(context._tool.id, call_id, text, refused))
+        told = ToolStderr(context._tool.id, call_id_of(context), text, refused)
+        emit_event(context._outer, context._outer.redactor.value(told))
 
 
 def _emit_progress(context: ToolContext, data: Any) -> None:
     if not context._abandoned:
         call_id = call_id_of(context)
-        emit_event(context._outer, ToolProgress(context._tool.id, call_id, data))
+        shown = context._outer.redactor.value(data)
+        emit_event(context._outer, ToolProgress(context._tool.id, call_id, shown))
 
 
 def leave_loop(context: ToolContext, loop: Any) -> None:
@@ -236,6 +267,12 @@ def tool_use_with(context: ToolContext, arguments: dict[str, Any]) -> dict[str, 
 def call_context_of(context: ToolContext) -> CallContext:
     """All that the outside gave to the call, of which a body sees only a part."""
     return context._outer
+
+
+def workspace_of(context: CallContext) -> Workspace:
+    if context.workspace is not None:
+        return context.workspace
+    return Workspace((context.settings or load_settings()).workspace, current_directory())
 
 
 def settings_of(context: ToolContext) -> Settings:

@@ -190,7 +190,9 @@ def _check_placeholder(where: str, name: str, root: dict[str, Any]) -> None:
     parts = schema_branches(root, root)
     for word in name.split("."):
         parts += member_schemas(parts, 0, root)  # a list stands for each of its items
-        known = dict.fromkeys(key for part in parts for key in part.get("properties", {}))
+        # What is not a valid schema is refused as such, when it is compiled.
+        named = [part["properties"] for part in parts if isinstance(part.get("properties"), dict)]
+        known = dict.fromkeys(key for properties in named for key in properties)
         takes_others = any(part.get(keyword) for part in parts for keyword in OPENING_KEYWORDS)
         if word not in known and (known or not word) and not takes_others:
             hint = did_you_mean(word, known) or f"The properties are {', '.join(known)}."

@@ -3,7 +3,7 @@
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from itertools import product
 from pathlib import Path
 from threading import Lock
@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from strands_cli.documents.files import MAX_BYTES
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.cancellation import Cancellation
-from strands_cli.toolkit.context import CallContext, ToolContext, tool_of
+from strands_cli.toolkit.context import CallContext, ToolContext, tool_of, workspace_of
 from strands_cli.toolkit.contract import PLACEHOLDER, Effects, Tool
 from strands_cli.toolkit.workspace import Workspace, current_directory
 
@@ -63,6 +64,18 @@ def resources_of(
     return Resources(reads, writes, effects.exclusive)
 
 
+def protected_writes(tool: Tool, arguments: dict[str, Any], context: CallContext) -> tuple[Path, ...]:
+    """The protected paths that a call with these arguments would write, as real paths."""
+    if tool.effects is None or not tool.effects.writes:
+        return ()
+    workspace, found = workspace_of(context), list[Path]()
+    for text in (text for item in tool.effects.writes for text in _filled_templates(item, arguments)):
+        with suppress(OSError, RuntimeError, ValueError):  # no usable path: the call says so itself
+            if text.startswith("file:") and workspace.is_protected(real := _real_path(text, workspace.base)):
+                found.append(real)
+    return tuple(found)
+
+
 def _filled_templates(template: str, arguments: dict[str, Any]) -> Iterator[str]:
     names = PLACEHOLDER.findall(template)
     for chosen in product(*(list(_argument_texts(arguments, name.split("."))) for name in names)):
@@ -82,12 +95,18 @@ def _argument_texts(value: Any, path: list[str]) -> Iterator[str]:
         yield value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
 
 
+def _real_path(text: str, base: Path) -> Path:
+    if len(text) > MAX_BYTES:  # which no system opens, and which takes long to resolve
+        raise ValueError("the path is too long")
+    return (base / text.removeprefix("file:")).resolve()
+
+
 def _resource_keys(text: str, base: Path) -> Iterator[Resource]:
     if not text.startswith("file:"):
         yield (text,)
         return
     try:
-        file = (base / text.removeprefix("file:")).resolve()
+        file = _real_path(text, base)
     except (OSError, RuntimeError, ValueError):
         yield (text,)  # no usable path: the call will say so itself
         return

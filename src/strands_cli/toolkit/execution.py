@@ -132,7 +132,9 @@ def _look_at_clock(times: Times, seconds: float, wait: float, settle: Settle) ->
 
 
 def _late_answer(tool: Tool, times: Times, seconds: float) -> ToolFailed:
-    if tool.is_async and not tool.isolate and times.ended:  # before the timer could: nothing else ran
+    late = times.ended - times.begun - seconds
+    # It ended before the timer could look. A moment is chance, as a process that is ended at the same time.
+    if tool.is_async and not tool.isolate and times.ended and late > _SHORTEST_LOOK_SECONDS:
         text = "%s answered after %.1f s, since a body blocked the event loop; isolate='process' is for such"
         _logger().warning(text, tool.id, times.ended - times.begun)
     return ToolFailed(

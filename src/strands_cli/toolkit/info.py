@@ -351,6 +351,11 @@ def tool_spec_problem(spec: object) -> str:
 # --- what a tool needs of the machine ---------------------------------------------------------------------
 
 
+def is_deferrable(info: ToolInfo) -> bool:
+    """Whether all that a model must know of a Python tool is known without running its file."""
+    return not (info.manifest or info.unread or info.isolate or info.input_schema is None)
+
+
 def missing_requirements(requires: Mapping[str, Any] | None) -> list[str]:
     """One sentence for each thing that is not there; empty if the tool can run."""
     return list(_unmet_requirements(requires)) if requires else []

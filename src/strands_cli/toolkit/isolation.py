@@ -49,6 +49,7 @@ class IsolatedCall(msgspec.Struct, frozen=True):
     sys_path: list[str]
     workspace: list[str]
     base: str
+    allowed: list[str]
     invocation_state: dict[str, Any]
     key: str
 
@@ -96,6 +97,7 @@ class IsolatedBody:
             sys_path=[entry for entry in sys.path if entry],
             workspace=[str(root) for root in context.workspace.roots],
             base=str(context.workspace.base),
+            allowed=[str(path) for path in context.workspace.allowed],
             invocation_state=_encodable_state(context.invocation_state),
             key=context.key,
         )

@@ -52,7 +52,8 @@ def main() -> None:
 
     request = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=IsolatedCall)
     sys.path[:] = [*request.sys_path, *(entry for entry in sys.path if entry not in request.sys_path)]
-    workspace = Workspace(tuple(Path(root) for root in request.workspace), Path(request.base))
+    roots, allowed = (tuple(map(Path, paths)) for paths in (request.workspace, request.allowed))
+    workspace = Workspace(roots, Path(request.base), allowed)
     outer = CallContext(
         emit=listen, workspace=workspace, invocation_state=request.invocation_state, key=request.key
     )

@@ -7,6 +7,7 @@ import msgspec
 
 from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import EXIT_INTERRUPTED, ToolFailed
+from strands_cli.secrets import URL_CREDENTIALS, without_credentials
 
 
 class ToolUse(TypedDict):
@@ -104,7 +105,7 @@ _MAX_DETAIL_BYTES = 16_000
 
 def failure_result(call_id: str, failed: ToolFailed) -> ToolResult:
     """The one error shape: text for a reader, then JSON for a program."""
-    message = _shortened_message(failed.message or str(failed))
+    message = _shortened_message(without_credentials(failed.message or str(failed)))
     details = list(failed.details)
     told = list(_plain_details(details))
     error = {
@@ -116,7 +117,7 @@ def failure_result(call_id: str, failed: ToolFailed) -> ToolResult:
     if len(told) < len(details):
         error["details_omitted"] = len(details) - len(told)
     if failed.hint:
-        error["hint"] = _shortened_message(failed.hint)
+        error["hint"] = _shortened_message(without_credentials(failed.hint))
     text = f"{message}\n{error['hint']}" if failed.hint else message
     return {"toolUseId": call_id, "status": "error", "content": [{"text": text}, {"json": {"error": error}}]}
 
@@ -139,7 +140,7 @@ def _plain_details(details: list[Any]) -> Iterator[Any]:
         room -= len(encoded)
         if room < 0:
             return
-        yield msgspec.json.decode(encoded)
+        yield URL_CREDENTIALS.value(msgspec.json.decode(encoded))
 
 
 def _detail_text(text: str) -> bytes:

@@ -3,8 +3,6 @@
 import json
 import math
 import os
-import tempfile
-import time
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from strands_cli.documents.files import write_private_file
 from strands_cli.documents.problems import Problem, json_pointer, shorten_text
 from strands_cli.errors import ToolFailed
 from strands_cli.schema.validator import Validator
@@ -329,16 +328,9 @@ def _first_members(pairs: Iterable[tuple[str, Any]], room: int) -> Iterator[tupl
 
 def _write_answer_file(tool_id: str, data: bytes, suffix: str) -> str:
     """The path of a new file; those of last week make room for it."""
-    directory = answers_directory()
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for file in directory.iterdir():
-        with suppress(OSError):  # another process was faster
-            if file.stat().st_mtime < time.time() - _KEPT_SECONDS:
-                file.unlink()
-    descriptor, name = tempfile.mkstemp(suffix=suffix, prefix=f"{tool_id}-", dir=directory)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(data)
-    return name
+    path = answers_directory() / f"{tool_id}-{os.urandom(16).hex()}{suffix}"
+    write_private_file(path, data, keep_seconds=_KEPT_SECONDS)
+    return str(path)
 
 
 # --- from a result back to a value ------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from strands_cli.sandbox.code_run import CallTool, PythonOutcome
 from strands_cli.sandbox.launcher import ZygoteLost
 from strands_cli.sandbox.profile import PYTHON_PROFILE
 from strands_cli.sandbox.python_code import PythonUnavailable, run_python
-from strands_cli.toolkit.context import ToolContext
+from strands_cli.toolkit.context import ToolContext, call_for_model
 from strands_cli.toolkit.decorator import tool
 from strands_cli.tools import with_tool_specs
 
@@ -105,7 +105,7 @@ def _tool_caller(context: ToolContext) -> CallTool:
         if next(numbers) > MAX_CALLS:
             return _call_error("denied", f"The code has reached its limit of {MAX_CALLS} tool calls")
         try:
-            return {"value": await context.call(name, **arguments)}
+            return {"value": await call_for_model(context, name, arguments)}
         except (ToolFailed, ToolError) as error:
             return _call_error(error.code, f"{error.message}. {error.hint}" if error.hint else error.message)
 

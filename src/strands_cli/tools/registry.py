@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from strands_cli.errors import Issue, SpecError, ToolError, did_you_mean
-from strands_cli.settings import Settings, cache_directory, load_settings
+from strands_cli.settings import Settings, cache_directory, load_settings, settings_to_look_at
 from strands_cli.toolkit.info import DEFAULTS, ToolCategory, ToolInfo, ToolSpec, version_key
 from strands_cli.tools._discovery import join_discovered
 from strands_cli.tools._discovery.scan import NO_CACHE, Cache
@@ -168,6 +168,20 @@ class ToolRegistry:
         return registry
 
     @classmethod
+    def to_look_at(cls, file: Path | None = None) -> "ToolRegistry":
+        """The registry of a workflow's project, or the current one, for who runs nothing.
+
+        Where the settings cannot be used, that is one of its problems, and `load` refuses.
+        """
+        settings = settings_to_look_at(file.parent if file else None)
+        if settings.issues:
+            return cls._make(settings)
+        if file:
+            return cls.of_workflow(file)
+        cls._instance = cls._instance or cls._make(settings)
+        return cls._instance
+
+    @classmethod
     def of_workflow(cls, file: Path) -> "ToolRegistry":
         """The tools of a workflow's project: the nearest marked parent of its file, or its directory.
 
@@ -208,7 +222,7 @@ class ToolRegistry:
         ]
         issues = [
             _with_last_good(issue, [info for info, _ in kept if info.file == issue.file])
-            for issue in found.issues
+            for issue in (*settings.issues, *found.issues)
         ]
         extra = (*kept, *self._registered)
         loaded = {_tool_key(info): tool for info, tool in extra if tool is not None}
@@ -301,6 +315,7 @@ class ToolRegistry:
 
     def load(self, reference: "str | ToolInfo") -> "Tool":
         """Loads a tool. Raises ToolError if it cannot be loaded."""
+        self.settings.refuse_unread()
         info = reference if isinstance(reference, ToolInfo) else self.require(reference)
         now, key = self._snapshot, _tool_key(info)
         if key not in now.loaded:
@@ -365,7 +380,7 @@ class ToolRegistry:
         return " ".join(filter(None, (meant, LISTING_HINT, broken, searched)))
 
     def _plugin_off(self, name: str) -> Issue | None:
-        from strands_cli.plugins.plugin import find_plugins
+        from strands_cli.plugins.permissions import find_plugins
 
         try:
             found = [plugin for plugin in find_plugins(self.settings) if not plugin.is_enabled]

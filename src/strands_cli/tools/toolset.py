@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from strands_cli.errors import Issue, ToolError
+from strands_cli.errors import Issue, ToolError, ToolFailed
 from strands_cli.secrets import NOTHING_SECRET, Redactor
+from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.info import ToolInfo
+from strands_cli.toolkit.info import DEFAULTS, ToolInfo, bare_schema, is_deferrable
 from strands_cli.tools.registry import NOT_ALLOWED, ToolRegistry
 from strands_cli.tools.sources.modules import is_file_reference
-from strands_cli.tools.sources.plugins import read_named_plugin
+from strands_cli.tools.sources.plugins import read_named_plugins
 from strands_cli.types.sections import AgentSpec, BaseSpec, Skill
 
 if TYPE_CHECKING:
@@ -43,15 +44,26 @@ class DeclaredPlugin(msgspec.Struct, frozen=True):
     infos: tuple[ToolInfo, ...]
 
 
+MAX_PLUGINS = 100
+"""As the schema has it; a file that names more is refused, and looked at without the rest."""
+
+
 class ToolSet:
     """Resolved when it is made, so that checks, plans and the run agree; loaded when the run begins."""
 
-    def __init__(self, spec: BaseSpec, registry: ToolRegistry | None = None) -> None:
-        self._spec = spec
+    def __init__(
+        self,
+        spec: BaseSpec,
+        registry: ToolRegistry | None = None,
+        known: "dict[Path, ToolSet] | None" = None,
+    ) -> None:
+        """`known` are those of other workflows of the same run, by their files."""
+        self.spec = spec
         self.registry = registry or ToolRegistry.of_workflow(spec.file)
         self.plugins: list[DeclaredPlugin] = []
-        for index, name in enumerate(spec.tools.plugins):
-            reading = read_named_plugin(name, spec.file.parent, self.registry.settings)
+        named = spec.tools.plugins[:MAX_PLUGINS]
+        readings = read_named_plugins(named, spec.file.parent, self.registry.settings)
+        for index, reading in enumerate(readings):
             self.plugins.append(DeclaredPlugin(f"/tools/plugins/{index}", reading.issues, reading.infos))
         python = (
             DeclaredTool(f"/tools/python/{index}/callable", tool.callable, self.resolve(tool.callable))
@@ -66,6 +78,19 @@ class ToolSet:
         self._executors: dict[str, Tool] = {}
         self._given: dict[str, list[Tool]] = {}
         self._notes: NotesFile | None = None
+        self.workflows = dict[str, ToolSet]()
+        """Those of the workflows that steps run, by what the steps call their files."""
+        known = {} if known is None else known
+        for name, inner in spec.workflows.items():
+            if inner.file not in known:
+                known[inner.file] = ToolSet(inner, self.registry, known)
+            self.workflows[name] = known[inner.file]
+
+    def renewed(self) -> "ToolSet":
+        """The same tools for another run of the workflow, whose inputs may be others."""
+        made = copy(self)
+        made._loaded, made._executors, made._given, made._notes = {}, {}, {}, None
+        return made
 
     @property
     def callable_ids(self) -> frozenset[str]:
@@ -96,7 +121,7 @@ class ToolSet:
 
     def _located(self, reference: str) -> str:
         if is_file_reference(reference) and not Path(reference).is_absolute():
-            return str(self._spec.file.parent / reference)
+            return str(self.spec.file.parent / reference)
         return reference
 
     def find(self, reference: str) -> DeclaredTool | None:
@@ -110,6 +135,30 @@ class ToolSet:
                 return tool
         return None
 
+    def schemas_of(self, reference: str) -> "tuple[dict[str, Any] | None, dict[str, Any] | None]":
+        """The schemas of what a declared tool takes and answers, as far as they are known unloaded."""
+        if reference in self.executor_ids:
+            from strands_cli.http_tools.executors import INPUT_SCHEMA, OUTPUT_SCHEMA
+
+            return INPUT_SCHEMA, OUTPUT_SCHEMA
+        found = self.find(reference)
+        info = found.info if found else None
+        schemas = (info.input_schema, info.output_schema) if info and not info.unread else (None, None)
+        taken, given = (bare_schema(schema) if schema else None for schema in schemas)
+        return taken, given
+
+    @property
+    def family(self) -> "list[ToolSet]":
+        """It, and those of all workflows that its workflow runs; each once."""
+        found: dict[int, ToolSet] = {}
+        waiting = [self]
+        while waiting:
+            tools = waiting.pop(0)
+            if id(tools) not in found:
+                found[id(tools)] = tools
+                waiting += tools.workflows.values()
+        return list(found.values())
+
     def references_for(self, agent: AgentSpec) -> tuple[str, ...]:
         """The tools of an agent as the file names them: those that it lists, else all declared ones."""
         if agent.tools is not None:
@@ -119,33 +168,65 @@ class ToolSet:
     # --- in a run ---------------------------------------------------------------------------------------
 
     def load(
-        self, scope: Mapping[str, Any], redactor: Redactor = NOTHING_SECRET, directory: Path = Path()
+        self,
+        scope: Mapping[str, Any],
+        redactor: Redactor = NOTHING_SECRET,
+        directory: Path = Path(),
+        allowed: tuple[Path, ...] = (),
     ) -> None:
         """Loads every declared tool; ToolError for one that cannot be, before the run begins.
 
         `scope` is what the headers of HTTP executors see; what they hold is redacted from answers. Notes are
-        kept in `directory`.
+        kept in `directory`; `allowed` are the protected paths that they may be written to.
         """
-        if self._spec.context_policy.notes is not None:
+        if self.spec.context_policy.notes is not None:
             from strands_cli.tools.sources.notes import NotesFile
 
-            self._notes = NotesFile(self._spec.context_policy.notes, directory, redact=redactor.text)
+            policy = self.spec.context_policy.notes
+            self._notes = NotesFile(policy, directory, redact=redactor.text, allowed=allowed)
         for tool in self.declared:
             self._loaded[tool.pointer, tool.reference] = self._load(tool)
-        if self._spec.tools.http_executors:
+        if self.spec.tools.http_executors:
             from strands_cli.http_tools.executors import http_tools
 
-            self._executors = {tool.id: tool for tool in http_tools(self._spec, scope, redactor)}
+            self._executors = {tool.id: tool for tool in http_tools(self.spec, scope, redactor)}
 
     def _load(self, tool: DeclaredTool) -> Tool:
         if tool.info is None:
             raise self.reference_error(tool.reference)
+        if tool.reference in self.spec.unnamed_tools and is_deferrable(tool.info):
+            return self._deferred(tool.info)
         try:
             return self.registry.load(tool.info)
         except ToolError as error:
-            issue = self._spec.issue(tool.pointer, error.message, error.hint)
+            issue = self.spec.issue(tool.pointer, error.message, error.hint)
             message = f"{issue.place}: {error.message}"
             raise ToolError(message, code=error.code, hint=error.hint, issue=issue) from error
+
+    def _deferred(self, info: ToolInfo) -> Tool:
+        """A tool as its file declares it. The file is imported in its first call, after consent."""
+
+        def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
+            try:
+                tool = self.registry.load(info)
+            except ToolError as error:
+                raise ToolFailed(error.message, code=error.code, hint=error.hint) from error
+            value = tool.invoke(arguments, context)
+            if not tool.is_async:
+                return value
+            from strands_cli.toolkit.execution import run_coroutine_in_thread
+
+            return run_coroutine_in_thread(value)
+
+        fields = {name: getattr(info, name) for name in DEFAULTS if name != "input_schema"}
+        fields |= {"blocking": True, "retries": 0}
+        return Tool(
+            **fields, id=info.id, input_schema=info.input_schema or {}, invoke=invoke, origin=info.origin
+        )
+
+    def for_step(self, reference: str) -> Tool:
+        """The tool that a step calls, with the consent that the workflow wants."""
+        return self._with_consent(self._named(reference))
 
     def for_agent(self, name: str, title: str) -> list[Tool]:
         """All that an agent may call: declared tools, and what comes with its skills and with notes.
@@ -156,7 +237,7 @@ class ToolSet:
         if skills := self._skills_of(name):
             from strands_cli.tools.sources.skills import skill_tools
 
-            tools += skill_tools(skills, self._spec.file.parent, [tool.id for tool in tools])
+            tools += skill_tools(skills, self.spec.file.parent, [tool.id for tool in tools])
         if self._notes is not None:
             tools.append(self._notes.tool(title, [tool.id for tool in tools]))
         return tools
@@ -168,17 +249,17 @@ class ToolSet:
             from strands_cli.tools.sources.skills import skills_prompt
 
             taken = [tool.id for tool in self._declared_for(name)]
-            prompts.append(skills_prompt(skills, self._spec.file.parent, taken))
+            prompts.append(skills_prompt(skills, self.spec.file.parent, taken))
         return [*prompts, self._notes.prompt()] if self._notes is not None else prompts
 
     def _skills_of(self, name: str) -> list[Skill]:
-        own = self._spec.agents[name].skills
-        return [skill for skill in self._spec.skills if own is None or skill.id in own]
+        own = self.spec.agents[name].skills
+        return [skill for skill in self.spec.skills if own is None or skill.id in own]
 
     def _declared_for(self, name: str) -> list[Tool]:
         """The declared tools of an agent, with the consent that the workflow wants."""
         if name not in self._given:
-            listed = self._spec.agents[name].tools
+            listed = self.spec.agents[name].tools
             found = [*self._loaded.values(), *self._executors.values()]
             if listed is not None:
                 found = [self._named(reference) for reference in listed]
@@ -204,7 +285,7 @@ class ToolSet:
 
     def rule(self, tool: Tool) -> str:
         """`ask`, `allow` or `deny`, where the workflow says so of a tool."""
-        for reference, rule in self._spec.security.consent.items():
+        for reference, rule in self.spec.security.consent.items():
             declared = self.find(reference) if reference != tool.id else None
             if reference == tool.id or (declared and declared.info and declared.info.id == tool.id):
                 return rule

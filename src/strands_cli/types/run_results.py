@@ -1,5 +1,7 @@
 """What steps and runs come to."""
 
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,29 @@ class StepResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.response
 
 
+class StepList:
+    """The steps that are done now, of a list that grows, by index and by id; no attribute hides an id."""
+
+    __slots__ = ("_count", "_done")
+
+    def __init__(self, done: Sequence[StepResult]) -> None:
+        self._done, self._count = done, len(done)  # a copy for each step would cost as much as all steps
+
+    def __getitem__(self, key: int | str) -> StepResult:
+        if isinstance(key, str):
+            return {step.id: step for step in self if step.id}[key]
+        return self._done[range(self._count)[key]]
+
+    def __iter__(self) -> Iterator[StepResult]:
+        return islice(self._done, self._count)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __str__(self) -> str:
+        return "\n\n".join(step.response for step in self)
+
+
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     pattern: str
@@ -61,5 +86,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     duration: float = 0.0
     """Seconds."""
     artifacts: tuple[Path, ...] = ()
+    run_id: str = ""
+    """Its id in the journal, if it has one."""
     scope: dict[str, Any] = {}
     """The values for the templates of artifacts."""

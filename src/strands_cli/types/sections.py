@@ -35,7 +35,8 @@ class FailurePolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
-    provider: str
+    provider: str = ""
+    """Empty where there are no agents."""
     model_id: str | None = None
     host: str | None = None
     region: str | None = None
@@ -72,7 +73,23 @@ class Secret(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Env(msgspec.Struct, frozen=True, kw_only=True):
+    variables: tuple[str, ...] = ()
     secrets: tuple[Secret, ...] = ()
+
+
+class VariableUse(msgspec.Struct, frozen=True, kw_only=True):
+    """A place where a workflow uses an environment variable that it declares in `env.variables`."""
+
+    name: str
+    pointer: str
+    is_whole: bool
+    """Whether the text at that place is the variable and nothing else."""
+    value: str | None = None
+    """None where it is not set, and the place has a default."""
+
+    @property
+    def place(self) -> str:
+        return self.pointer[1:].replace("/", ".")
 
 
 class Redact(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,6 +158,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     region: str | None = None
     inference: Inference = Inference()
     output_schema: dict[str, Any] | None = None
+    conversation: Literal["continue", "fresh"] | None = None
+    """Whether it goes on with its conversation when it appears again; by default it does."""
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,8 +182,8 @@ class BaseSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int
     name: str
-    runtime: Runtime
-    agents: dict[str, AgentSpec]
+    runtime: Runtime = Runtime()
+    agents: dict[str, AgentSpec] = {}
     description: str = ""
     tags: tuple[str, ...] = ()
     inputs: Inputs = Inputs()
@@ -180,7 +199,33 @@ class BaseSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Where it was read from; relative paths in it are relative to that file's directory."""
     variables: dict[str, Any] = {}
     """The inputs that were given when it was loaded."""
+    environment: tuple[VariableUse, ...] = ()
+    """Where it uses environment variables."""
+    model_given: dict[str, str] = {}
+    """The provider, the model_id and the host that its user named, on the command line."""
+    is_foreign: bool = False
+    """Whether it came with somebody else's run, and is not what its file says: trust in that is not its."""
+    texts: dict[str, str] = {}
+    """What it was made of: the text of each file by its absolute path, the workflow's own first."""
+    workflows: "dict[str, BaseSpec]" = {}
+    """The workflows that its steps run, by what the steps call their files."""
+    tool_outputs: dict[str, dict[str, Any]] = {}
+    """The output schemas of the tools that its steps call, once those are known."""
+    unnamed_tools: tuple[str, ...] = ()
+    """Tools that nobody named: their code runs when one is called for the first time, not before."""
     positions: dict[str, Position] = {}
+
+    @property
+    def family(self) -> "list[BaseSpec]":
+        """It, and all workflows that it runs, directly or not; each file once."""
+        found: dict[Path, BaseSpec] = {}
+        waiting: list[BaseSpec] = [self]
+        while waiting:
+            spec = waiting.pop(0)
+            if spec.file not in found or spec is self:
+                found[spec.file] = spec
+                waiting += spec.workflows.values()
+        return list(found.values())
 
     def position(self, pointer: str) -> Position:
         """Where a JSON pointer stands in the file, or the nearest thing around it that is known."""

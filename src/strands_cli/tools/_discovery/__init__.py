@@ -7,6 +7,9 @@ import msgspec
 from strands_cli.errors import Issue
 from strands_cli.toolkit.info import ToolInfo
 
+MAX_MODULES = 2_000
+"""How many modules and families of one directory are read."""
+
 
 class EntryPoint(msgspec.Struct, frozen=True, array_like=True):
     """One line of an installed package's `entry_points.txt`."""

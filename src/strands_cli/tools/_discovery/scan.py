@@ -14,9 +14,10 @@ from pathlib import Path
 
 import msgspec
 
+from strands_cli.documents.files import is_directory, read_regular_file, write_file
 from strands_cli.errors import Issue
 from strands_cli.toolkit.info import ToolInfo
-from strands_cli.tools._discovery import Discovered, is_module_name, join_discovered
+from strands_cli.tools._discovery import MAX_MODULES, Discovered, is_module_name, join_discovered
 
 # `tool_files` is imported where something has to be read: on a second run that is nowhere, without `ast`.
 
@@ -24,6 +25,7 @@ FORMAT = 3
 
 _CHECKSUM_BYTES = 4
 _MAX_FILES = 256
+_MAX_CACHE_BYTES = 50_000_000
 _TICK_NANOSECONDS = 15_000_000
 """File systems date a change by the kernel's last tick: what is younger may change again under one date."""
 
@@ -103,7 +105,7 @@ class CacheFile:
         if self._file is None:
             return {}
         try:
-            data = self._file.read_bytes()
+            data = read_regular_file(self._file, _MAX_CACHE_BYTES)
             body = data[_CHECKSUM_BYTES:]
             if crc32(body).to_bytes(_CHECKSUM_BYTES, "big") != data[:_CHECKSUM_BYTES]:
                 return {}
@@ -141,8 +143,6 @@ def _state_of_this_code() -> int:
 
 def _write_cache_file(file: Path, data: bytes) -> None:
     """Replaces the file in one step, so that a reader sees the old content or the new."""
-    from strands_cli.documents.files import write_file
-
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, data, sync=False)
@@ -182,7 +182,7 @@ def scan_directory(
         return Discovered(issues=(unreadable_directory(root, error),))
     parts: list[Discovered] = []
     directories = {name for name, is_module, _ in candidates if not is_module}
-    for name, is_module, path in candidates:
+    for name, is_module, path in candidates[:MAX_MODULES]:
         if name in skip:
             continue
         found = known.find(path)
@@ -194,6 +194,10 @@ def scan_directory(
             known.keep(path, found)
         parts.append(found)
     known.close()
+    if len(candidates) > MAX_MODULES:
+        reason = f"The directory has {len(candidates):,} modules and families; {MAX_MODULES:,} are read."
+        issue = Issue(file=root, reason=reason, remediation="Move what is not a tool to another directory.")
+        parts.append(Discovered(issues=(issue,)))
     return join_discovered(parts)
 
 
@@ -204,7 +208,7 @@ def _tool_candidates(root: str) -> list[tuple[str, bool, str]]:
         for entry in listing:
             if is_module_name(entry.name):
                 found.append((entry.name[:-3], True, entry.path))
-            elif entry.name[0] not in "_." and entry.name != "tests" and entry.is_dir():
+            elif entry.name[0] not in "_." and entry.name != "tests" and is_directory(entry):
                 found.append((entry.name, False, entry.path))
     return sorted(found)
 

@@ -8,7 +8,6 @@ twice, or changed in any way, is unread as a whole: what it holds in the end is 
 
 import ast
 import os
-import stat
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +15,11 @@ from typing import Any
 
 import msgspec
 
+from strands_cli.documents.files import TooLarge, read_regular_file, unread_reason
 from strands_cli.errors import Issue
 from strands_cli.toolkit.info import ToolCategory
 
-MAX_SOURCE_BYTES = 1_000_000
+MAX_SOURCE_BYTES = 250_000
 MAX_DEPTH = 100
 MAX_STEPS = 100_000
 """How many parts one reading may look at: a few names that double each other would be endless."""
@@ -36,18 +36,14 @@ Definition = Function | ast.ClassDef
 
 def parse_source_file(file: Path) -> ast.Module | Issue:
     """The file's syntax tree, or why it cannot be parsed."""
-    remedy = "Make the file readable, or move it out of the tools directory."
     try:
-        status = file.stat()
-        if not stat.S_ISREG(status.st_mode):
-            return Issue(file=str(file), reason="Not a regular file.", remediation=remedy)
-        with file.open("rb") as stream:
-            data = stream.read(MAX_SOURCE_BYTES + 1)
-    except OSError as error:
-        return Issue(file=str(file), reason=f"It cannot be read: {error.strerror}.", remediation=remedy)
-    if len(data) > MAX_SOURCE_BYTES:
-        reason = f"It has {status.st_size:,} bytes; at most {MAX_SOURCE_BYTES:,} are read."
-        return Issue(file=str(file), reason=reason, remediation="Move its data into a separate file.")
+        data = read_regular_file(file, MAX_SOURCE_BYTES)
+    except TooLarge as error:
+        remedy = "Move its data into a separate file."
+        return Issue(file=str(file), reason=unread_reason(error), remediation=remedy)
+    except (OSError, ValueError) as error:
+        remedy = "Make the file readable, or move it out of the tools directory."
+        return Issue(file=str(file), reason=unread_reason(error), remediation=remedy)
     try:
         with warnings.catch_warnings():
             # A warning about somebody's backslash is for whoever runs that file.

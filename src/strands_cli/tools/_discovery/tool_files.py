@@ -10,7 +10,7 @@ from typing import Any
 
 from strands_cli.errors import Issue, closest
 from strands_cli.toolkit.info import FIELDS, ToolCategory, ToolInfo, bare_schema, tool_name_problem
-from strands_cli.tools._discovery import Discovered, is_module_name
+from strands_cli.tools._discovery import MAX_MODULES, Discovered, is_module_name
 from strands_cli.tools._discovery.declarations import (
     NotJson,
     ToolDeclaration,
@@ -124,7 +124,12 @@ class _ToolReader:
             remedy = "Make it readable, or remove it."
             self.issues.append(Issue(file=str(directory), reason=reason, remediation=remedy))
             files = []
-        return [file for file in files if is_module_name(file.name) and file.name not in _FAMILY_FILES]
+        found = [file for file in files if is_module_name(file.name) and file.name not in _FAMILY_FILES]
+        if len(found) > MAX_MODULES:
+            reason = f"The family has {len(found):,} modules; {MAX_MODULES:,} are read."
+            remedy = "Move what is not a tool to another directory."
+            self.issues.append(Issue(file=str(directory), reason=reason, remediation=remedy))
+        return found[:MAX_MODULES]
 
     def read_attribute(self, path: Path, attribute: str) -> None:
         """The tools of the file that defines an attribute of a module; the attribute's own is among them."""

@@ -13,11 +13,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from strands_cli.documents.files import Place
+from strands_cli.documents.files import Place, Protected
 from strands_cli.errors import ArtifactError, ToolFailed
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import free_tool_name
 from strands_cli.toolkit.results import sendable_text
+from strands_cli.toolkit.workspace import Workspace
 from strands_cli.tools.sources.skills import locate_below
 from strands_cli.types.sections import Notes
 
@@ -34,8 +35,16 @@ _MASKED_HEADING = re.compile(r"^\\(?=\\*## \d{4}-)", re.MULTILINE)
 class NotesFile:
     """The notes of one file, inside one directory."""
 
-    def __init__(self, policy: Notes, directory: Path, *, redact: Callable[[str], str] | None = None) -> None:
+    def __init__(
+        self,
+        policy: Notes,
+        directory: Path,
+        *,
+        redact: Callable[[str], str] | None = None,
+        allowed: tuple[Path, ...] = (),
+    ) -> None:
         self._policy = policy
+        self._allowed = allowed
         self._directory = directory
         self._redact = redact
         self._lock = Lock()
@@ -106,12 +115,17 @@ class NotesFile:
         try:
             directory = self._directory.resolve()
             leaves = f"The notes file {path!r} leaves the output directory"
-            with locate_below(directory, path, leaves, make=make) as place:
+            around = Workspace((directory,), directory, self._allowed)
+            with locate_below(directory, path, leaves, make=make, is_protected=around.is_protected) as place:
                 if place.path == directory:
                     raise ToolFailed(f"{path!r} is not the name of a file")
                 yield place
         except ToolFailed as failed:
             raise ArtifactError(failed.message, hint=_NAME_ONE_INSIDE) from None
+        except Protected as error:
+            reason = f"The notes file {path!r} is protected, because other programs act on it"
+            hint = f"Name another file, or allow this one with --allow-write {error.filename}."
+            raise ArtifactError(reason, hint=hint) from None
         except RuntimeError as error:  # the links of the output directory lead in a circle
             raise ArtifactError(str(error), hint="Choose another directory with --out.") from None
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from os.path import isdir, isfile
 from pathlib import Path
 
+from strands_cli.documents.files import read_regular_file
 from strands_cli.errors import Issue, closest
 from strands_cli.toolkit.info import ToolInfo, tool_name_problem
 from strands_cli.tools._discovery import Discovered, EntryPoint, join_discovered
@@ -18,6 +19,7 @@ from strands_cli.tools.sources.modules import Source
 
 GROUP = "strands_cli.tools"
 
+_MAX_METADATA_BYTES = 5_000_000
 _SPEC_NAMES = ("TOOL_SPEC", "TOOL_SPECS")
 
 
@@ -167,8 +169,8 @@ def _distribution_identity(directory: str, name: str) -> tuple[str, str]:
 
 def _metadata_text(file: str) -> str:
     try:
-        return Path(file).read_text("utf-8", errors="replace")
-    except OSError:
+        return read_regular_file(Path(file), _MAX_METADATA_BYTES).decode("utf-8", "replace")
+    except (OSError, ValueError):
         return ""
 
 

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -100,13 +100,20 @@ def _skill_directory(skill: Skill, root: Path) -> Path:
 
 
 @contextmanager
-def locate_below(directory: Path, path: str, refusal: str, *, make: bool = False) -> Iterator[Place]:
+def locate_below(
+    directory: Path,
+    path: str,
+    refusal: str,
+    *,
+    make: bool = False,
+    is_protected: Callable[[Path], bool] | None = None,
+) -> Iterator[Place]:
     """What a path means below a directory, itself a real path; `denied` where it leaves it."""
     is_leaving = PureWindowsPath(path).drive or PurePosixPath(path).is_absolute()
     if is_leaving or ".." in PurePosixPath(path.replace("\\", "/")).parts:
         raise ToolFailed(refusal, code="denied")
     try:
-        place = locate(path, directory, [directory], make=make)
+        place = locate(path, directory, [directory], make=make, is_protected=is_protected)
     except Outside:
         raise ToolFailed(refusal, code="denied") from None
     except ValueError as error:

@@ -1,0 +1,551 @@
+"""What a run did, from the rows of its journal: the one view that commands list, draw, print and write.
+
+Rows may come from another machine (`runs import`), and those of a run that goes on are incomplete: whatever
+is missing has a default, and a row that is not what it should be is a SessionError that names it.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from shlex import quote
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+
+from strands_cli.errors import Question, SessionError
+from strands_cli.exec.journal import decode_row
+from strands_cli.exec.stores import Owner, is_alive, this_process
+from strands_cli.types.run_results import Usage
+
+T = TypeVar("T")
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
+"""Also since 1970: whatever is beyond the year 5000 is not a time."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+Status = Literal["running", "paused", "interrupted", "failed", "budget", "done", "damaged"]
+"""Of a run. Of a step: running, waiting, interrupted, failed or done."""
+
+CHAT = "chat"
+"""What stands in the place of a pattern in the head of a conversation."""
+_ROW = re.compile(
+    r"(?P<step>.+?)/(?:(?P<once>begun|failed|result)"
+    r"|(?P<kind>user|model|summary|compaction|retry)/\d+"
+    r"|tool/(?P<turn>\d+)/(?P<place>\d+)"
+    r"|(?P<asked>(?:(?:consent|ask)/\d+/)?)(?P<asking>question|answer))"
+)
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_ATTEMPT = re.compile(r"(.+)/tried/\d+")
+_NOTICE = re.compile(r"notices/\d+")
+
+
+# --- What happened in a step ------------------------------------------------------------------------------
+
+
+class Spent(Usage, frozen=True):
+    """Usage, in numbers that can be."""
+
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cost: Annotated[float, msgspec.Meta(ge=0, le=1e11)] | None = None
+
+
+class Happened(msgspec.Struct, tag_field="what"):
+    """An entry of a step, in the order in which it began."""
+
+    at: Seconds = 0.0
+    """When it began, in unix seconds."""
+
+
+class Sent(Happened, tag="sent"):
+    """A message to the model that no tool has made."""
+
+    content: list[dict[str, Any]] = []
+
+
+class Answered(Happened, tag="answered"):
+    """An answer of the model."""
+
+    seconds: Seconds = 0.0
+    model: str = ""
+    message: dict[str, Any] = {}
+    stop_reason: str = ""
+    usage: Spent = Spent()
+
+
+class Summarised(Answered, tag="summarised"):
+    """An answer of the model that is a summary of its conversation."""
+
+
+class Compacted(Happened, tag="compacted"):
+    """The conversation as it went on after a summary."""
+
+    messages: list[dict[str, Any]] = []
+
+
+class Retried(Happened, tag="retried"):
+    """A request that failed and was made again."""
+
+    attempt: Count = 0
+    wait_seconds: Seconds = 0.0
+    reason: str = ""
+
+
+class Called(Happened, tag="called"):
+    """A call of a tool."""
+
+    seconds: Seconds = 0.0
+    tool: str = ""
+    version: str = ""
+    arguments: Any = None
+    result: Any = None
+    code: str | None = None
+    """The error code if it failed."""
+
+
+class GivenAnswer(msgspec.Struct):
+    at: Seconds = 0.0
+    text: str = ""
+    by: str = ""
+    """person (at the terminal), resume (--answer) or default."""
+    granted: list[str] | None = None
+    """Of consent: the ids of the calls that were agreed to."""
+
+
+class Asked(Happened, tag="asked"):
+    """A question to a person."""
+
+    key: str = ""
+    """What `strands resume --answer KEY=TEXT` calls it."""
+    kind: str = "human"
+    question: str = ""
+    title: str = ""
+    default: str | None = None
+    timeout_s: float | None = None
+    choices: list[Any] | None = None
+    answer: GivenAnswer | None = None
+
+
+def id_in_title(title: str) -> str:
+    """The id of a step: `news: review, time 2` is the title of `review`."""
+    return title.rpartition(": ")[2].partition(", time ")[0]
+
+
+def question_names(questions: Iterable[Asked | Question]) -> dict[str, str]:
+    """What `--answer NAME=TEXT` calls each question: the id of its step if that is clear, else its key."""
+    ids = {one.key: id_in_title(one.title) for one in questions}
+    counted = Counter(ids.values())
+    return {key: id if counted[id] == 1 and id == quote(id) else key for key, id in ids.items()}
+
+
+class Noticed(Happened, tag="noticed"):
+    """A notice for the user."""
+
+    text: str = ""
+    step: str = ""
+
+
+StepEntry = Sent | Answered | Summarised | Compacted | Retried | Called | Asked | Noticed
+_ENTRIES: Mapping[str, type[StepEntry]] = {
+    "user": Sent,
+    "model": Answered,
+    "summary": Summarised,
+    "compaction": Compacted,
+    "retry": Retried,
+}
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A time in which a step did one thing."""
+
+    kind: Literal["model", "tool", "person"]
+    start: float
+    end: float
+
+
+# --- Steps and runs ---------------------------------------------------------------------------------------
+
+
+class _Begun(msgspec.Struct):
+    at: Seconds = 0.0
+    kind: str = "agent"
+    title: str = ""
+    agent: str = ""
+    model: str = ""
+    prompt: str = ""
+    input: Any = ""
+    tools: list[str] = []
+    continues: str = ""
+    turn: Count = 0
+
+
+class _Failed(msgspec.Struct):
+    at: Seconds = 0.0
+    error: str = ""
+    code: str = ""
+
+
+class _Result(msgspec.Struct):
+    at: Seconds = 0.0
+    response: str = ""
+    output: Any = None
+    usage: Spent = Spent()
+    seconds: Seconds = 0.0
+
+
+class StepView(msgspec.Struct):
+    """One step of a run."""
+
+    key: str
+    title: str = ""
+    kind: str = ""
+    """agent, human, tool, workflow, each or review."""
+    agent: str = ""
+    model: str = ""
+    status: str = "running"
+    at: float = 0.0
+    """When it began, and when it ended or was last heard of, in unix seconds."""
+    end: float = 0.0
+    seconds: float = 0.0
+    """How long it worked; a person's answer may have been waited for much longer."""
+    usage: Usage = Usage()
+    error: str = ""
+    """Its last failure; a step that is done has succeeded since."""
+    code: str = ""
+    continues: str = ""
+    """The step whose conversation it goes on with."""
+    depth: int = 0
+    """How many other steps it is a part of."""
+    turn: int = 0
+    prompt: str = ""
+    input: Any = ""
+    tools: list[str] = []
+    response: str = ""
+    output: Any = None
+    entries: list[StepEntry] = []
+    attempts: list["StepView"] = []
+    """What was done before, and was set aside when the step began anew."""
+
+    @property
+    def calls(self) -> list[Called]:
+        return [entry for entry in self.entries if isinstance(entry, Called)]
+
+    @property
+    def retries(self) -> int:
+        return sum(isinstance(entry, Retried) for entry in self.entries)
+
+    @property
+    def waiting(self) -> list[Asked]:
+        """The questions that nobody has answered."""
+        asked = (entry for entry in self.entries if isinstance(entry, Asked) and entry.answer is None)
+        return [] if self.status == "done" else [*asked]
+
+    def spans(self) -> Iterator[Span]:
+        for attempt in self.attempts:
+            yield from attempt.spans()
+        for entry in self.entries:
+            if isinstance(entry, Answered):
+                yield Span("model", entry.at, entry.at + entry.seconds)
+            elif isinstance(entry, Called):
+                yield Span("tool", entry.at, entry.at + entry.seconds)
+            elif isinstance(entry, Asked):
+                end = entry.answer.at if entry.answer else self.end
+                yield Span("person", entry.at, max(entry.at, end))
+
+
+class RunHead(msgspec.Struct):
+    """What is known of a run when it begins."""
+
+    name: str = ""
+    pattern: str = ""
+    file: str = ""
+    project: str = ""
+    directory: str = ""
+    created: Seconds = 0.0
+    version: str = ""
+    variables: dict[str, Any] = {}
+    environment: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+
+
+class RunStatus(msgspec.Struct):
+    """How far a run is."""
+
+    status: Status = "interrupted"
+    updated: Seconds = 0.0
+    error: str = ""
+    code: str | None = ""
+    usage: Spent = Spent()
+    seconds: Seconds = 0.0
+    steps: Count = 0
+    owner: Owner | None = None
+
+
+class RunSummary(msgspec.Struct):
+    """A run as a list shows it."""
+
+    id: str
+    name: str
+    status: Status
+    steps: int
+    usage: Usage
+    seconds: float
+    created: float
+    updated: float
+    error: str
+    """Why it ended, or what it asks, in a sentence."""
+    file: str
+
+
+class _Stored(msgspec.Struct):
+    files: dict[str, str] = {}
+
+
+class RunView(msgspec.Struct):
+    """One run with all that it did."""
+
+    id: str
+    head: RunHead
+    status: RunStatus
+    steps: list[StepView]
+    """In the order of the file, whichever began first."""
+    notices: list[Noticed]
+    artifacts: list[str]
+    """The files that it has written."""
+    files: dict[str, str]
+    """The texts of the workflow file and of the files that it names, as they were when the run began."""
+
+    @property
+    def waiting(self) -> list[Asked]:
+        return [asked for step in self.steps for asked in step.waiting]
+
+
+# --- Reading rows -----------------------------------------------------------------------------------------
+
+
+def list_runs(listed: Mapping[str, Mapping[str, bytes]]) -> list[RunSummary]:
+    """The runs of `Store.runs()`, the newest first. One whose rows are damaged is among them."""
+    found = []
+    for run, rows in listed.items():
+        try:
+            head, status = (_read(kind, key, decode(rows.get(key, b"{}"), key)) for key, kind in _LISTED)
+        except SessionError as error:
+            head, status = RunHead(), RunStatus(status="damaged", error=error.message)
+        assert isinstance(head, RunHead)
+        assert isinstance(status, RunStatus)
+        summary = RunSummary(
+            id=run,
+            name=head.name,
+            status=_true_status(status),
+            steps=status.steps,
+            usage=status.usage,
+            seconds=status.seconds,
+            created=head.created,
+            updated=status.updated or head.created,
+            error=status.error,
+            file=head.file,
+        )
+        found.append(summary)
+    return sorted(found, key=lambda one: (one.created, one.id), reverse=True)
+
+
+_LISTED: tuple[tuple[str, type[RunHead | RunStatus]], ...] = (("head", RunHead), ("status", RunStatus))
+
+
+def read_run(run: str, rows: Mapping[str, bytes], now: float) -> RunView:
+    """A run from `Store.load()`; SessionError if a row is damaged."""
+    history = RunHistory()
+    for key, data in rows.items():
+        history.add(key, decode(data, key))
+    return history.view(run, now)
+
+
+def decode(data: bytes, key: str) -> Any:
+    try:
+        return decode_row(data)
+    except (SessionError, ValueError, RecursionError):
+        raise _damaged(key) from None
+
+
+def _read(kind: type[T], key: str, value: Any) -> T:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise _damaged(key, f": {error}") from None
+
+
+def _damaged(key: str, why: str = "") -> SessionError:
+    hint = "Delete the run, or look at the runs that are whole: strands runs list"
+    return SessionError(f"The row {key!r} of the run is damaged{why}.", hint=hint)
+
+
+def _true_status(status: RunStatus) -> Status:
+    """What a run says of itself, unless the process that should be at it is gone."""
+    owner = status.owner
+    if status.status == "running" and owner is not None:
+        return "running" if owner.host != this_process().host or is_alive(owner) else "interrupted"
+    return status.status
+
+
+class RunHistory:
+    """The rows of a run as they come, from the store or from the run itself."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, StepView] = {}
+        self._head, self._status = RunHead(), RunStatus()
+        self._results: dict[str, _Result] = {}
+        self._failed: dict[str, _Failed] = {}
+        self._asked: dict[str, Asked] = {}
+        self._artifacts: list[str] = []
+        self._files: dict[str, str] = {}
+        self._notices: list[Noticed] = []
+
+    def add(self, key: str, value: Any) -> tuple[StepView | None, StepEntry | None]:
+        """Takes a row in, and returns the step that it belongs to, and what has happened in that."""
+        if value is None:  # it was set aside
+            return None, None
+        if found := _ROW.fullmatch(key):
+            step = self.steps.setdefault(found["step"], StepView(found["step"], title=found["step"]))
+            return step, self._add_to(step, found, key, value)
+        if key == "head":
+            self._head = _read(RunHead, key, value)
+        elif key == "status":
+            self._status = _read(RunStatus, key, value)
+        elif key == "spec":
+            self._files = _read(_Stored, key, value).files
+        elif key == "artifacts":
+            self._artifacts = [*_read(dict[str, Any], key, value)]
+        elif _NOTICE.fullmatch(key):
+            notice = _read(Noticed, key, value)
+            self._notices.append(notice)
+            return self.steps.get(notice.step), notice
+        return None, None
+
+    def _add_to(self, step: StepView, found: re.Match[str], key: str, value: Any) -> StepEntry | None:
+        if found["once"] == "begun":
+            begun = _read(_Begun, key, value)
+            for name, one in msgspec.structs.asdict(begun).items():
+                setattr(step, name, one)
+            step.title = step.title or step.key
+        elif found["once"] == "failed":
+            failed = self._failed[step.key] = _read(_Failed, key, value)
+            step.error, step.code = failed.error, failed.code
+        elif found["once"] == "result":
+            self._results[step.key] = _read(_Result, key, value)
+        elif found["asking"]:
+            return self._add_question(step, found, key, value)
+        else:
+            entry = _read(_ENTRIES.get(found["kind"], Called), key, value)
+            step.entries.append(entry)
+            return entry
+        return None
+
+    def _add_question(self, step: StepView, found: re.Match[str], key: str, value: Any) -> StepEntry | None:
+        name = key.rpartition("/")[0]
+        asked = self._asked.get(name)
+        if found["asking"] == "question":
+            question = _read(Asked, key, value)
+            question.key = name
+            if asked is not None:  # asked again after a resume
+                question.answer = asked.answer
+                step.entries.remove(asked)
+            if not step.kind:
+                step.kind, step.title = "review", question.title or step.key
+                step.at = question.at
+            self._asked[name] = question
+            step.entries.append(question)
+            return question
+        answer = _read(GivenAnswer, key, value)
+        if asked is None:  # at the terminal, so that no question was kept
+            asked = Asked(key=name, at=answer.at, title=step.title)
+            if step.kind == "human":
+                asked.at, asked.question = step.at, str(step.input)
+            elif found["asked"]:
+                asked.kind = "consent" if found["asked"].startswith("consent") else "interrupt"
+            self._asked[name] = asked
+            step.entries.append(asked)
+        asked.answer = answer
+        return asked
+
+    def view(self, run: str, now: float) -> RunView:
+        """What is known so far."""
+        self._status.status = _true_status(self._status)
+        for step in self.steps.values():
+            self._finish(step, now)
+        self._gather_attempts()
+        return RunView(
+            id=run,
+            head=self._head,
+            status=self._status,
+            steps=self._in_order(),
+            notices=self._notices,
+            artifacts=self._artifacts,
+            files=self._files,
+        )
+
+    def _finish(self, step: StepView, now: float) -> None:
+        """What follows from all rows of a step."""
+        result, failed = self._results.get(step.key), self._failed.get(step.key)
+        times = [entry.at + getattr(entry, "seconds", 0.0) for entry in step.entries]
+        step.at = step.at or min((entry.at for entry in step.entries), default=self._head.created)
+        step.end = max([step.at, *times])
+        # An answer stands where it came, after the retries that it took.
+        step.entries.sort(key=lambda entry: entry.at + (entry.seconds if isinstance(entry, Answered) else 0))
+        for entry in step.entries:
+            step.usage += entry.usage if isinstance(entry, Answered) else Usage()
+        step.kind = step.kind or "agent"
+        if result is not None:
+            step.status, step.end = "done", max(result.at, step.end)
+            step.at = min(step.at, max(result.at - result.seconds, 0.0))  # its row came when all was prepared
+            step.response, step.output, step.usage = result.response, result.output, result.usage
+            step.seconds = result.seconds
+            return
+        if failed is not None and failed.at >= step.at:
+            step.status, step.end = "failed", max(failed.at, step.end)
+        elif self._status.status == "running":
+            step.status, step.end = ("waiting" if step.waiting else "running"), max(now, step.end)
+        else:
+            step.status = "waiting" if step.waiting else "interrupted"
+        step.seconds = step.end - step.at
+
+    def _gather_attempts(self) -> None:
+        """Makes what was set aside part of the step that it was of."""
+        for key in [*self.steps]:
+            if not (found := _ATTEMPT.fullmatch(key)):
+                continue
+            attempt = self.steps.pop(key)
+            attempt.status = "failed"
+            step = self.steps.get(found[1]) or StepView(found[1], status="failed", end=attempt.end)
+            self.steps[step.key] = step
+            if not step.title or step.title == step.key:
+                for name in ("title", "kind", "agent", "model", "turn"):
+                    setattr(step, name, getattr(attempt, name))
+            step.attempts.append(attempt)
+            step.at = min(step.at or attempt.at, attempt.at)
+            step.usage += attempt.usage
+
+    def _in_order(self) -> list[StepView]:
+        """By the rounds of the pattern, then by place; names in the order in which they first came."""
+        firsts: dict[str, int] = {}
+        ranks = {key: [*_ranks(key.split("/"), firsts)] for key in self.steps}
+        orders: dict[str, tuple[int, ...]] = {"": ()}
+        for key in sorted(self.steps, key=len):  # what a step is part of comes before it
+            step, parts = self.steps[key], key.split("/")
+            outer = next(above for above in _above(parts) if above in orders)
+            step.depth = self.steps[outer].depth + 1 if outer else 0
+            own = ranks[key][outer.count("/") + 1 if outer else 0 :]
+            orders[key] = (*orders[outer], step.turn, *(number for pair in own for number in pair))
+        return sorted(self.steps.values(), key=lambda step: orders[step.key])
+
+
+def _above(parts: list[str]) -> Iterator[str]:
+    """The keys that a key is below, the longest first."""
+    return ("/".join(parts[:length]) for length in range(len(parts) - 1, -1, -1))
+
+
+def _ranks(parts: list[str], firsts: dict[str, int]) -> Iterator[tuple[int, int]]:
+    """The place of each part of a key, and how often the step has been there."""
+    for index, part in enumerate(parts):
+        name, _, visit = part.partition("#")
+        path = "/".join([*parts[:index], name])
+        place = int(name) if _NUMBER.fullmatch(name) else firsts.setdefault(path, len(firsts))
+        yield place, int(visit) if _NUMBER.fullmatch(visit) else 1

@@ -1,0 +1,348 @@
+"""A run as one file: written on one machine, gone on with on another.
+
+The file is JSON, one value in each line: first what it is, then a row of the journal in each. It may come
+from a stranger. So every row is checked before one is stored, and what its author was allowed is left behind.
+"""
+
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from typing import Any, TypeVar
+
+import msgspec
+
+from strands_cli.documents.files import protected_part
+from strands_cli.documents.reader import MAX_BYTES as MAX_FILE_BYTES
+from strands_cli.errors import SessionError
+from strands_cli.exec.history import read_run
+from strands_cli.exec.journal import decode_row, encode_row
+from strands_cli.exec.recording import Block, Message
+from strands_cli.exec.run_records import CHAT
+from strands_cli.exec.step_rows import OWN_NAME
+from strands_cli.secrets import without_credentials
+from strands_cli.types.run_results import StepResult, Usage
+
+T = TypeVar("T")
+
+FORMAT = "strands-run"
+VERSION = 1
+MAX_BYTES = 256_000_000
+MAX_ROWS = 500_000
+MAX_VALUES = 10_000_000
+"""In all rows, or rather what might begin one: each takes some 100 bytes of memory."""
+MAX_DEPTH = 100
+"""Of values in values; ours have less than 30."""
+MAX_FILES = 1000
+"""Of a workflow, with those that it calls."""
+_KEY = re.compile(r"(?!(?:[^/]*/){100})[^\x00-\x20\x7f]{1,1000}")
+_RUN_ID = re.compile(r"[a-z0-9]{8}")
+_ASKED = re.compile(r"(?P<step>.+)/(?P<what>consent|ask)/(?P<number>[0-9]+)/(?P<part>question|answer)")
+_GRANTS = {"host": "--host", "force": "--force", "allow_write": "--allow-write"}
+_WHERE = "Export it again: strands runs export ID"
+
+
+class _FirstLine(msgspec.Struct, kw_only=True):
+    format: str
+    version: int
+    id: str = ""
+    rows: int = 0
+
+
+class _Row(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    key: str
+    value: msgspec.Raw
+
+
+class _Options(msgspec.Struct, kw_only=True):
+    provider: str = ""
+    model_id: str = ""
+    out: str = ""
+    trace: bool = False
+
+
+class _Head(msgspec.Struct, kw_only=True):
+    """What a run cannot go on without."""
+
+    name: str
+    pattern: str
+    file: str
+    project: str
+    directory: str
+    created: float
+    variables: dict[str, Any]
+    environment: dict[str, str]
+    options: _Options
+
+
+class _Spec(msgspec.Struct):
+    files: dict[str, str]
+
+
+class _Answer(msgspec.Struct):
+    last_response: str
+    output: Any
+
+
+class _Status(msgspec.Struct):
+    """Of a run that is done; of others nothing is needed."""
+
+    status: str
+    answer: _Answer
+    usage: Usage
+    seconds: float
+
+
+class _Begun(msgspec.Struct):
+    fingerprint: str
+
+
+class _Question(msgspec.Struct):
+    at: float
+    question: str
+
+
+class _GivenAnswer(msgspec.Struct):
+    text: str
+
+
+class _Sent(msgspec.Struct):
+    content: list[Block]
+
+
+class _ModelAnswer(msgspec.Struct):
+    message: Message
+    stop_reason: str
+    usage: Usage
+
+
+class _Called(msgspec.Struct):
+    result: _Sent
+
+
+class _Compaction(msgspec.Struct):
+    messages: list[Message]
+
+
+_KINDS: Mapping[str, Any] = {
+    "begun": _Begun,
+    "question": _Question,
+    "answer": _GivenAnswer,
+    "result": StepResult,
+    "user": _Sent,
+    "model": _ModelAnswer,
+    "summary": _ModelAnswer,
+    "tool": _Called,
+    "compaction": _Compaction,
+}
+"""What the engine takes for granted of the rows of steps, by the names of the rows."""
+
+
+class Archive(msgspec.Struct, frozen=True):
+    """A run that was read from a file."""
+
+    id: str
+    rows: dict[str, Any]
+    left: tuple[str, ...] = ()
+    """What its author was allowed, and whoever imports it is not, in words."""
+
+    def encoded(self) -> dict[str, bytes]:
+        return {key: encode_row(row) for key, row in self.rows.items()}
+
+
+def archive_lines(run: str, rows: Mapping[str, bytes]) -> Iterator[bytes]:
+    """The lines of a file with a run."""
+    first = {"format": FORMAT, "version": VERSION, "id": run, "rows": len(rows), "exported": time.time()}
+    yield msgspec.json.encode(first) + b"\n"
+    for key, row in rows.items():
+        row = _without_password(row) if key == "head" else row
+        yield b'{"key":' + msgspec.json.encode(key) + b',"value":' + row + b"}\n"
+
+
+def _without_password(row: bytes) -> bytes:
+    """The head of a run whose host was given with one: nobody who gets the file needs it."""
+    head = decode_row(row)
+    host = head.get("options", {}).get("host")
+    return (
+        encode_row({**head, "options": {**head["options"], "host": without_credentials(host)}})
+        if host
+        else row
+    )
+
+
+def read_archive(data: bytes, name: str) -> Archive:
+    """The run in a file; SessionError with the line if it is not one, or not whole."""
+    if sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise _refused(f"{name} has more than {MAX_VALUES} values.")
+    lines = data.split(b"\n")
+    if lines[-1] == b"":
+        lines.pop()
+    first = _first_line(lines, name)
+    rows: dict[str, bytes] = {}
+    for number, line in enumerate(lines[1:], 2):
+        try:
+            row = msgspec.json.decode(line, type=_Row)
+            rows[row.key] = data = bytes(row.value)
+            value = decode_row(data)
+        except (ValueError, RecursionError, SessionError) as error:
+            raise _refused(f"{name}:{number}: it is not a row of a run: {error}.") from None
+        if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_deep(value):
+            raise _refused(f"{name}:{number}: values are nested more than {MAX_DEPTH} deep.")
+        if not _KEY.fullmatch(row.key):
+            raise _refused(f"{name}:{number}: the key of this row is not valid.")
+    if len(rows) != first.rows:
+        raise _refused(f"{name} has {len(rows)} rows, and should have {first.rows}: it is not complete.")
+    try:
+        read_run(first.id, rows, time.time())
+    except SessionError as error:
+        raise _refused(f"{name}: {error.message}") from None
+    decoded = {key: decode_row(row) for key, row in rows.items()}
+    _check_rows(decoded, name)
+    return Archive(first.id, decoded)
+
+
+def _first_line(lines: Sequence[bytes], name: str) -> _FirstLine:
+    hint = "Give a file that 'strands runs export' has written."
+    try:
+        first = msgspec.json.decode(lines[0] if lines else b"", type=_FirstLine)
+    except (ValueError, RecursionError):
+        raise SessionError(f"{name} is not an exported run.", hint=hint) from None
+    if first.format != FORMAT or not _RUN_ID.fullmatch(first.id):
+        raise SessionError(f"{name} is not an exported run.", hint=hint)
+    if first.version > VERSION:
+        reason = f"{name} was written by a newer version of strands-cli."
+        update = f"Update strands-cli. The file has version {first.version}; this one knows {VERSION}."
+        raise SessionError(reason, hint=update)
+    if len(lines) > MAX_ROWS:
+        raise _refused(f"{name} has more than {MAX_ROWS} rows.")
+    return first
+
+
+def _is_deep(value: Any, left: int = MAX_DEPTH) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return left < 0 or any(_is_deep(one, left - 1) for one in inner)
+
+
+def _check_rows(rows: Mapping[str, Any], name: str) -> None:
+    """What the engine takes for granted of the rows that it reads."""
+    head = _checked("head", rows.get("head"), _Head, name)
+    files = _checked("spec", rows.get("spec"), _Spec, name).files
+    if (rows.get("status") or {}).get("status") == "done":
+        _checked("status", rows["status"], _Status, name)
+    for key, row in rows.items():
+        if row is not None and (own := OWN_NAME.fullmatch(key)):
+            parts = own["name"].split("/")
+            _checked(key, row, _KINDS[parts[-1] if parts[0] in ("consent", "ask") else parts[0]], name)
+    if head.pattern == CHAT:  # the tools that it names would count as agreed to
+        hint = "Save it as text with /save in the chat."
+        raise SessionError(f"{name} is a conversation, which cannot be imported.", hint=hint)
+    if not files or len(files) > MAX_FILES:
+        raise _refused(f"{name} has no workflow, or one of more than {MAX_FILES} files.")
+    if large := [file for file, text in files.items() if len(text) > MAX_FILE_BYTES]:
+        raise _refused(f"{name}: the workflow's file {large[0]!r} has more than {MAX_FILE_BYTES} characters.")
+
+
+def _checked(key: str, row: Any, kind: type[T], name: str) -> T:
+    try:
+        return msgspec.convert(row, kind)
+    except msgspec.ValidationError as error:
+        raise _refused(f"{name}: the row {key!r} is not one of a run: {error}.") from None
+
+
+def _refused(reason: str) -> SessionError:
+    return SessionError(reason, hint=_WHERE)
+
+
+# --- On another machine -----------------------------------------------------------------------------------
+
+
+def moved_run(archive: Archive, run: str, *, project: Path, directory: Path) -> Archive:
+    """The run as it goes on here: below this project, with what only its own author may grant left behind."""
+    rows, left = dict(archive.rows), list[str]()
+    head, moved = rows["head"], _Moved(rows["head"]["project"], project)
+    options = dict(head["options"])
+    for key, word in _GRANTS.items():
+        if options.pop(key, None):
+            left.append(word)
+    begun = moved.place(head["directory"])
+    begun = begun if begun is not None and begun.is_dir() and moved.is_inside(begun) else directory
+    if (given := options.get("out") or ".") != ".":
+        out = moved.place(given) if _pure(given).is_absolute() else begun / given
+        fits = out is not None and moved.is_inside(out) and not moved.is_protected(out)
+        options["out"] = os.path.realpath(out) if out is not None and fits else "."
+        left += [] if fits else ["--out"]
+    file = moved.place(head["file"])
+    if file is None or file == project:
+        file = project / (_pure(head["file"]).name.replace("..", "") or "workflow.yaml")
+    rows["head"] = {
+        **head,
+        "id": run,
+        "file": str(file),
+        "project": str(project),
+        "directory": str(begun),
+        "options": options,
+        "imported": True,
+    }
+    status = dict(rows.get("status") or {})
+    status.pop("owner", None)
+    if status.get("status", "running") == "running":
+        status["status"] = "interrupted"
+    rows["status"] = status
+    rows.pop("artifacts", None)  # the files here are not those that it wrote there
+    left += _dropped_answers(rows)
+    return Archive(run, rows, tuple(dict.fromkeys(left)))
+
+
+def _dropped_answers(rows: dict[str, Any]) -> Iterator[str]:
+    """Drops what somebody else has allowed: with that, calls would be made here. What it was, in words.
+
+    Steps that are finished are not done again, and keep theirs to be looked at. A question about consent is
+    kept for whoever answers it here; if it is not about the calls that are to be made, it does not count.
+    """
+    for found in [*filter(None, map(_ASKED.fullmatch, rows))]:
+        step, number = found["step"], int(found["number"])
+        if rows.get(f"{step}/begun") is not None and rows.get(f"{step}/result") is not None:
+            continue
+        is_open = _has_open_calls(rows, step, number)
+        if found["part"] == "answer":
+            del rows[found[0]]
+            if found["what"] == "ask":
+                yield "answers to questions of tools"
+            elif is_open:
+                yield "consent to calls that are not made yet"
+        elif found["what"] == "ask" or not is_open:
+            del rows[found[0]]
+
+
+def _has_open_calls(rows: Mapping[str, Any], step: str, turn: int) -> bool:
+    """Whether a call of a turn has no result yet."""
+    answer = rows.get(f"{step}/model/{turn}") or {"message": {"content": [{"toolUse": {}}]}}
+    calls = sum("toolUse" in block for block in answer["message"]["content"])
+    return not calls or any(rows.get(f"{step}/tool/{turn}/{place}") is None for place in range(calls))
+
+
+class _Moved:
+    """Paths of a project that stands elsewhere now."""
+
+    def __init__(self, old: str, new: Path) -> None:
+        self._old, self._new = _pure(old), Path(os.path.realpath(new))
+
+    def place(self, path: str) -> Path | None:
+        """Where it is now; None if it was not in the project."""
+        pure = _pure(path)
+        if type(pure) is not type(self._old) or not pure.is_relative_to(self._old) or ".." in pure.parts:
+            return None
+        return self._new.joinpath(*pure.relative_to(self._old).parts)
+
+    def is_inside(self, path: Path) -> bool:
+        """Links may lead anywhere."""
+        return Path(os.path.realpath(path)).is_relative_to(self._new)
+
+    def is_protected(self, path: Path) -> bool:
+        """Whoever names a directory for artifacts may name any; whoever sent the run may not."""
+        return protected_part(Path(os.path.realpath(path)), self._new) is not None
+
+
+def _pure(path: str) -> PurePath:
+    return PureWindowsPath(path) if PureWindowsPath(path).drive else PurePosixPath(path)

@@ -1,0 +1,174 @@
+"""What a run begins from: the rows `head` and `spec` of its journal, and its beginning made from them."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from strands_cli import __version__
+from strands_cli.documents.files import read_regular_file
+from strands_cli.documents.problems import JsonPath, json_pointer
+from strands_cli.documents.reader import MAX_BYTES, read_document_file
+from strands_cli.errors import SessionError
+from strands_cli.exec.history import CHAT as CHAT
+from strands_cli.exec.steps import RunOptions
+from strands_cli.loader import StoredFiles, load_spec, stored_name
+from strands_cli.loader.spec import Spec
+from strands_cli.providers.choice import PROVIDERS, with_model_options
+from strands_cli.settings import marked_project_root
+
+
+def run_head(
+    spec: Spec,
+    options: RunOptions,
+    *,
+    id: str,
+    variables: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The row `head`. `variables` are those that are given beyond the Spec's own.
+
+    `directory` is where the run begins: settings, tools and relative paths are found from there.
+    """
+    directory = Path.cwd()
+    return {
+        "id": id,
+        "name": spec.name,
+        "pattern": spec.pattern.kind,
+        "file": str(spec.file.absolute()),
+        "project": str(marked_project_root(directory) or directory),
+        "directory": str(directory),
+        "created": time.time(),
+        "variables": {**spec.variables, **(variables or {})},
+        "environment": {
+            use.name: use.value for one in spec.family for use in one.environment if use.value is not None
+        },
+        "options": {
+            **{name: spec.model_given.get(name, "") for name in ("provider", "model_id", "host")},
+            "out": str(options.directory),
+            "force": options.force,
+            "trace": options.trace,
+            "allow_write": [str(path.absolute()) for path in options.allow_write],
+        },
+        "version": __version__,
+    }
+
+
+def spec_files(spec: Spec) -> dict[str, str]:
+    """The texts that a workflow is made of, by their paths relative to its directory, its own file first.
+
+    A Spec that a program has made itself has none.
+    """
+    directory = spec.file.absolute().parent
+    return {stored_name(path, directory): text for path, text in spec.texts.items()}
+
+
+def stored_files(rows: Mapping[str, Any]) -> StoredFiles:
+    """What `load_spec` takes, for the workflow of a run and for those that it calls."""
+    head, files = rows["head"], rows.get("spec", {}).get("files", {})
+    if not files:
+        reason = f"The run {head['id']} has no workflow file: a program started it."
+        raise SessionError(reason, hint="Resume it in that program, with RunOptions(resume=…).")
+    directory = Path(head["file"]).parent
+    return StoredFiles(
+        directory=directory,
+        files=files,
+        environment=head.get("environment", {}),
+        are_foreign=bool(head.get("imported")) and not _are_on_disk(files, directory),
+    )
+
+
+def _are_on_disk(files: Mapping[str, str], directory: Path) -> bool:
+    """Whether these texts are those of the project's own files."""
+    roots = (marked_project_root(directory) or directory,)
+    try:
+        return all(
+            read_regular_file(directory / name, MAX_BYTES, roots) == text.encode("utf-8", "surrogatepass")
+            for name, text in files.items()
+        )
+    except (OSError, ValueError):
+        return False
+
+
+def stored_spec(rows: Mapping[str, Any]) -> Spec:
+    """The workflow of a run as it was when the run began, with its variables and its model options."""
+    head, stored = rows["head"], stored_files(rows)
+    spec = load_spec(workflow_path(head), head["variables"], stored=stored)
+    return with_stored_models(spec, head)
+
+
+def with_stored_models(spec: Spec, head: Mapping[str, Any]) -> Spec:
+    """The workflow with the models that were named when the run began."""
+    provider, model, host = (head["options"].get(name) or None for name in ("provider", "model_id", "host"))
+    if provider and provider not in PROVIDERS:
+        hint = "Install it, or start the workflow again with another one."
+        raise SessionError(
+            f"The run was started with the provider {provider!r}, which is not known here.", hint=hint
+        )
+    return with_model_options(spec, provider=provider, model=model, host=host)
+
+
+def stored_options(head: Mapping[str, Any], **changes: Any) -> RunOptions:
+    """The options with which a run began."""
+    given = head["options"]
+    options = RunOptions(
+        directory=Path(given.get("out", "")),
+        force=given.get("force", False),
+        trace=given.get("trace", False),
+        allow_write=tuple(map(Path, given.get("allow_write", ()))),
+    )
+    return msgspec.structs.replace(options, **changes)
+
+
+def changes_since(rows: Mapping[str, Any]) -> list[str]:
+    """In what the workflow's files differ from those that the run began with: `flow.yaml:7 agents.a.prompt`.
+
+    Nothing if the workflow's own file is gone: then there is no other workflow to go on with.
+    """
+    stored, found = stored_files(rows), list[str]()
+    here = Path(os.path.realpath(stored.directory))
+    roots = (here, marked_project_root(here) or here)
+    own = Path(rows["head"]["file"]).name
+    for name in stored.files:
+        path = stored.directory / name
+        if name != own and not any(Path(os.path.realpath(path)).is_relative_to(root) for root in roots):
+            found.append(f"{name} is outside the project")
+            continue
+        if not path.exists():
+            if name == own:
+                return []
+            found.append(f"{name} is gone")
+            continue
+        before, now = stored.read(path), read_document_file(path, "")
+        if now.issues and now.value is None:
+            found.append(f"{name} cannot be read")
+            continue
+        for place in _differences(before.value, now.value):
+            pointer = json_pointer(place)
+            line = f":{now.positions[pointer][1]}" if pointer in now.positions else ""
+            missing = "" if line else " is gone"
+            found.append(f"{name}{line} {'.'.join(map(str, place))}{missing}".replace("  ", " "))
+    return found
+
+
+def _differences(before: Any, now: Any, place: JsonPath = ()) -> Iterator[JsonPath]:
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in {**now, **before}:
+            if key not in before or key not in now:
+                yield (*place, key)
+            else:
+                yield from _differences(before[key], now[key], (*place, key))
+    elif isinstance(before, list) and isinstance(now, list):
+        for at, (old, new) in enumerate(zip(before, now, strict=False)):
+            yield from _differences(old, new, (*place, at))
+        yield from ((*place, at) for at in range(*sorted((len(before), len(now)))))
+    elif before != now:
+        yield place
+
+
+def workflow_path(head: Mapping[str, Any]) -> Path:
+    """The workflow's file as somebody here would write it, so that messages are as when the run began."""
+    file, directory = Path(head["file"]), Path.cwd()
+    return file.relative_to(directory) if file.is_relative_to(directory) else file

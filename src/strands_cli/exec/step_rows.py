@@ -1,0 +1,386 @@
+"""The rows of one step in the journal of its run, and the questions of a step that a person answers."""
+
+import asyncio
+import re
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from strands_cli.errors import Interrupted, Paused, Question, RunError
+from strands_cli.events import ModelRetried
+from strands_cli.exec.accounts import StepMeter
+from strands_cli.exec.journal import decode_row, encode_row
+from strands_cli.patterns.pattern import matching_choice
+from strands_cli.runtime.step_log import conversation_after
+from strands_cli.runtime.strands_adapter import consent_refusal
+from strands_cli.runtime.structured import canonical_json
+from strands_cli.types import StepResult
+
+if TYPE_CHECKING:
+    from strands_cli.exec.journal import Journal
+    from strands_cli.exec.steps import Run
+    from strands_cli.providers.scripts import ScriptedRequest
+    from strands_cli.runtime.agent_hooks import AskConsent, PendingCall
+
+OWN_NAME = re.compile(
+    r"(?P<step>.+)/(?P<name>begun|question|answer|result|(?:user|model|summary|compaction)/\d+"
+    r"|tool/\d+/\d+|(?:consent|ask)/\d+/(?:question|answer))"
+)
+_MAX_QUESTIONS = 5
+"""How often in a row a person is asked for one of the choices."""
+_MAX_SHOWN = 300
+"""Characters of an argument in a question about consent; a transcript of the run has all of it."""
+_AGREED = frozenset({"y", "yes", "ok", "allow", "approve", "approved", "true"})
+
+
+def rows_by_step(journal: "Journal") -> dict[str, list[tuple[str, Any]]]:
+    """The rows of each step, in the order in which they were written, by their names below the step's key."""
+    found: dict[str, list[tuple[str, Any]]] = {}
+    for key, row in journal.rows():
+        if row is not None and (match := OWN_NAME.fullmatch(key)):
+            found.setdefault(match["step"], []).append((match["name"], row))
+    return found
+
+
+def asked_before(journal: "Journal", model: str) -> "Iterator[ScriptedRequest]":
+    """The requests that a model has answered in a run, as far as a script looks at them."""
+    from strands_cli.providers.scripts import ScriptedRequest
+
+    for key, rows in rows_by_step(journal).items():
+        system, prompt = "", list[Any]()
+        for name, row in rows:
+            if name == "begun":
+                system = row["prompt"]
+            elif name.startswith("user/"):
+                prompt = [{"role": "user", "content": row["content"]}]
+            elif name.startswith("model/") and row["model"] == model and "/tried/" not in key:
+                yield ScriptedRequest(prompt, [], system)
+
+
+def fingerprint(*parts: object) -> str:
+    """What a step rests on, in short: the same parts give the same text."""
+    return sha256(canonical_json(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def begun_row(kind: str, title: str, who: str, text: str, turn: int, *parts: str) -> dict[str, Any]:
+    """How a step without a model begins: who does it, with what, and the parts that its result rests on."""
+    return {
+        "kind": kind,
+        "title": title,
+        "agent": who,
+        "model": "",
+        "prompt": "",
+        "input": text,
+        "tools": [who] if kind == "tool" else [],
+        "continues": "",
+        "fingerprint": fingerprint(kind, who, text, *parts),
+        "turn": turn,
+    }
+
+
+class StepRows:
+    """The rows of one step. Where the run has no journal nothing is kept, and nothing is found.
+
+    Whoever watches a run with `RunOptions.on_row` gets the rows of its steps even then.
+    """
+
+    def __init__(self, run: "Run", key: str, title: str) -> None:
+        self._run, self.key, self.title = run, key, title
+
+    # --- rows -------------------------------------------------------------------------------------------
+
+    def get(self, name: str) -> Any | None:
+        journal = self._run.journal
+        return None if journal is None else journal.get(f"{self.key}/{name}")
+
+    def put(self, name: str, value: Any) -> None:
+        key, run = f"{self.key}/{name}", self._run
+        if name.startswith("model/") and value is not None and not run.redactor.is_empty:
+            inputs = _inputs_in(value)
+            if run.redactor.value(inputs) != inputs:
+                value = {**value, "masked": True}
+        if run.journal is not None:
+            run.journal.put(key, value)
+        elif run.options.on_row is not None:
+            run.options.on_row(key, decode_row(encode_row(run.redactor.value(value))))
+
+    def has_masked_calls(self, rows: Mapping[str, Sequence[tuple[str, Any]]]) -> bool:
+        """Whether the model asked last for calls that were not all made, and whose secrets are not kept."""
+        own = rows.get(self.key, ())
+        answers = [row for name, row in own if name.startswith("model/")]
+        turns = sum(bool(_inputs_in(row)) for row in answers)
+        done = sum(name.startswith(f"tool/{turns}/") for name, _ in own)
+        return bool(answers) and "masked" in answers[-1] and done < len(_inputs_in(answers[-1]))
+
+    async def committed(self) -> None:
+        if self._run.journal is not None:
+            await self._run.journal.committed()
+
+    def begin(self, row: Mapping[str, Any]) -> None:
+        if self.get("begun") is None:
+            self.put("begun", {"at": time.time(), **row})
+
+    def keep_retry(self, event: ModelRetried) -> None:
+        """For whoever looks at the run; a resumed run does not look at it."""
+        number = 1
+        while self.get(f"retry/{number}") is not None:
+            number += 1
+        row = {"attempt": event.attempt, "wait_seconds": event.wait_seconds, "reason": event.reason}
+        self.put(f"retry/{number}", {"at": time.time(), **row})
+
+    def result(self) -> StepResult | None:
+        row = self.get("result")
+        return None if row is None else msgspec.convert(row, StepResult)
+
+    def set_aside(self, rows: Mapping[str, Sequence[tuple[str, Any]]] | None = None) -> None:
+        """Keeps what was done so far to be looked at, and no longer as an answer.
+
+        `rows` are those of all steps, if the caller has them at hand.
+        """
+        journal, number = self._run.journal, 1
+        if rows is None:
+            rows = rows_by_step(journal) if journal is not None else {}
+        while self.get(f"tried/{number}/begun") is not None:
+            number += 1
+        for name, row in rows.get(self.key, ()):
+            self.put(f"tried/{number}/{name}", row)
+            self.put(name, None)
+
+    # --- people -----------------------------------------------------------------------------------------
+
+    def consent_function(self, meter: StepMeter) -> "AskConsent | None":
+        """Asks about calls, and those of a journalled run also if nobody can be asked: it pauses then.
+
+        What a tool calls while it runs comes too late for that, and is refused.
+        """
+        if self._run.options.ask_consent is not None:
+            return self._run.ask_consent
+        if self._run.journal is None:
+            return None
+
+        async def refuse(calls: "Sequence[PendingCall]") -> Collection[str]:
+            free = self._free_calls(calls)
+            if asked := [call.tool.id for call in calls if call.call_id not in free]:
+                for tool_id in asked:
+                    meter.refuse(tool_id)
+                raise consent_refusal(", ".join(asked))
+            return free
+
+        return refuse
+
+    def _free_calls(self, calls: "Sequence[PendingCall]") -> set[str]:
+        """The ids of those that the settings agree to."""
+        agrees = self._run.resources.settings.bypass_consent
+        return {call.call_id for call in calls if agrees and not call.protected}
+
+    async def consent(self, name: str, calls: "Sequence[PendingCall]") -> Collection[str]:
+        free = self._free_calls(calls)
+        calls = [call for call in calls if call.call_id not in free]
+        return {*free, *(await self._consent(name, calls) if calls else ())}
+
+    async def _consent(self, name: str, calls: "Sequence[PendingCall]") -> Collection[str]:
+        ask, known = self._run.options.ask_consent, self.get(f"{name}/answer")
+        shown = (self.get(f"{name}/question") or {}).get("question")
+        if shown is not None and not all(
+            self._run.redactor.text(_call_text(call)) in shown for call in calls
+        ):
+            known = None  # whoever answered it has not seen these calls
+            for part in ("question", "answer"):
+                self.put(f"{name}/{part}", None)
+        if known is not None:
+            asked = [call.call_id for call in calls]
+            return {*known.get("granted", asked if agrees(known["text"]) else ())}
+        question = consent_question(calls)
+        if ask is not None:
+            agreed = await self._run.ask_consent(calls)
+            granted = [call.call_id for call in calls if call.call_id in agreed]
+            if self._run.stopped_by is None:  # else nobody has decided
+                self._keep_answer(name, "yes" if agreed else "no", "person", granted=granted)
+            return agreed
+        listed = [
+            {
+                "id": call.call_id,
+                "tool": call.tool.id,
+                "arguments": call.arguments,
+                "protected": call.protected,
+            }
+            for call in calls
+        ]
+        raise await self._waiting(name, "consent", question, choices=("yes", "no"), calls=listed)
+
+    async def ask(self, asker: str, question: str) -> str:
+        number = 1
+        while (row := self.get(f"ask/{number}/question") or self.get(f"ask/{number}/answer")) is not None:
+            if row.get("asker") == asker:
+                break
+            number += 1
+        text = self._run.redactor.text(question)
+        return await self.answer(f"ask/{number}", "interrupt", text, asker=asker)
+
+    async def answer(
+        self,
+        name: str,
+        kind: str,
+        question: str,
+        *,
+        default: str | None = None,
+        timeout_s: float | None = None,
+        choices: Sequence[str] = (),
+        **more: Any,
+    ) -> str:
+        """A person's answer: the one that is there, that of whoever can be asked, or the default.
+
+        The time that a person has counts from the moment of the question, also while the run is paused. An
+        answer that is not one of the choices is asked for again. `more` is kept with question and answer.
+        """
+        if (known := self.get(_below(name, "answer"))) is not None:
+            if (chosen := _chosen(known["text"], choices)) is not None:
+                return chosen
+            question = f"{known['text']!r} is not one of the answers. {question}"
+        asked = self.get(_below(name, "question"))
+        left = timeout_s
+        if asked is not None and timeout_s is not None:
+            left = timeout_s - (time.time() - asked["at"])
+        is_alone = self._run.options.ask_human is None
+        if left is not None and left <= 0:
+            return self._late_answer(name, question, default, timeout_s)
+        if default is not None and is_alone and (timeout_s is None or self._run.journal is None):
+            return self._keep_answer(name, default, "default")
+        if is_alone:
+            raise await self._waiting(
+                name, kind, question, default=default, timeout_s=timeout_s, choices=choices, **more
+            )
+        try:
+            given = self._run.unless_stopped(self._persons_answer(question, default, choices))
+            answer = await asyncio.wait_for(given, left)
+        except TimeoutError:
+            return self._late_answer(name, question, default, timeout_s)
+        except Interrupted:
+            if default is None or self._run.stopped_by is not None:
+                raise
+            return self._keep_answer(name, default, "default")
+        return self._keep_answer(name, answer, "person", **more)
+
+    async def _persons_answer(self, question: str, default: str | None, choices: Sequence[str]) -> str:
+        ask, text = self._run.options.ask_human, question
+        assert ask is not None
+        for _ in range(_MAX_QUESTIONS):
+            answer = await ask(text) or default or ""
+            if (chosen := _chosen(answer, choices)) is not None:
+                return chosen
+            text = f"{answer!r} is not one of the answers. {question}"
+        raise RunError(f"None of {_MAX_QUESTIONS} answers is one of the choices: {', '.join(choices)}.")
+
+    def _late_answer(self, name: str, question: str, default: str | None, timeout_s: float | None) -> str:
+        if default is not None and self._run.stopped_by is None:
+            return self._keep_answer(name, default, "default")
+        raise RunError(
+            f"No answer within {timeout_s:g} s: {question}",
+            hint="Give the step a default, or more time.",
+        )
+
+    def _keep_answer(self, name: str, text: str, by: str, **more: Any) -> str:
+        self.put(_below(name, "answer"), {"at": time.time(), "text": text, "by": by, **more})
+        return text
+
+    async def _waiting(self, name: str, kind: str, question: str, **more: Any) -> Paused:
+        """Keeps a question that nobody can be asked now; what to raise for it."""
+        row = {"at": time.time(), "kind": kind, "question": question, "title": self.title, **more}
+        if self.get(_below(name, "question")) is None:
+            self.put(_below(name, "question"), row)
+        await self.committed()
+        key = f"{self.key}/{name}" if name else self.key
+        return paused_run([Question(key=key, title=self.title, kind=kind, text=question)])
+
+
+def _inputs_in(row: Mapping[str, Any]) -> list[Any]:
+    """What a model sends to tools in an answer."""
+    return [block["toolUse"]["input"] for block in row["message"]["content"] if "toolUse" in block]
+
+
+def _chosen(answer: str, choices: Sequence[str]) -> str | None:
+    """The answer, if it may be given: one of the choices, where there are any."""
+    return matching_choice(answer, choices) if choices else answer
+
+
+def _below(name: str, part: str) -> str:
+    return f"{name}/{part}" if name else part
+
+
+def agrees(text: str) -> bool:
+    """Whether an answer to a question about consent is a yes."""
+    return text.strip().lower() in _AGREED
+
+
+def consent_question(calls: "Sequence[PendingCall]") -> str:
+    which = "this call" if len(calls) == 1 else "these calls"
+    return f"Allow {which}? {'; '.join(map(_call_text, calls))}"
+
+
+def _call_text(call: "PendingCall") -> str:
+    """A call in short: long content must not push what it is done to out of sight."""
+    protected = f" (writes {', '.join(call.protected)})" if call.protected else ""
+    shown = canonical_json({name: _cut(value) for name, value in call.arguments.items()})
+    return f"{call.tool.id} {shown}{protected}"
+
+
+def _cut(value: Any) -> Any:
+    text = value if isinstance(value, str) else canonical_json(value)
+    if len(text) <= _MAX_SHOWN:
+        return value
+    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{text[:_MAX_SHOWN]}… ({len(text):,} characters, sha256 {digest})"
+
+
+def paused_run(questions: Sequence[Question]) -> Paused:
+    """What ends a run that waits for these answers."""
+    first = questions[0]
+    if len(questions) == 1:
+        message = f"Waiting for an answer: {first.text}"
+    else:
+        listed = "\n".join(f"{question.title}: {' '.join(question.text.split())}" for question in questions)
+        message = f"Waiting for {len(questions)} answers:\n{listed}"
+    return Paused(
+        message, hint="Run it in a terminal to answer, or give the step a default.", questions=questions
+    )
+
+
+def main_failure(failures: Sequence[BaseException]) -> BaseException:
+    """What has failed; where steps only wait for a person, one Paused with the questions of all of them."""
+    paused = [failure for failure in failures if isinstance(failure, Paused)]
+    if len(paused) < len(failures):
+        return next(failure for failure in failures if not isinstance(failure, Paused))
+    questions = {question.key: question for failure in paused for question in failure.questions}
+    return paused_run([*questions.values()]) if questions else paused[0]
+
+
+class Talk:
+    """What the steps of one agent in a row have in common: the later ones go on where the earlier ended."""
+
+    def __init__(self) -> None:
+        self.last = ""
+        """The key of the latest step."""
+        self.mark = ""
+        """What the conversation rests on so far, for fingerprints."""
+        self._messages: list[Any] = []
+        self._restored: list[str] = []
+
+    def restore(self, key: str, mark: str) -> None:
+        """A step of it is done, and its messages are in the journal."""
+        self._restored.append(key)
+        self.last, self.mark = key, mark
+
+    def messages(self, rows: Mapping[str, list[tuple[str, Any]]]) -> list[Any]:
+        for key in self._restored:
+            own = rows.get(key, [])
+            if f"{key}/tried/1" in rows:  # a row that was set aside keeps its place
+                own = sorted(own, key=lambda one: float(one[1]["at"]))
+            self._messages = conversation_after(self._messages, own)
+        self._restored.clear()
+        return self._messages
+
+    def go_on(self, key: str, messages: list[Any], mark: str) -> None:
+        self.last, self._messages, self.mark = key, messages, mark

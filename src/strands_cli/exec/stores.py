@@ -1,0 +1,555 @@
+"""Where the journals of runs are kept: a file of SQLite, or memory.
+
+A run is a number of rows, key to bytes. Whoever writes a run takes it first, and gets a fence: a number that
+is higher than those of everybody who had the run before. A write with an older fence is refused, so that a
+process that was frozen, and wakes up after another one has taken its run, does no harm.
+"""
+
+import errno
+import os
+import stat
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+
+import msgspec
+
+from strands_cli.errors import SessionError
+from strands_cli.settings import Settings, data_directory, foreign_owner
+
+if TYPE_CHECKING:
+    import sqlite3
+
+JOURNAL_NAME = "runs.db"
+LISTED = ("head", "status")
+"""The rows of a run that a listing shows."""
+_APPLICATION = 0x53747264
+_WAIT_SECONDS = 10.0
+_RETRY_SECONDS = 0.02
+_DAY = 86_400.0
+_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """A process that writes a run."""
+
+    host: str
+    pid: int
+    started: str = ""
+    """When the process began, as the system counts it, so that a later one with its number is not it."""
+
+
+class Lost(SessionError):
+    """The run is no longer this process's to write."""
+
+
+class Store(Protocol):
+    """Rows of runs. Any thread may call it, and each call is done when it returns, or SessionError."""
+
+    def take(self, run: str, *, owner: Owner | None = None, take_over: bool = False) -> int:
+        """The right to write a run, by default for this process; a run that is not there is created.
+
+        SessionError if a process that lives has it, unless `take_over`.
+        """
+        ...
+
+    def load(self, run: str) -> dict[str, bytes]:
+        """All rows, in the order in which their keys came; none where there is no such run."""
+        ...
+
+    def put(self, run: str, fence: int, rows: Mapping[str, bytes]) -> None:
+        """Writes all of these rows or none; a key that is there already keeps its place.
+
+        Lost if the fence is old.
+        """
+        ...
+
+    def release(self, run: str, fence: int) -> None:
+        """Gives the run back; nothing happens if another process has taken it."""
+        ...
+
+    def runs(self) -> dict[str, dict[str, bytes]]:
+        """The rows `head` and `status` of every run, the oldest run first."""
+        ...
+
+    def delete(self, run: str) -> None:
+        """Removes a run with all its rows. Whoever writes it has Lost it."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def new_run_id() -> str:
+    """8 letters and digits."""
+    import secrets
+
+    return "".join(secrets.choice(_LETTERS) for _ in range(8))
+
+
+def find_run(store: Store, text: str) -> str:
+    """The run with this id or this prefix. Raises SessionError if none has it, or several do."""
+    known = store.runs()
+    if text in known:
+        return text
+    found = [run for run in known if text and run.startswith(text)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        hint = f"Write more of it: {', '.join(found[-5:])}."
+        raise SessionError(f"{len(found)} runs begin with {text!r}.", hint=hint)
+    raise SessionError(f"There is no run {text!r}.", hint="List your runs: strands runs list")
+
+
+# --- Who has a run ------------------------------------------------------------------------------------------
+
+
+def this_process() -> Owner:
+    return Owner(_host_name(), os.getpid(), _start_of(os.getpid()) or "")
+
+
+def is_alive(owner: Owner) -> bool:
+    """Whether a process on this machine lives; one of another machine is not known to."""
+    if owner.host != _host_name() or owner.pid <= 0:
+        return False
+    if sys.platform == "win32":
+        return _lives_on_windows(owner.pid)
+    try:
+        os.kill(owner.pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # of another user
+    return _start_of(owner.pid) in (None, owner.started)
+
+
+def _host_name() -> str:
+    import socket
+
+    return socket.gethostname()
+
+
+def _start_of(pid: int) -> str | None:
+    """When a process began: the boot of the machine, and clock ticks since then. None where nobody tells."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
+        # The name of the program, in brackets, may have blanks and brackets in it.
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    is_gone = fields[0] in "ZX"  # it ended, and its parent has not looked yet
+    return "" if is_gone else f"{boot[:8]}:{fields[19]}"
+
+
+def _lives_on_windows(pid: int) -> bool:
+    import ctypes
+
+    kernel = ctypes.windll.kernel32  # type: ignore[attr-defined,unused-ignore]
+    handle = kernel.OpenProcess(0x1000, False, pid)  # PROCESS_QUERY_LIMITED_INFORMATION
+    if not handle:
+        return False
+    code = ctypes.c_ulong()
+    kernel.GetExitCodeProcess(handle, ctypes.byref(code))
+    kernel.CloseHandle(handle)
+    return code.value == 259  # STILL_ACTIVE
+
+
+def _refuse_taken(run: str, owner: Owner | None, *, take_over: bool) -> None:
+    if owner is None or take_over or not is_alive(owner):
+        return
+    raise SessionError(
+        f"Run {run} is in use by process {owner.pid}.",
+        hint=f"Wait until it ends, or take over the run: strands resume {run} --take-over",
+    )
+
+
+def _fence_after(before: int) -> int:
+    """A higher one, and not the one of a run of the same name that was deleted."""
+    return max(before + 1, time.time_ns() // 1000)
+
+
+def _lost(run: str, fence: int | None) -> Lost:
+    if fence is None:
+        return Lost(f"Run {run} was deleted.", hint="Start the workflow again.")
+    return Lost(f"Run {run} was taken over by another process.", hint=f"Look at it: strands runs show {run}")
+
+
+# --- In memory ----------------------------------------------------------------------------------------------
+
+
+class MemoryStore:
+    """Runs that end with the process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows: dict[str, dict[str, bytes]] = {}
+        self._fences: dict[str, int] = {}
+        self._owners: dict[str, Owner] = {}
+
+    def take(self, run: str, *, owner: Owner | None = None, take_over: bool = False) -> int:
+        with self._lock:
+            _refuse_taken(run, self._owners.get(run), take_over=take_over)
+            self._rows.setdefault(run, {})
+            self._owners[run] = owner or this_process()
+            self._fences[run] = _fence_after(self._fences.get(run, 0))
+            return self._fences[run]
+
+    def load(self, run: str) -> dict[str, bytes]:
+        with self._lock:
+            return dict(self._rows.get(run, {}))
+
+    def put(self, run: str, fence: int, rows: Mapping[str, bytes]) -> None:
+        with self._lock:
+            if run not in self._rows or self._fences[run] != fence:
+                raise _lost(run, self._fences[run] if run in self._rows else None)
+            self._rows[run].update(rows)
+
+    def release(self, run: str, fence: int) -> None:
+        with self._lock:
+            if self._fences.get(run) == fence:
+                self._owners.pop(run, None)
+
+    def runs(self) -> dict[str, dict[str, bytes]]:
+        with self._lock:
+            return {
+                run: {key: rows[key] for key in LISTED if key in rows} for run, rows in self._rows.items()
+            }
+
+    def delete(self, run: str) -> None:
+        with self._lock:
+            self._rows.pop(run, None)
+            self._owners.pop(run, None)
+
+    def close(self) -> None:
+        pass
+
+
+# --- SQLite -------------------------------------------------------------------------------------------------
+
+
+def open_store(settings: Settings) -> "SqliteStore":
+    """The user's journal, with the durability and the retention that the settings ask for."""
+    try:
+        file = data_directory() / JOURNAL_NAME
+    except RuntimeError:
+        raise SessionError(
+            "There is no home directory for the journal of the run.",
+            hint="Set XDG_DATA_HOME, or use --no-save-session.",
+        ) from None
+    return SqliteStore(file, durability=settings.runs.durability, keep_days=settings.runs.keep_days)
+
+
+class SqliteStore:
+    """Runs in one file, which is opened when it is first needed, and created when a run is first taken.
+
+    Several processes may use it at once.
+    """
+
+    migrations: ClassVar[tuple[tuple[str, ...], ...]] = (
+        (
+            "CREATE TABLE runs (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,"
+            " fence INTEGER NOT NULL, owner BLOB)",
+            "CREATE TABLE records (number INTEGER PRIMARY KEY, run TEXT NOT NULL, key TEXT NOT NULL,"
+            " value BLOB NOT NULL, UNIQUE (run, key))",
+            "CREATE TABLE chores (name TEXT PRIMARY KEY, done REAL NOT NULL)",
+        ),
+    )
+    """What makes each version of the file of the one before it. What was released is never changed."""
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        durability: Literal["normal", "full"] = "normal",
+        keep_days: float | None = None,
+        wait: float = _WAIT_SECONDS,
+    ) -> None:
+        """`keep_days`: remove runs that were done so long ago. `wait`: for other processes that write."""
+        self.path = Path(path)
+        self._durability, self._keep_days, self._wait = durability, keep_days, wait
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    # --- what a store does ------------------------------------------------------------------------------
+
+    def take(self, run: str, *, owner: Owner | None = None, take_over: bool = False) -> int:
+        with self._open(create=True) as database:
+            assert database is not None
+            self._remove_old_runs(database)
+            with _transaction(database):
+                found = database.execute("SELECT fence, owner FROM runs WHERE id = ?", (run,)).fetchone()
+                before, holder = found or (0, None)
+                fence = _fence_after(before)
+                known = msgspec.json.decode(holder, type=Owner) if holder else None
+                _refuse_taken(run, known, take_over=take_over)
+                database.execute(
+                    "INSERT INTO runs (id, fence, owner) VALUES (?, ?, ?)"
+                    " ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, owner = excluded.owner",
+                    (run, fence, msgspec.json.encode(owner or this_process())),
+                )
+                return fence
+
+    def load(self, run: str) -> dict[str, bytes]:
+        with self._open() as database:
+            if database is None:
+                return {}
+            query = "SELECT key, value FROM records WHERE run = ? ORDER BY number"
+            return dict(database.execute(query, (run,)))
+
+    def put(self, run: str, fence: int, rows: Mapping[str, bytes]) -> None:
+        with self._open() as database:
+            if database is None:
+                raise _lost(run, None)
+            with _transaction(database):
+                found = database.execute("SELECT fence FROM runs WHERE id = ?", (run,)).fetchone()
+                if found is None or found[0] != fence:
+                    raise _lost(run, found[0] if found else None)
+                database.executemany(
+                    "INSERT INTO records (run, key, value) VALUES (?, ?, ?)"
+                    " ON CONFLICT (run, key) DO UPDATE SET value = excluded.value",
+                    [(run, key, value) for key, value in rows.items()],
+                )
+
+    def release(self, run: str, fence: int) -> None:
+        with self._open() as database:
+            if database is not None:
+                database.execute("UPDATE runs SET owner = NULL WHERE id = ? AND fence = ?", (run, fence))
+
+    def runs(self) -> dict[str, dict[str, bytes]]:
+        with self._open() as database:
+            return _listed(database) if database is not None else {}
+
+    def delete(self, run: str) -> None:
+        with self._open() as database:
+            if database is None:
+                return
+            with _transaction(database):
+                _delete_run(database, run)
+            _free_pages(database)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                import sqlite3
+
+                with suppress(sqlite3.Error):  # all that was promised is written
+                    self._connection.close()
+                self._connection = None
+
+    # --- the file ---------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _open(self, *, create: bool = False) -> "Iterator[sqlite3.Connection | None]":
+        """The database, for one thread at a time, or None if it does not exist and `create` is not set."""
+        import sqlite3
+
+        with self._lock:
+            try:
+                if self._connection is None:
+                    self._connection = self._connect(create=create)
+                yield self._connection
+            except (sqlite3.Error, OSError) as error:
+                raise self._refused(error) from error
+
+    def _connect(self, *, create: bool) -> "sqlite3.Connection | None":
+        import sqlite3
+
+        if not self._has_file(create=create):
+            return None
+        uri = f"{self.path.absolute().as_uri()}?{self._mode()}"
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=self._wait, isolation_level=None, check_same_thread=False
+        )
+        with ExitStack() as opened:
+            opened.callback(connection.close)
+            self._prepare(connection)
+            opened.pop_all()
+        return connection
+
+    def _has_file(self, *, create: bool) -> bool:
+        """Whether there is a file, which is then the user's own. Nobody else may read one that is created.
+
+        The file is not opened to look: closing it would give up the locks of other connections.
+        """
+        if create:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # SQLite takes what others have put beside the file for a part of it.
+        beside = (self.path.with_name(f"{self.path.name}-{part}") for part in ("wal", "shm", "journal"))
+        if foreign_owner((self.path.parent, self.path, *beside), os.environ) is not None:
+            raise PermissionError(errno.EPERM, "it belongs to another user", str(self.path))
+        if create:
+            with suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+                return True
+        try:
+            about = self.path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(self.path))
+        if about.st_mode & 0o077 and hasattr(os, "geteuid") and about.st_uid == os.geteuid():
+            with suppress(OSError):
+                self.path.chmod(0o600)
+        return True
+
+    def _mode(self) -> str:
+        """Where nothing can be written, nobody writes, and SQLite need not create files to find that out."""
+        is_writable = os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
+        is_whole = not self.path.with_name(f"{self.path.name}-wal").exists()
+        return "mode=ro&immutable=1" if is_whole and not is_writable else "mode=rw"
+
+    def _prepare(self, connection: "sqlite3.Connection") -> None:
+        version = self._version_of(connection)
+        if version < len(self.migrations):
+            self._migrate(connection)
+        connection.execute(f"PRAGMA synchronous = {self._durability.upper()}")
+
+    def _version_of(self, connection: "sqlite3.Connection") -> int:
+        [(application,)] = connection.execute("PRAGMA application_id")
+        [(version,)] = connection.execute("PRAGMA user_version")
+        [(tables,)] = connection.execute("SELECT count(*) FROM sqlite_master")
+        if application not in (0, _APPLICATION) or (application == 0 and (tables or version)):
+            raise SessionError(
+                f"{self.path} is not a journal of strands-cli, but another program's database.",
+                hint="Move it away; the next run creates a new journal.",
+            )
+        if version > len(self.migrations):
+            known = len(self.migrations)
+            raise SessionError(
+                f"The journal {self.path} was written by a newer version of strands-cli.",
+                hint=f"Update strands-cli. The file has version {version}; this one knows {known}.",
+            )
+        return int(version)
+
+    def _migrate(self, connection: "sqlite3.Connection") -> None:
+        """Brings the file to this version, all of the way or not at all; another process may do the same."""
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        self._use_write_ahead_log(connection)
+        with _transaction(connection):
+            for statements in self.migrations[self._version_of(connection) :]:
+                for statement in statements:
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {len(self.migrations)}")
+
+    def _use_write_ahead_log(self, connection: "sqlite3.Connection") -> None:
+        """SQLite itself does not wait for others here."""
+        import sqlite3
+
+        end = time.monotonic() + self._wait
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if _error_name(error) != "SQLITE_BUSY" or time.monotonic() > end:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+            else:
+                return
+
+    def _remove_old_runs(self, database: "sqlite3.Connection") -> None:
+        """Once a day. Runs that are not done are kept: somebody may want to resume them."""
+        import sqlite3
+
+        keep, self._keep_days = self._keep_days, None
+        if keep is None:
+            return
+        now = time.time()
+        # Whatever is wrong here is found by the run as well, if it matters to that.
+        with suppress(sqlite3.Error), _transaction(database):
+            last = database.execute("SELECT done FROM chores WHERE name = 'retention'").fetchone()
+            if last and now - _DAY < last[0] <= now:
+                return
+            database.execute("INSERT OR REPLACE INTO chores VALUES ('retention', ?)", (now,))
+            for run, rows in _listed(database).items():
+                if _was_done_before(rows, now - keep * _DAY):
+                    _delete_run(database, run)
+        with suppress(sqlite3.Error):
+            _free_pages(database)
+
+    def _refused(self, error: "sqlite3.Error | OSError") -> SessionError:
+        """What is wrong with the file, and what to do."""
+        name = _error_name(error)
+        place, hint = (
+            str(self.path),
+            "Make it readable and writable, set XDG_DATA_HOME, or use --no-save-session.",
+        )
+        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            reason = "is damaged"
+            hint = "Move it away, with the -wal and -shm files beside it; the next run creates a new one."
+        elif name.startswith("SQLITE_FULL") or self._disk_is_full(name):
+            reason, hint = "cannot be written: the disk is full", "Free some space, then: strands resume"
+        elif name.startswith("SQLITE_READONLY"):
+            reason = "cannot be written: it is read-only"
+        elif name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            reason = f"cannot be written: another process has kept it locked for {self._wait:g} seconds"
+            hint = "Wait until that process ends, or end it, then: strands resume"
+        elif isinstance(error, OSError):
+            reason = f"cannot be used: {error.strerror or error}"
+        else:
+            reason = f"cannot be used: {error}"
+        return SessionError(f"The journal {place} {reason}.", hint=hint)
+
+    def _disk_is_full(self, name: str) -> bool:
+        """SQLite tells of some full disks as of any other failure."""
+        if not name.startswith("SQLITE_IOERR") or not hasattr(os, "statvfs"):
+            return False
+        with suppress(OSError):
+            return os.statvfs(self.path.parent).f_bavail < 16
+        return False
+
+
+@contextmanager
+def _transaction(connection: "sqlite3.Connection") -> Iterator[None]:
+    import sqlite3
+
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+
+
+def _listed(database: "sqlite3.Connection") -> dict[str, dict[str, bytes]]:
+    found: dict[str, dict[str, bytes]] = {
+        run: {} for (run,) in database.execute("SELECT id FROM runs ORDER BY number")
+    }
+    for key in LISTED:
+        query = "SELECT id, value FROM runs JOIN records ON run = id AND key = ? ORDER BY runs.number"
+        for run, value in database.execute(query, (key,)):
+            if run in found:
+                found[run][key] = value
+    return found
+
+
+def _delete_run(database: "sqlite3.Connection", run: str) -> None:
+    database.execute("DELETE FROM records WHERE run = ?", (run,))
+    database.execute("DELETE FROM runs WHERE id = ?", (run,))
+
+
+def _free_pages(database: "sqlite3.Connection") -> None:
+    """Gives the space of what was deleted back to the disk."""
+    database.executescript("PRAGMA incremental_vacuum")  # `execute` would free one page
+
+
+def _was_done_before(rows: Mapping[str, bytes], when: float) -> bool:
+    try:
+        status = msgspec.json.decode(rows.get("status", b""), type=_Status)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return False
+    return status.status == "done" and status.updated < when
+
+
+class _Status(msgspec.Struct):
+    status: str = ""
+    updated: float = float("inf")
+
+
+def _error_name(error: BaseException) -> str:
+    return str(getattr(error, "sqlite_errorname", ""))

@@ -1,0 +1,149 @@
+"""What a step leaves in the journal, and what it finds there when its run is resumed.
+
+The journal answers in place of the model and of the tools, as far as it goes: what was committed is never
+done again.
+"""
+
+import time
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+from strands.hooks import MessageAddedEvent
+from strands.middleware import InvokeModelContext, MiddlewareNext
+from strands.types.content import Messages
+from strands.types.events import ModelStopReason, TypedEvent
+
+from strands_cli.settings import Price
+from strands_cli.types.run_results import Usage
+
+if TYPE_CHECKING:
+    from strands_cli.runtime.agent_hooks import PendingCall
+
+_WHOLE = frozenset({"end_turn", "stop_sequence", "tool_use"})
+"""The stop reasons of answers that a run can go on with. Others are asked for again after a resume."""
+
+
+class StepLog(Protocol):
+    """The rows of one step, by their names below the step's key, such as `model/1`."""
+
+    def get(self, name: str) -> Any | None: ...
+
+    def put(self, name: str, value: Any) -> None: ...
+
+    async def committed(self) -> None:
+        """Waits until what was put so far cannot be lost any more."""
+
+    async def consent(self, name: str, calls: "Sequence[PendingCall]") -> Collection[str]:
+        """The ids of the calls that a person agrees to, or has agreed to; Paused if nobody can be asked."""
+
+    async def ask(self, asker: str, question: str) -> str:
+        """A person's answer to what a tool asks; Paused if nobody can be asked.
+
+        `asker` is the call and its question: after a resume, calls that are done do not ask again.
+        """
+
+
+class RememberedAnswers:
+    """The model's answers in a step. `answer` is a middleware of InvokeModelStage, and the outermost one."""
+
+    def __init__(
+        self,
+        log: StepLog,
+        names: Iterator[str],
+        model: str,
+        price: Price | None,
+        spend: Callable[[Usage], None],
+    ) -> None:
+        """`names` are those of the rows; `spend` is given the usage of answers from the journal."""
+        self._log, self._names, self._model, self._price, self._spend = log, names, model, price, spend
+        self._name = ""
+
+    async def answer(
+        self, context: InvokeModelContext, next_fn: "MiddlewareNext[InvokeModelContext, TypedEvent]"
+    ) -> AsyncGenerator[TypedEvent, None]:
+        self._name = self._name or next(self._names)  # that of a request that failed is used again
+        if (row := self._log.get(self._name)) is not None:
+            self._name = ""
+            usage = msgspec.convert(row["usage"], Usage)
+            self._spend(usage)
+            yield _answer_event(row, usage)
+            return
+        began = time.time()
+        async for event in next_fn(context):
+            if isinstance(event, ModelStopReason) and event["stop"][0] in _WHOLE:
+                self._keep(event, began)
+            yield event
+
+    def _keep(self, event: ModelStopReason, began: float) -> None:
+        reason, message, counted, _ = event["stop"]
+        tokens = counted.get("inputTokens") or 0, counted.get("outputTokens") or 0
+        row = {
+            "at": began,
+            "seconds": time.time() - began,
+            "model": self._model,
+            "message": message,
+            "stop_reason": reason,
+            "usage": Usage(*tokens, self._price.cost(*tokens) if self._price else None),
+        }
+        self._log.put(self._name, row)
+        self._name = ""
+
+
+def _answer_event(row: dict[str, Any], usage: Usage) -> ModelStopReason:
+    counted = {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "totalTokens": usage.total_tokens,
+    }
+    return ModelStopReason(
+        stop_reason=row["stop_reason"],
+        message=row["message"],
+        usage=counted,  # type: ignore[arg-type]
+        metrics={"latencyMs": 0},
+    )
+
+
+def numbered(kind: str) -> Iterator[str]:
+    """The names of rows of one kind: `model/1`, `model/2` and so on."""
+    return (f"{kind}/{number}" for number in count(1))
+
+
+class RememberedMessages:
+    """Keeps each message to the model that no tool has made: the question, and what is asked again."""
+
+    def __init__(self, log: StepLog) -> None:
+        self._log, self._names = log, numbered("user")
+
+    def keep(self, event: MessageAddedEvent) -> None:
+        """A hook."""
+        content = event.message["content"]
+        if event.message["role"] != "user" or any("toolResult" in block for block in content):
+            return
+        if self._log.get(name := next(self._names)) is None:
+            self._log.put(name, {"at": time.time(), "content": content})
+
+
+def conversation_after(before: Messages, rows: Sequence[tuple[str, Any]]) -> Messages:
+    """The messages of a conversation after a step, from those before it and the rows of the step in order."""
+    messages, turns = [*before], 0
+    results = {name: row for name, row in rows if name.startswith("tool/")}
+    for name, row in rows:
+        kind = name.partition("/")[0]
+        if kind == "compaction":
+            messages = [*row["messages"]]
+        elif kind == "user":
+            messages.append({"role": "user", "content": row["content"]})
+        elif kind == "model":
+            messages.append(row["message"])
+            calls = sum("toolUse" in block for block in row["message"]["content"])
+            if calls:
+                turns += 1
+                done = (results.get(f"tool/{turns}/{place}") for place in range(calls))
+                blocks: Any = [{"toolResult": found["result"]} for found in done if found is not None]
+                messages.append({"role": "user", "content": blocks})
+        elif kind == "result" and messages and messages[-1]["role"] == "user":
+            # The answer was the input of a tool, or data that ended the turn.
+            messages.append({"role": "assistant", "content": [{"text": row["response"]}]})
+    return messages

@@ -1,0 +1,391 @@
+"""What a resumed run must not take for an answer, lose, or mix up."""
+
+import asyncio
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pytest
+from strands.types.exceptions import ContextWindowOverflowException
+
+from strands_cli.errors import (
+    AnswerError,
+    ArtifactError,
+    Interrupted,
+    Paused,
+    ProviderError,
+    RunError,
+    SessionError,
+    UsageError,
+)
+from strands_cli.exec.journal import decode_row
+from strands_cli.exec.run import run
+from strands_cli.exec.steps import RunOptions
+from strands_cli.exec.stores import MemoryStore
+from strands_cli.runtime.agent_hooks import PendingCall
+from strands_cli.toolkit.cancellation import Cancellation
+from tests.exec.flows import steps
+from tests.exec.test_durable import Durable, answer_question, outage
+from tests.exec.test_durable import flow as flow
+from tests.fakes import ScriptedModel, call
+
+
+def add_tool(flow: Durable, name: str, text: str) -> None:
+    flow.directory.joinpath("tools").mkdir(exist_ok=True)
+    flow.directory.joinpath(f"tools/{name}.py").write_text(text)
+
+
+def row(flow: Durable, key: str) -> Any:
+    return decode_row(flow.store.load(flow.run_id)[key])
+
+
+# --- People --------------------------------------------------------------------------------------------------
+
+
+def test_a_consent_that_was_cancelled_while_it_was_asked_for_is_asked_for_again(
+    flow: Durable, model: ScriptedModel
+) -> None:
+    spec = flow.spec("chain", {"steps": steps("go")}, tools={"python": ["file_write"]})
+    model.enqueue(call("file_write", path="out.txt", content="x"))
+    cancel = Cancellation()
+
+    async def interrupted(calls: Sequence[PendingCall]) -> Collection[str]:
+        cancel.set()
+        await asyncio.sleep(60)
+        return ()
+
+    with pytest.raises(Interrupted):
+        flow.go(spec, ask_consent=interrupted, cancel=cancel)
+    assert not [key for key in flow.row_keys() if "consent" in key or "/tool/" in key]
+
+    async def agree(calls: Sequence[PendingCall]) -> Collection[str]:
+        return {one.call_id for one in calls}
+
+    model.enqueue("done")
+    assert flow.go(spec, ask_consent=agree).last_response == "done"
+    assert flow.directory.joinpath("out.txt").read_text() == "x"
+
+
+def test_consent_to_a_call_is_not_consent_to_another_one(flow: Durable) -> None:
+    arguments = {"path": "{{ path }}", "content": "x"}
+    spec = flow.spec(
+        "chain",
+        {"steps": [{"tool": "file_write", "arguments": arguments}]},
+        agents={"worker": {"prompt": "p"}},
+        tools={"python": ["file_write"]},
+        inputs={"required": {"path": "string"}},
+    )
+    with pytest.raises(Paused) as caught:
+        flow.go(spec, {"path": "a.txt"})
+    answer_question(flow, caught.value.questions[0].key, "yes")
+    with pytest.raises(Paused, match=r"b\.txt"):
+        flow.go(spec, {"path": "b.txt"})
+    assert not list(flow.directory.glob("?.txt"))
+
+
+TRIP = """
+from strands_cli import ToolContext, tool
+
+@tool
+async def trip(city: str, questions: int, context: ToolContext) -> str:
+    '''Books a trip.
+
+    Args:
+        city: Where to.
+        questions: How many.
+    '''
+    said = [await context.interrupt(f"q{n}", f"{city} {n}?") for n in range(questions)]
+    return f"{city}: {' '.join(said)}"
+"""
+
+
+def test_each_question_of_tools_gets_its_own_answer_though_others_are_done(
+    flow: Durable, model: ScriptedModel
+) -> None:
+    add_tool(flow, "trip", TRIP)
+    spec = flow.spec("chain", {"steps": steps("go")}, tools={"python": ["trip"]})
+    model.enqueue(call("trip", city="Rome", questions=1), call("trip", city="Paris", questions=2))
+    for _ in range(3):
+        with pytest.raises(Paused) as caught:
+            flow.go(spec)
+        [question] = caught.value.questions
+        answer_question(flow, question.key, question.text.replace("?", "!"))
+    model.enqueue("done")
+    flow.go(spec)
+    texts = [result["content"][0]["text"] for result in model.requests[-1].results]
+    assert texts == ["Rome: Rome 0!", "Paris: Paris 0! Paris 1!"]
+
+
+CALLING = """
+from strands_cli import ToolContext, tool
+
+@tool
+async def save(context: ToolContext) -> str:
+    '''Saves.'''
+    return await context.call("file_write", path="out.txt", content="x")
+"""
+
+
+def test_a_step_that_could_not_do_without_a_refused_call_is_done_again_with_consent(
+    flow: Durable, model: ScriptedModel
+) -> None:
+    add_tool(flow, "save", CALLING)
+    spec = flow.spec("chain", {"steps": steps("go", "then")}, tools={"python": ["save", "file_write"]})
+    model.enqueue(call("save")).enqueue("I could not.")
+    with pytest.raises(Paused, match="needs consent"):
+        flow.go(spec)
+
+    async def agree(calls: Sequence[PendingCall]) -> Collection[str]:
+        return {one.call_id for one in calls}
+
+    model.enqueue(call("save")).enqueue("saved").enqueue("end")
+    result = flow.go(spec, ask_consent=agree)
+    assert [step.response for step in result.steps] == ["saved", "end"]
+    assert flow.directory.joinpath("out.txt").exists()
+
+
+# --- Failures ------------------------------------------------------------------------------------------------
+
+
+def test_a_condition_that_fails_does_not_undo_the_answers_that_it_judges(
+    flow: Durable, model: ScriptedModel
+) -> None:
+    agents = {"worker": {"prompt": "p", "output_schema": {"type": "object"}}}
+    nodes = {"a": {"agent": "worker", "input": "go"}, "b": {"agent": "worker", "input": "b"}}
+    edges = [
+        {"from": "a", "to": "a", "when": "nodes.a.output.n < 2"},
+        {"from": "a", "to": "b", "when": "nodes.a.output.n >= 2"},
+    ]
+    spec = flow.spec("graph", {"nodes": nodes, "edges": edges, "start": "a"}, agents=agents)
+    model.enqueue('{"n": 1}').enqueue('{"n": "many"}')
+    for _ in range(2):
+        with pytest.raises(RunError, match="have no order"):
+            flow.go(spec)
+    assert len(model.requests) == 2
+
+
+def test_all_answers_that_do_not_fit_are_asked_for_again_at_once(flow: Durable, model: ScriptedModel) -> None:
+    agents = {"worker": {"prompt": "p", "output_schema": {"type": "object", "required": ["n"]}}}
+    branches = [{"id": name, "steps": steps(name)} for name in ("a", "b", "c")]
+    spec = flow.spec("parallel", {"branches": branches}, agents=agents)
+    for _ in range(9):
+        model.enqueue("x")
+    with pytest.raises(AnswerError):
+        flow.go(spec)
+    for _ in range(9):
+        model.enqueue('{"n": 1}')
+    assert [step.output for step in flow.go(spec).steps] == [{"n": 1}] * 3
+
+
+# --- Changes -------------------------------------------------------------------------------------------------
+
+
+def test_a_step_with_another_name_is_kept_and_found_by_that_name(flow: Durable, model: ScriptedModel) -> None:
+    def spec(name: str) -> Any:
+        first, second = steps("one", f"two {{{{ steps.{name}.response }}}}")
+        return flow.spec("chain", {"steps": [{**first, "id": name}, second]})
+
+    model.enqueue("first").enqueue(outage())
+    with pytest.raises(ProviderError):
+        flow.go(spec("before"))
+    model.enqueue("second")
+    result = flow.go(spec("after"), accept_changes=True)
+    assert [step.id for step in result.steps] == ["after", "step 2"]
+    assert model.requests[-1].messages[-1]["content"][0]["text"] == "two first"
+
+
+# --- Which run -----------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_not_there_is_not_resumed(flow: Durable, model: ScriptedModel) -> None:
+    flow.run_id = "nowhere1"
+    with pytest.raises(SessionError, match="There is no run 'nowhere1'"):
+        flow.go(flow.spec("chain", {"steps": steps("go")}))
+    assert flow.store.runs() == {}
+
+
+def test_a_run_cannot_be_resumed_without_a_store(flow: Durable) -> None:
+    with pytest.raises(UsageError, match="store"):
+        flow.run_spec(flow.spec("chain", {"steps": steps("go")}), resume="abc")
+
+
+def test_consent_that_the_settings_give_is_not_asked_for(
+    flow: Durable, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BYPASS_TOOL_CONSENT", "true")
+    spec = flow.spec("chain", {"steps": steps("go")}, tools={"python": ["file_write"]})
+    model.enqueue(call("file_write", path="out.txt", content="x")).enqueue("done")
+    assert flow.go(spec).last_response == "done"
+    assert flow.directory.joinpath("out.txt").exists()
+
+
+# --- Long conversations --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reason", ["too long for the model", "over the limit"])
+def test_a_conversation_that_was_summarised_goes_on_as_it_was(
+    flow: Durable, model: ScriptedModel, reason: str
+) -> None:
+    limit = 1000 if reason == "over the limit" else 1_000_000
+    compaction = {"when_tokens_over": limit, "preserve_recent_messages": 2}
+    spec = flow.spec(
+        "chain",
+        {"steps": steps("go")},
+        tools={"python": ["echo"]},
+        context_policy={"compaction": compaction},
+    )
+    for text in ("a", "b"):
+        model.enqueue(call("echo", message=text * 4000))
+    if limit > 1000:
+        model.enqueue(ContextWindowOverflowException("too long"))
+    model.enqueue("the summary").enqueue(call("echo", message="c")).enqueue(outage())
+    with pytest.raises(ProviderError):
+        flow.go(spec)
+    before, asked = model.requests[-1].messages, len(model.requests)
+    model.enqueue("done")
+    result = flow.go(spec)
+    assert model.requests[-1].messages == before
+    assert len(model.requests) == asked + 1
+    assert result.usage.total_tokens == 50
+    assert result.last_response == "done"
+
+
+def test_a_conversation_keeps_its_order_after_a_second_attempt(flow: Durable, model: ScriptedModel) -> None:
+    agents = {"worker": {"prompt": "p", "output_schema": {"type": "object", "required": ["n"]}}}
+    spec = flow.spec("chain", {"steps": steps("one", "two")}, agents=agents, tools={"python": ["echo"]})
+    model.enqueue("x").enqueue("x").enqueue("x")
+    with pytest.raises(AnswerError):
+        flow.go(spec)
+    model.enqueue(call("echo", message="hi")).enqueue("y").enqueue('{"n": 1}').enqueue(outage())
+    with pytest.raises(ProviderError):
+        flow.go(spec)
+    before = model.requests[-1].messages
+    model.enqueue('{"n": 2}')
+    flow.go(spec)
+    assert model.requests[-1].messages == before
+
+
+# --- Secrets -------------------------------------------------------------------------------------------------
+
+LOGIN = """
+from strands_cli import tool
+
+@tool
+def login(key: str) -> str:
+    '''Logs in.
+
+    Args:
+        key: The key.
+    '''
+    with open("log.txt", "a") as file:
+        file.write(key + "\\n")
+    return "in"
+"""
+
+
+def test_a_call_with_a_secret_is_asked_for_again_rather_than_made_without_it(
+    flow: Durable, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("API_KEY", "sk-very-secret-value")
+    add_tool(flow, "login", LOGIN)
+    spec = flow.spec(
+        "chain",
+        {"steps": steps("go")},
+        tools={"python": ["login"]},
+        env={"secrets": [{"name": "API_KEY"}]},
+        security={"consent": {"login": "ask"}},
+    )
+    model.enqueue(call("login", key="sk-very-secret-value"))
+    cancel = Cancellation()
+
+    async def interrupted(calls: Sequence[PendingCall]) -> Collection[str]:
+        cancel.set()
+        return ()
+
+    with pytest.raises(Interrupted):
+        flow.go(spec, ask_consent=interrupted, cancel=cancel)
+
+    async def agree(calls: Sequence[PendingCall]) -> Collection[str]:
+        return {one.call_id for one in calls}
+
+    model.enqueue(call("login", key="sk-very-secret-value")).enqueue("done")
+    assert flow.go(spec, ask_consent=agree).last_response == "done"
+    assert flow.directory.joinpath("log.txt").read_text() == "sk-very-secret-value\n"
+
+
+def test_a_call_that_only_looks_masked_is_not_asked_for_again(
+    flow: Durable, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("API_KEY", "sk-very-secret-value")
+    secrets = {"secrets": [{"name": "API_KEY"}]}
+    spec = flow.spec("chain", {"steps": steps("go")}, tools={"python": ["file_write"]}, env=secrets)
+    model.enqueue(call("file_write", path="out.txt", content="one\n***\ntwo"))
+    with pytest.raises(Paused) as caught:
+        flow.go(spec)
+    answer_question(flow, caught.value.questions[0].key, "yes")
+    model.enqueue("done")
+    assert flow.go(spec).last_response == "done"
+    assert flow.directory.joinpath("out.txt").read_text() == "one\n***\ntwo"
+
+
+# --- Artifacts -----------------------------------------------------------------------------------------------
+
+
+def test_a_run_with_changes_replaces_what_it_has_written_and_nothing_else(
+    flow: Durable, model: ScriptedModel
+) -> None:
+    outputs = {"artifacts": [{"path": "out.txt", "from": "{{ last_response }}"}]}
+
+    def spec(text: str) -> Any:
+        return flow.spec("chain", {"steps": steps(text)}, outputs=outputs)
+
+    model.enqueue("one")
+    flow.go(spec("a"))
+    assert list(row(flow, "artifacts")) == [str(flow.directory / "out.txt")]
+    model.enqueue("two")
+    flow.go(spec("b"), accept_changes=True)
+    assert flow.directory.joinpath("out.txt").read_text() == "two"
+    flow.directory.joinpath("out.txt").write_text("mine")
+    model.enqueue("three")
+    with pytest.raises(ArtifactError, match="exists"):
+        flow.go(spec("c"), accept_changes=True)
+    assert flow.directory.joinpath("out.txt").read_text() == "mine"
+
+
+# --- A store that takes its time, or fails -------------------------------------------------------------------
+
+
+class SlowStore(MemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked, self.may_go_on = threading.Event(), threading.Event()
+
+    def release(self, run: str, fence: int) -> None:
+        self.is_asked.set()
+        self.may_go_on.wait(30)
+        super().release(run, fence)
+
+
+def test_the_loop_goes_on_while_the_journal_is_closed(flow: Durable, model: ScriptedModel) -> None:
+    model.enqueue("done")
+    store, spec = SlowStore(), flow.spec("chain", {"steps": steps("go")})
+
+    async def watch() -> str:
+        running = asyncio.ensure_future(run(spec, None, RunOptions(store=store)))
+        assert await asyncio.to_thread(store.is_asked.wait, 30)
+        assert not running.done()
+        store.may_go_on.set()
+        return (await running).last_response
+
+    assert asyncio.run(watch()) == "done"
+
+
+class FullStore(MemoryStore):
+    def put(self, run: str, fence: int, rows: Mapping[str, bytes]) -> None:
+        raise SessionError("The disk is full.")
+
+
+def test_no_model_is_asked_in_a_run_that_cannot_be_kept(flow: Durable, model: ScriptedModel) -> None:
+    with pytest.raises(SessionError, match="full"):
+        asyncio.run(run(flow.spec("chain", {"steps": steps("go")}), None, RunOptions(store=FullStore())))
+    assert model.requests == []
