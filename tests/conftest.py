@@ -6,14 +6,18 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from strands_cli.tools import get_registry
 from tests.exploring import prepare_property_tests
 from tests.fakes import Call, ObligingModel, ScriptedModel, installed
 from tests.projects import Project
+
+pytest_plugins = ["strands_cli.testing"]
+
+_USERS = count()
 
 prepare_property_tests()  # before the modules with such tests are imported
 
@@ -27,12 +31,28 @@ def pytest_configure() -> None:
 @pytest.fixture(autouse=True)
 def forgotten_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What a test imports from its own files is not imported any more when the next one begins."""
-    before = {*sys.modules}
+    before, places, directory = {*sys.modules}, [*sys.path], os.getcwd()  # noqa: PTH109 - as chdir takes it
     yield
+    sys.path[:] = places
+    os.chdir(directory)  # a resumed run goes to its own
     own = str(tmp_path_factory.getbasetemp())
     for name in {*sys.modules} - before:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(own):
             del sys.modules[name]
+
+
+@pytest.fixture(autouse=True)
+def own_directories(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test reads what the user of this machine configured or decided, nor what another test did."""
+    base = tmp_path_factory.getbasetemp() / f"user-{next(_USERS)}"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(base / "config"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(base / "data"))
+
+
+@pytest.fixture
+def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user trusts what the test's own files ask for."""
+    monkeypatch.setenv("STRANDS_TRUST", "1")
 
 
 @pytest.fixture
@@ -43,15 +63,10 @@ def project(tmp_path: Path) -> Project:
 
 
 @pytest.fixture
-def inside(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+def inside(project: Project) -> Iterator[Project]:
     """The project as the current directory of this process, seen by a registry that knows it."""
-    monkeypatch.chdir(project.root)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(project.root.parent / "cache"))
-    get_registry().refresh()
-    yield project
-    monkeypatch.undo()
-    get_registry().unregister()
-    get_registry().refresh()
+    with project.current():
+        yield project
 
 
 @pytest.fixture

@@ -1,13 +1,18 @@
 """The scripted model: the only fake, here with what tests want to know of it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 from strands.types.content import Message, Messages
 
-from strands_cli.providers.scripted import Part, ScriptedModel, call, installed
-from strands_cli.providers.scripted import ScriptedCall as Call
-from strands_cli.providers.scripted import ScriptedPause as Pause
-from strands_cli.providers.scripted import ScriptedRequest as Request
+from strands_cli.providers.choice import PROVIDERS, Provider
+from strands_cli.providers.scripts import Part
+from strands_cli.testing import ScriptedCall as Call
+from strands_cli.testing import ScriptedModel, call
+from strands_cli.testing import ScriptedPause as Pause
+from strands_cli.testing import ScriptedRequest as Request
 
 __all__ = [
     "Call",
@@ -53,14 +58,14 @@ def _ids(message: Message | None, kind: str) -> list[str]:
 class ObligingModel(ScriptedModel):
     """Where it has been told nothing, it answers with data that fits where data is asked, else with a text."""
 
-    def _next(self) -> list[Part]:
-        if self.answers:
-            return super()._next()
-        request = self.requests[-1]
+    def __init__(self) -> None:
+        super().__init__(self._obliging_answer)
+
+    def _obliging_answer(self, request: Request) -> Part:
         answer = next((spec for spec in request.tool_specs if spec["name"] == "answer"), None)
         if answer is None:
-            return [f"Answer {len(self.requests)}."]
-        return [Call("answer", fitting(answer["inputSchema"]["json"]))]
+            return f"Answer {len(self.requests)}."
+        return Call("answer", fitting(answer["inputSchema"]["json"]))
 
 
 def fitting(schema: dict[str, Any]) -> Any:
@@ -78,3 +83,16 @@ def fitting(schema: dict[str, Any]) -> Any:
             return True
         case _:
             return "text"
+
+
+@contextmanager
+def installed(model: ScriptedModel) -> Iterator[ScriptedModel]:
+    """The model in the place of every provider's, for commands that take no RunOptions(model=…)."""
+    theirs = dict(PROVIDERS)
+    row = Provider(build=lambda choice: model, default_model="scripted")
+    for name, their in theirs.items():
+        PROVIDERS[name] = msgspec.structs.replace(row, errors=their.errors)
+    try:
+        yield model
+    finally:
+        PROVIDERS.update(theirs)

@@ -1,5 +1,8 @@
 """Which model an agent asks: its own settings over the runtime's, and the command line over both."""
 
+from pathlib import Path
+
+import msgspec
 import pytest
 
 from strands_cli.loader import load_spec
@@ -33,7 +36,10 @@ def spec(project: Project) -> Spec:
 
 
 def choices(spec: Spec) -> list[ModelChoice | None]:
-    return [model_of(spec, name) for name in ("plain", "larger", "other")]
+    """All but the directory, which is the workflow's for each."""
+    found = [model_of(spec, name) for name in ("plain", "larger", "other")]
+    assert {choice.directory for choice in found if choice} == {spec.file.parent}
+    return [choice and msgspec.structs.replace(choice, directory=Path()) for choice in found]
 
 
 def test_an_agent_takes_from_the_runtime_what_it_does_not_say(spec: Spec) -> None:

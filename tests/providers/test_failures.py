@@ -271,4 +271,4 @@ def test_google_says_in_the_body_how_long_it_takes() -> None:
 
 
 def test_every_provider_of_the_table_has_a_stand_in_but_the_embedded_one() -> None:
-    assert PROVIDERS.keys() - STANDINS.keys() == {"local"}
+    assert PROVIDERS.keys() - STANDINS.keys() == {"local", "scripted"}

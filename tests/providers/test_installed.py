@@ -8,7 +8,7 @@ from tests.projects import Project
 
 MODULE = """\
 from strands_cli.providers.choice import Provider
-from strands_cli.providers.scripted import ScriptedModel
+from strands_cli.testing import ScriptedModel
 
 def build(choice):
     return ScriptedModel().enqueue(f"I am {choice.model_id}.")

@@ -70,7 +70,7 @@ def test_a_host_of_your_own_needs_no_key() -> None:
     assert list(missing_for_provider(ModelChoice("openai", host="http://localhost:8000"), {})) == []
 
 
-@pytest.mark.parametrize("provider", sorted(PROVIDERS.keys() - {"local"}))
+@pytest.mark.parametrize("provider", sorted(PROVIDERS.keys() - {"local", "scripted"}))
 def test_every_provider_has_a_default_model_and_takes_every_key(provider: str) -> None:
     inference = Inference(temperature=0.1, top_p=0.5, max_tokens=9, stop=("x",), seed=1)
     model = build_model(ModelChoice(provider, inference=inference))
@@ -143,6 +143,7 @@ def test_a_key_of_the_runtime_is_told_for_an_agent_whose_provider_cannot_take_it
     assert found(project, text) == [("/runtime/inference/seed", "The provider anthropic has no seed.")]
 
 
+@pytest.mark.usefixtures("trusting")
 def test_a_place_that_a_provider_does_not_have_is_told(project: Project) -> None:
     text = flow("openai", ", region: eu-west-1", a="", b=", provider: local, host: 'http://x'")
     assert found(project, text) == [

@@ -102,9 +102,15 @@ def test_a_disk_that_is_full_at_the_last_step_is_told(copy: Path, monkeypatch: p
     def full(*_: object, **__: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(ProviderError, match="The disk is full"):
         weights.pull_weights(model(), given=copy)
+
+
+def test_a_file_whose_mark_cannot_be_written_is_verified_again_the_next_time(copy: Path, cache: Path) -> None:
+    (cache / "tiny.gguf.verified").mkdir(parents=True)
+    assert weights.pull_weights(model(), given=copy) == cache / "tiny.gguf"
+    assert weights.pull_weights(model()) == cache / "tiny.gguf"
 
 
 def test_another_file_than_the_models_is_refused_and_not_kept(copy: Path, cache: Path) -> None:
