@@ -379,10 +379,11 @@ def test_doctor_tells_what_is_wrong_and_what_is_fine(project: Project) -> None:
 )
 def test_a_mistake_in_the_settings_is_told_with_its_file(project: Project, text: str, words: str) -> None:
     project.write("strands.toml", text)
-    outcome = project.strands("list-tools")
-    assert outcome.exit_code == 3
-    assert words in outcome.err
-    assert "strands.toml" in outcome.err
+    for command, exit_code in {("list-tools",): 0, ("tool", "call", "echo", "message=hi"): 3}.items():
+        outcome = project.strands(*command)
+        assert outcome.exit_code == exit_code
+        assert words in outcome.err
+        assert "strands.toml" in outcome.err
 
 
 def test_settings_may_stand_in_pyproject_and_count_from_below(project: Project) -> None:
@@ -449,10 +450,11 @@ def test_consent_is_asked_on_a_terminal(
     project: Project, answer: bytes, exit_code: int, written: bool
 ) -> None:
     arguments = ["tool", "call", "file_write", "path=new.txt", "content=hello"]
-    shown, status = on_terminal(project, arguments, answer, b"Run it?")
+    shown, status = on_terminal(project, arguments, answer, b"[y/N]")
     assert status == exit_code, shown
     assert (project.root / "new.txt").exists() is written
-    assert '"path": "new.txt"' in shown
+    assert 'path: "new.txt"' in shown
+    assert "Run file_write on new.txt (" in shown
 
 
 @pytest.mark.parametrize("way", [["--yes"], []])
@@ -554,7 +556,7 @@ def test_a_result_is_harmless_on_a_terminal_and_whole_in_a_pipe(project: Project
     hostile = "x\x1b]0;owned\x07\x1b[2J\x1b[31my"
     assert shown_on_terminal(project, "tool", "call", "echo", f"message={hostile}") == "xy\r\n"
     assert project.strands("tool", "call", "echo", f"message={hostile}").out == f"{hostile}\n"
-    failed = shown_on_terminal(project, "tool", "call", "calculator", f"expression={hostile}", NO_COLOR="1")
+    failed = shown_on_terminal(project, "tool", "call", "calculator", f"expression={hostile}", TERM="dumb")
     assert "error:" in failed
     assert "\x1b" not in failed
 
@@ -580,6 +582,14 @@ def test_closed_streams_are_borne(project: Project, closed: str, exit_code: int)
     assert done.returncode == exit_code, done
     assert "Traceback" not in done.stderr
     assert "ignored" not in done.stderr
+
+
+def test_a_tool_may_use_and_close_standard_output_as_a_block(project: Project) -> None:
+    body = "with sys.stdout as out:\n        print('seen', file=out)\n    return 'kept'"
+    project.tool("shut", f"def shut() -> str:\n    {body}", options="description='x'")
+    done = project.strands("tool", "call", "shut")
+    assert (done.out, done.exit_code) == ("kept\n", 0), done
+    assert "seen" in done.err
 
 
 def test_a_value_may_come_from_a_file_or_begin_with_its_sign(project: Project) -> None:

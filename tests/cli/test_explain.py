@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from tests.cli.workflows import PATTERNS, workflow
+from strands_cli.drawing.overview import outline_of, story_sentences
+from strands_cli.loader import load_spec
+from tests.cli.workflows import PATTERNS, PEOPLE, workflow
 from tests.projects import Project
 
 SENTENCES = {
@@ -32,6 +34,22 @@ def explained(project: Project, text: str, exit_code: int = 0) -> str:
     return " ".join(outcome.out.split())
 
 
+@pytest.mark.parametrize(
+    ("pattern", "sentence"),
+    [
+        ("human tasks", "(after draft; yes, no; within 60 seconds; by default 'no'): a human is asked:"),
+        ("human nodes", "look: a human is asked: \"Good?\" Then: draft if nodes.look.response != 'yes';"),
+        ("human reduce", "Then a human works on all their results."),
+        ("reviewed route", "A human approves it, or names another."),
+        ("reviewed draft", 'draft review: a human is asked: "Another round?"'),
+        ("reviewed tasks", "result review: a human is asked"),
+    ],
+)
+def test_humans_are_told_of(project: Project, pattern: str, sentence: str) -> None:
+    spec = load_spec(project.write("flow.yaml", workflow(PEOPLE[pattern])))
+    assert sentence in " ".join(story_sentences(spec, outline_of(spec)))
+
+
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_every_pattern_is_told_in_sentences(project: Project, pattern: str) -> None:
     said = explained(project, workflow(PATTERNS[pattern]))
@@ -57,7 +75,8 @@ def test_what_tools_may_touch_and_whether_they_ask_is_told(project: Project) -> 
 
 def test_what_leaves_the_machine_is_told(project: Project) -> None:
     more = """telemetry: {otlp_endpoint: "http://collector:4318", redact: {tool_inputs: false}}
-env: {secrets: [{name: TOKEN}, {name: KEY, source: file, path: key.txt}]}
+env: {variables: [LANG], secrets: [{name: TOKEN}, {name: KEY, source: file, path: key.txt}]}
+tags: ["${LANG:-C}"]
 pattern:"""
     text = workflow(PATTERNS["chain"]).replace("pattern:", more, 1)
     executor = "  http_executors: [{id: crm, base_url: 'https://crm.example', headers: {Auth: '{{ secrets.TOKEN }}'}}]\n"
@@ -66,6 +85,7 @@ pattern:"""
     assert "go to ollama llama3.2:3b at http://localhost:11434, which is on this machine." in said
     assert "Requests of crm go to https://crm.example with the headers Auth." in said
     assert "Spans go to http://collector:4318, with the inputs of tools." in said
+    assert "The environment variable LANG is used in tags.0." in said
     assert "The secret TOKEN is read from $TOKEN" in said
     assert "The secret KEY is read from the file key.txt" in said
 
@@ -109,7 +129,9 @@ def test_what_a_plugin_asks_for_is_told(project: Project) -> None:
     project.write("plugins/net/up", "#!/bin/sh\n").chmod(0o755)
     project.write("plugins/net/plugin.json", json.dumps(manifest))
     asks = ["network: opens connections", "files: writes .", "env: gets GITHUB_TOKEN", "NET_TOKEN, secret"]
-    said = explained(project, workflow(PATTERNS["chain"]).replace("[echo, native", "[net__up, echo, native"))
+    said = explained(
+        project, workflow(PATTERNS["chain"]).replace("[echo, native", "[net__up, echo, native"), 18
+    )
     shown = project.strands("tool", "show", "net__up")
     for words in asks:
         assert words in said

@@ -13,11 +13,11 @@ import pytest
 
 from strands_cli.cli.plan import drawn_workflow
 from strands_cli.loader import load_spec
-from tests.cli.workflows import HOSTILE_GRAPH, PATTERNS, workflow
+from tests.cli.workflows import HOSTILE_GRAPH, PATTERNS, PEOPLE, workflow
 from tests.projects import Project
 
 SVG = "{http://www.w3.org/2000/svg}"
-ALL = {**PATTERNS, "hostile": HOSTILE_GRAPH}
+ALL = {**PATTERNS, **PEOPLE, "hostile": HOSTILE_GRAPH}
 
 Area = tuple[float, float, float, float]
 

@@ -1,11 +1,13 @@
 """`strands plan`: what would run, in which order, and how often a model is asked."""
 
+import json
+
 import pytest
 
 from strands_cli.drawing.overview import outline_of
 from strands_cli.loader import load_spec
 from strands_cli.patterns.outline import Calls
-from tests.cli.workflows import HOSTILE_GRAPH, PATTERNS, workflow
+from tests.cli.workflows import HOSTILE_GRAPH, PATTERNS, PEOPLE, workflow
 from tests.projects import Project
 
 CALLS = {
@@ -28,6 +30,46 @@ ORDERS = {
     "graph": [1, 2, 2, 3, 4],
 }
 
+PEOPLE_STEPS = {  # the order, the humans, the arrows that leave them, and the model calls
+    "human tasks": ([1, 2, 3], {"tasks/1"}, {"tasks/2": ""}, (2, 2)),
+    "human nodes": (
+        [1, 2],
+        {"nodes/look"},
+        {"nodes/draft": "nodes.look.response != 'yes'", "end": "otherwise"},
+        (1, 10),
+    ),
+    "human reduce": ([1, 1, 2], {"reduce"}, {"end": ""}, (2, 2)),
+    "reviewed route": (
+        [1, 2, 3, 3, 4],
+        {"router/review"},
+        {"routes/billing/steps/0": "billing", "routes/other/steps/0": "other"},
+        (2, 3),
+    ),
+    "reviewed draft": (
+        [1, 2, 3],
+        {"evaluator/review"},
+        {"producer": "until score >= 80, at most 3 times", "end": "accepted"},
+        (2, 6),
+    ),
+    "reviewed tasks": (
+        [1, 2, 3, 4, 5],
+        {"orchestrator/review", "reduce/review"},
+        {
+            "worker": "for each task",
+            "orchestrator": "changes, at most 5 times",
+            "reduce": "changes, at most 5 times",
+            "end": "",
+        },
+        (2, 34),
+    ),
+    "reviewed result": (
+        [1, 1, 2, 3],
+        {"reduce/review"},
+        {"reduce": "changes, at most 5 times", "end": ""},
+        (3, 8),
+    ),
+}
+
 BESIDE = """\
 version: 0
 name: flow
@@ -43,6 +85,23 @@ def planned(project: Project, text: str, *more: str) -> dict:  # type: ignore[ty
     outcome = project.strands("plan", "flow.yaml", "--json", *more)
     assert outcome.exit_code == 0, outcome
     return outcome.json
+
+
+@pytest.mark.parametrize("pattern", PEOPLE)
+def test_humans_stand_where_they_are_asked(project: Project, pattern: str) -> None:
+    order, humans, leaving, calls = PEOPLE_STEPS[pattern]
+    outline = outline_of(load_spec(project.write("flow.yaml", workflow(PEOPLE[pattern]))))
+    assert [box.stage for box in outline.work] == order
+    assert {box.key for box in outline.work if box.kind == "human"} == humans
+    assert {arrow.target: arrow.label for arrow in outline.arrows if arrow.source in humans} == leaving
+    assert (outline.calls.least, outline.calls.most) == calls
+
+
+def test_a_plan_tells_what_a_human_can_answer_and_how_long(project: Project) -> None:
+    project.write("flow.yaml", workflow(PEOPLE["human tasks"]))
+    shown = project.strands("plan", "flow.yaml").out
+    assert "2. approval  (after draft; yes, no; within 60 seconds; by default 'no')" in shown
+    assert "asks   a human: Publish?" in shown
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -214,6 +273,13 @@ def test_prompts_are_shown_as_they_would_be_sent_and_what_steps_will_answer_as_i
     assert "   input  Find a title, not OWLS:\n          {{ steps.draft.response }}\n" in said
 
 
+def test_the_paths_of_artifacts_are_shown_as_the_variables_give_them(project: Project) -> None:
+    text = BRIEF + 'outputs: {artifacts: [{path: "{{ topic }}/{{ last_response }}.txt", from: x}]}\n'
+    project.write("brief.yaml", text)
+    outcome = project.strands("plan", "brief.yaml", "--var", "topic=owls", "--json")
+    assert outcome.json["artifacts"] == ["owls/{{ last_response }}.txt"], outcome
+
+
 def test_an_input_that_is_not_given_stays_a_placeholder(project: Project) -> None:
     assert planned(project, BRIEF)["steps"][0]["input"] == "Write about {{ topic }}."
 
@@ -246,3 +312,24 @@ def test_a_graph_counts_what_is_certain_and_what_is_possible(inside: Project) ->
     }  # fmt: skip
     assert outline.calls == Calls(3, 5)
     assert outline.work[-1].title == "lost"
+
+
+def test_the_plan_shows_whose_conversation_a_step_goes_on_with(project: Project) -> None:
+    steps = [
+        {"id": "draft", "agent": "a", "input": "x"},
+        {"id": "other", "agent": "b", "input": "x"},
+        {"id": "again", "agent": "a", "input": "x"},
+        {"id": "anew", "agent": "a", "input": "x", "conversation": "fresh"},
+    ]
+    document = {
+        "version": 0,
+        "name": "flow",
+        "runtime": {"provider": "ollama"},
+        "agents": {"a": {"prompt": "p"}, "b": {"prompt": "p"}},
+        "pattern": {"type": "chain", "config": {"steps": steps}},
+    }
+    project.write("flow.json", json.dumps(document))
+    shown = json.loads(project.strands("plan", "flow.json", "--json").out)
+    assert [step["remembers"] for step in shown["steps"]] == [None, None, "draft", None]
+    assert "memory continues the conversation of draft" in project.strands("plan", "flow.json").out
+    assert 'again: a is given "x". It remembers draft.' in project.strands("explain", "flow.json").out

@@ -121,34 +121,55 @@ def test_a_crash_of_a_tool_in_a_run_names_its_line_and_debug_shows_its_traceback
         ollama.enqueue(answer)
     quiet = run(flow, ollama)
     assert "boom failed: Execution failed: KeyError: 'missing', at tools/boom.py:" in quiet.err
-    assert "1 tool call crashed: 'strands --debug run …' shows the traceback of each." in quiet.err
+    assert "1 tool call crashed: 'strands run --debug …' shows the traceback of each." in quiet.err
     assert "Traceback" not in quiet.err
     loud = flow.strands("--debug", "run", "flow.yaml", "--host", ollama.url, "--force")
     assert "Traceback" in loud.err
     assert "tools/boom.py" in loud.err
 
 
-def test_debug_shows_requests_calls_and_retries_of_a_run_as_they_happen(
-    flow: Project, ollama: OllamaStandin
+@pytest.mark.parametrize("option", ["--save-session", "--no-save-session"])
+def test_debug_prints_the_transcript_of_a_run_as_it_happens(
+    flow: Project, ollama: OllamaStandin, option: str
 ) -> None:
     for answer in [Call("calculator", {"expression": "6*7"}), Status(503), "It is \x1b[31m42.", "two"]:
         ollama.enqueue(answer)
-    outcome = flow.strands("--debug", "run", "flow.yaml", "--host", ollama.url)
+    outcome = run(flow, ollama, "--debug", option)
     assert outcome.exit_code == 0, outcome
     said = [
-        "steps/0 ModelStarted",
-        'steps/0 request of 1 messages, tools: echo, calculator, last: [{"text": "Write about owls."}]',
-        "steps/0 ToolStarted tool_id='calculator'",
-        "steps/0 ToolFinished tool_id='calculator'",
-        "steps/0 request of 3 messages",
-        "steps/0 ModelRetried attempt=1",
+        "== first (steps/0)\n   worker, ollama llama3.2:3b at ",
+        "   tools: echo, calculator\nsystem prompt\n  | You work.\n",
+        "to the model\n  | Write about owls.\n",
+        'call calculator\n  | {"expression": "6*7"}\n',
+        "result of calculator, ",
+        "  | 42\n",
+        "the request failed, again after ",
+        "  | It is \\x1b[31m42.\n",
         "first: done",
-        "steps/1 request of 1 messages",
+        "== second (steps/1)\n",
+        "continues the conversation of steps/0",
     ]
     places = [outcome.err.find(words) for words in said]
     assert -1 not in places, said[places.index(-1)] + outcome.err
     assert places == sorted(places)
     assert "\x1b" not in outcome.err
+    assert "DEBUG strands_cli.runs" not in outcome.err
+
+
+def test_debug_and_a_log_level_show_the_events_too(flow: Project, ollama: OllamaStandin) -> None:
+    for answer in [Call("calculator", {"expression": "6*7"}), "It is 42.", "two"]:
+        ollama.enqueue(answer)
+    outcome = flow.strands("--debug", "run", "flow.yaml", "--host", ollama.url, STRANDS_LOG="debug")
+    said = [
+        "steps/0 ModelStarted",
+        'steps/0 request of 1 messages, tools: echo, calculator, last: [{"text": "Write about owls."}]',
+        "steps/0 ToolStarted tool_id='calculator'",
+        "steps/0 ToolFinished tool_id='calculator'",
+        "steps/1 request of ",
+    ]
+    places = [outcome.err.find(words) for words in said]
+    assert -1 not in places, said[places.index(-1)] + outcome.err
+    assert places == sorted(places)
     assert "ModelText" not in outcome.err
 
 

@@ -183,10 +183,11 @@ def test_variables_are_checked_against_the_inputs(project: Project) -> None:
     assert "There is no input 'm'." in outcome.out
 
 
-def test_the_schema_is_printed(project: Project) -> None:
-    outcome = project.strands("schema")
+@pytest.mark.parametrize("kind", ["", "plugin", "script"])
+def test_the_schema_is_printed(project: Project, kind: str) -> None:
+    outcome = project.strands("schema", *filter(None, [kind]))
     assert (outcome.exit_code, outcome.err) == (0, "")
-    assert outcome.json["title"] == "strands workflow"
+    assert outcome.json["title"] == f"strands {kind or 'workflow'}"
 
 
 def test_a_file_without_templates_is_checked_without_jinja(project: Project) -> None:

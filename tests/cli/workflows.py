@@ -96,6 +96,66 @@ PATTERNS = {
 """,
 }
 
+PEOPLE = {  # the same with humans in them
+    "human tasks": """
+  type: workflow
+  config:
+    tasks:
+      - {id: draft, agent: writer, input: Draft}
+      - {id: approval, needs: [draft], human: {prompt: "Publish?", choices: [yes, no], default: no, timeout_s: 60}}
+      - {id: publish, agent: helper, needs: [approval]}
+""",
+    "human nodes": """
+  type: graph
+  config:
+    start: draft
+    nodes:
+      draft: {agent: writer}
+      look: {human: {prompt: "Good?"}}
+    edges:
+      - {from: draft, to: look}
+      - {from: look, to: draft, when: "nodes.look.response != 'yes'"}
+""",
+    "human reduce": """
+  type: parallel
+  config:
+    branches:
+      - {id: web, steps: [{agent: helper}]}
+      - {id: docs, steps: [{agent: helper}]}
+    reduce: {human: {prompt: "Which one?"}}
+""",
+    "reviewed route": """
+  type: routing
+  config:
+    router: {agent: critic, review: {prompt: "Take {{ route }}?"}}
+    routes:
+      billing: {steps: [{agent: writer}, {agent: critic}]}
+      other: {steps: [{agent: helper}]}
+""",
+    "reviewed draft": """
+  type: evaluator_optimizer
+  config:
+    producer: {agent: writer}
+    evaluator: {agent: critic, review: {prompt: "Another round?"}}
+""",
+    "reviewed tasks": """
+  type: orchestrator_workers
+  config:
+    orchestrator: {agent: critic, review: {prompt: "Do {{ plan | join(', ') }}?"}}
+    worker: {agent: helper}
+    reduce: {agent: writer, review: {prompt: "Good enough?"}}
+    max_rounds: 2
+""",
+    "reviewed result": """
+  type: parallel
+  config:
+    branches:
+      - {id: web, steps: [{agent: helper}]}
+      - {id: docs, steps: [{agent: helper}]}
+    reduce: {agent: writer, review: {prompt: "Good enough?"}}
+""",
+}
+
 HOSTILE = """]]> </svg><script>alert(1)</script> "quoted" 'single' \\\\ %%{init}%% `code` #35; &lt; | {{ x }} → 漢字 🦉\\nnext"""
 
 HOSTILE_GRAPH = f"""

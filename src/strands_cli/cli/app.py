@@ -1,23 +1,25 @@
-"""The table of commands, and the one boundary where errors become messages and exit codes."""
+"""The table of commands, and the one boundary where signals and errors become messages and exit codes."""
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from strands_cli import __version__
 from strands_cli.cli.output import (
     configure_logging,
+    drop_unwritable,
+    escaping_streams,
     exit_code_of,
-    may_colour,
-    prepare_streams,
     print_bug,
     print_error,
     print_failure,
+    print_text,
 )
 from strands_cli.errors import (
     EXIT_BUG,
@@ -38,11 +40,14 @@ COMMANDS = {
     "tool": ("strands_cli.cli.tool:tool", "List, show, call, check and create tools."),
     "plugin": ("strands_cli.cli.plugin:plugin", "List, create, validate, test, add and update plugins."),
     "run": ("strands_cli.cli.run:run", "Run a workflow and write its artifacts."),
+    "resume": ("strands_cli.cli.resume:resume", "Continue a run that did not finish."),
+    "runs": ("strands_cli.cli.runs:runs", "List, show, delete, export and import runs."),
     "chat": ("strands_cli.cli.chat.command:chat", "Chat with a model that can use your tools."),
     "validate": ("strands_cli.cli.validate:validate", "Find errors in workflow files."),
     "plan": ("strands_cli.cli.plan:plan", "Show what a workflow would run, and in which order."),
     "explain": ("strands_cli.cli.explain:explain", "Describe a workflow in prose, for review."),
     "graph": ("strands_cli.cli.plan:graph", "Draw a workflow with Mermaid, Graphviz or SVG."),
+    "trust": ("strands_cli.cli.trust_command:trust", "Show what a project asks for, and trust it."),
     "schema": ("strands_cli.cli.app:schema", "Print the JSON Schema of workflow files."),
     "models": (
         "strands_cli.cli.models:models",
@@ -52,22 +57,31 @@ COMMANDS = {
     "completion": ("strands_cli.cli.app:completion", "Print the completion script for your shell."),
     "version": ("strands_cli.cli.app:version", "Print the version."),
 }
+ALIASES = {"sessions": "runs"}
 
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called; help lists them from the table alone.
 
-    Commands that are added as click adds them come after those of the table.
+    Commands that are added as click adds them come after those of the table. Aliases are not listed.
     """
 
-    def __init__(self, *args: Any, table: dict[str, tuple[str, str]] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        table: dict[str, tuple[str, str]] | None = None,
+        aliases: dict[str, str] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.table = table or {}
+        self.aliases = aliases or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.table, *self.commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = self.aliases.get(cmd_name, cmd_name)
         if cmd_name not in self.table:
             return super().get_command(ctx, cmd_name)
         module, _, attribute = self.table[cmd_name][0].partition(":")
@@ -83,14 +97,19 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        known = self.list_commands(ctx)
+        known = [*self.list_commands(ctx), *self.aliases]
         if args and args[0] not in known and not args[0].startswith("-"):
             hint = f"{did_you_mean(args[0], known)} '{ctx.command_path} --help' lists the commands."
             raise UsageError(f"Unknown command {args[0]!r}.", hint=hint.strip())
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    table=COMMANDS,
+    aliases=ALIASES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option("--debug", is_flag=True, help="Show tracebacks, requests, calls and retries on standard error.")
 @click.version_option(
     __version__, prog_name="strands", message="%(prog)s %(version)s", help="Print the version."
@@ -102,11 +121,15 @@ def strands(debug: bool) -> None:
 
 
 @click.command()
-def schema() -> None:
-    """Print the JSON Schema of workflow files. Editors use it to complete and check keys."""
+@click.argument("kind", type=click.Choice(["workflow", "plugin", "script"]), default="workflow")
+def schema(kind: Literal["workflow", "plugin", "script"]) -> None:
+    """Print the JSON Schema of workflow files, of plugin.json, or of the scripts of the provider scripted.
+
+    Editors use it to complete and check keys.
+    """
     from strands_cli.schema.validator import schema_text
 
-    click.echo(schema_text("workflow").rstrip("\n"))
+    print_text(schema_text(kind).rstrip("\n"))
 
 
 @click.command()
@@ -123,43 +146,76 @@ def completion(shell: str) -> None:
 
     script = get_completion_class(shell)
     if script is not None:
-        click.echo(script(strands, {}, "strands", "_STRANDS_COMPLETE").source())
+        print_text(script(strands, {}, "strands", "_STRANDS_COMPLETE").source())
 
 
 @click.command()
 def version() -> None:
     """Print the version."""
-    click.echo(f"strands {__version__}")
+    print_text(f"strands {__version__}")
 
 
 # --- Running a command line -------------------------------------------------------------------------------
 
 
+class _Ending:
+    """SIGTERM and SIGHUP end a command as Ctrl-C does, so whatever cleans up after that cleans up after them.
+
+    One that the parent process ignores, as nohup does with SIGHUP, stays ignored; Ctrl-C works even then.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        """The first of these signals that came."""
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        self.number, taken = 0, list[signal.Signals]()
+        with suppress(ValueError):  # only the main thread may set them
+            if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            for name in ("SIGTERM", "SIGHUP"):
+                number = getattr(signal, name, None)  # Windows has no SIGHUP
+                if number and signal.getsignal(number) is signal.SIG_DFL:
+                    signal.signal(number, self._interrupt)
+                    taken.append(number)
+        try:
+            yield
+        finally:
+            for number in taken:
+                signal.signal(number, signal.SIG_DFL)
+
+    def _interrupt(self, number: int, _frame: object) -> None:
+        self.number = self.number or number
+        signal.raise_signal(signal.SIGINT)
+
+
+ENDING = _Ending()
+
+
 def run_command_line(arguments: Sequence[str]) -> int:
     """Runs one command line and answers with its exit code."""
-    import signal
-
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # Ctrl-C works even if the parent process ignores it, as nohup and background jobs do.
-        with suppress(ValueError):  # only the main thread may set it
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-    prepare_streams()
-    colour = None if may_colour() else False  # None: where the stream is a terminal
-    with click.Context(strands, color=colour):  # messages after the command follow it too
-        return _run_command(list(arguments), colour)
+    with ENDING.handled():
+        with escaping_streams():
+            try:
+                status = _run_command(list(arguments))
+            except OSError as error:
+                status = _report_unwritable_output(error)
+        drop_unwritable()
+    return 128 + ENDING.number if ENDING.number else status
 
 
-def _run_command(arguments: list[str], colour: bool | None) -> int:
+def _run_command(arguments: list[str]) -> int:
     as_json, stdout = "--json" in arguments, sys.stdout
     try:
-        status = strands.main(arguments, prog_name="strands", standalone_mode=False, color=colour)
+        status = strands.main(arguments, prog_name="strands", standalone_mode=False)
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except StrandsError as error:
         print_error(error, as_json=as_json)
         return exit_code_of(error)
     except click.exceptions.NoArgsIsHelpError as asked:
-        click.echo(asked.format_message())
+        print_text(asked.format_message())
         return UsageError.exit_code
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "strands"
@@ -172,11 +228,9 @@ def _run_command(arguments: list[str], colour: bool | None) -> int:
     except (SystemExit, BrokenPipeError) as gone:
         if isinstance(gone, SystemExit) and sys.stdout is stdout:
             raise
-        # The reader has closed the pipe, as `| head` does; click wraps the stream then, and exits.
-        _drop_output()
-        return 0
-    except OSError as error:
-        return _report_unwritable_output(error)
+        return 0  # the reader has closed the pipe, as `| head` does; click wraps the stream then, and exits
+    except OSError:
+        raise
     except Exception as error:  # noqa: BLE001 - whatever arrives here is a bug: shown in full, with its own exit code
         print_bug(error, as_json=as_json)
         return EXIT_BUG
@@ -184,16 +238,6 @@ def _run_command(arguments: list[str], colour: bool | None) -> int:
 
 def _report_unwritable_output(error: OSError) -> int:
     """What only the machine can have caused: a full disk, a closed stream, a directory that is gone."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        _drop_output()
-    with suppress(OSError, ValueError):  # there is nowhere left to say it
-        print_failure(f"{error.strerror or error}: {error.filename or 'standard output'}", "")
+    drop_unwritable()
+    print_failure(f"{error.strerror or error}: {error.filename or 'standard output'}", "")
     return EXIT_UNWRITABLE
-
-
-def _drop_output() -> None:
-    """What is left in the buffer has nowhere to go, and Python must not fail over it as it ends."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -14,9 +14,10 @@ from strands_cli import __version__
 from strands_cli.cli.options import json_option
 from strands_cli.cli.output import count_text, print_columns, print_json
 from strands_cli.errors import SpecError, install_hint
+from strands_cli.secrets import URL_CREDENTIALS
 from strands_cli.settings import cache_directory
 from strands_cli.toolkit.info import missing_requirements
-from strands_cli.tools import get_registry
+from strands_cli.tools.registry import ToolRegistry
 
 _MARKS = {"ok": "ok", "note": "--", "problem": "!!"}
 
@@ -34,7 +35,13 @@ class Finding(msgspec.Struct, frozen=True):
 @json_option
 def doctor(as_json: bool) -> int:
     """Check this machine and this project for problems."""
-    findings = [*_machine_findings(), *_sandbox_findings(), *_project_and_tools()]
+    found = [
+        *_machine_findings(),
+        *_sandbox_findings(),
+        *_executable_findings(),
+        *_project_and_tools(),
+    ]
+    findings = [URL_CREDENTIALS.value(finding) for finding in found]
     if as_json:
         print_json({"findings": [msgspec.to_builtins(finding) for finding in findings]})
     else:
@@ -73,18 +80,35 @@ def _sandbox_findings() -> Iterator[Finding]:
         yield Finding("sandbox", "note", f"pydantic-monty can run Python instead. {install_hint('monty')}")
 
 
+def _executable_findings() -> Iterator[Finding]:
+    """How the executables of plugins are confined here, and what that leaves open."""
+    from strands_cli.sandbox.executables import executables_level
+
+    level = executables_level()
+    is_best = level.name == "full" and not level.weaknesses
+    unavailable = f"plugins are unavailable: {level.reason}"
+    text = ", ".join(sorted(level.layers)) if level.layers else unavailable
+    yield Finding("plugins", "ok" if is_best else "note", f"{level.name}: {text}; memory: {level.memory}")
+    for layer, need in level.missing.items() if level.layers else ():
+        yield Finding("plugins", "note", f"without {layer}: {need}")
+    for weakness in level.weaknesses:
+        yield Finding("plugins", "note", f"plugins {weakness}")
+
+
 def _project_and_tools() -> Iterator[Finding]:
-    try:
-        registry = get_registry()
-    except SpecError as error:  # what is known without the settings is still worth knowing
-        yield Finding("settings", "problem", f"{error.message} {error.hint}".strip())
-        return
+    registry = ToolRegistry.to_look_at()
     settings = registry.settings
     yield Finding("project", "ok", str(settings.project))
-    yield Finding("settings", "ok", str(settings.file) if settings.file else "none: using defaults")
+    if not settings.issues:
+        yield Finding("settings", "ok", str(settings.file) if settings.file else "none: using defaults")
+    for issue in settings.issues:
+        yield Finding("settings", "problem", f"{issue.place}: {issue.reason} {issue.remediation}".strip())
     for root in settings.workspace:
         state = "ok" if root.is_dir() else "problem"
         yield Finding("workspace", state, str(root) if root.is_dir() else f"{root} is not a directory")
+    for ask in settings.asks:
+        state = "trusted" if ask.trusted else "no effect until you trust it: strands trust"
+        yield Finding("trust", "ok" if ask.trusted else "note", f"{ask.place} {ask.text}; {state}")
     if settings.bypass_consent:
         yield Finding("consent", "note", "BYPASS_TOOL_CONSENT is set: no tool asks for consent")
     infos = registry.list_all()
@@ -93,6 +117,6 @@ def _project_and_tools() -> Iterator[Finding]:
         reasons = missing_requirements(info.requires)
         if reasons:
             yield Finding("tool", "note", f"{info.id} is unavailable: {'; '.join(reasons)}")
-    for issue in registry.problems:
+    for issue in registry.problems[len(settings.issues) :]:
         state = "problem" if issue.severity == "error" else "note"
         yield Finding("tool", state, f"{issue.place}: {issue.reason}")

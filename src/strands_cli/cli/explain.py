@@ -6,16 +6,19 @@ from shutil import get_terminal_size
 
 import click
 
+from strands_cli.capability import all_asks
 from strands_cli.cli.options import file_argument, load_workflow, var_option
+from strands_cli.cli.output import Styled, print_line
 from strands_cli.cli.plan import resolved_model, warn_of_problems
-from strands_cli.cli.plugin.commands import access_lines
-from strands_cli.cli.terminal import wrapped_text
+from strands_cli.cli.terminal import visible_text, wrapped_text
 from strands_cli.cli.tool import first_sentence, plugin_access, tool_remarks
 from strands_cli.drawing.overview import budget_texts, english_list, outline_of, story_sentences
 from strands_cli.loader.spec import Spec
-from strands_cli.patterns.outline import Outline, first_line, printable_text, tool_name
+from strands_cli.patterns.outline import Outline, first_line, tool_name
 from strands_cli.patterns.pattern import times_text
 from strands_cli.plugins.manifest import setting_variable
+from strands_cli.plugins.permissions import access_lines
+from strands_cli.secrets import without_credentials
 from strands_cli.toolkit.info import ToolCategory, ToolInfo
 from strands_cli.tools.toolset import ToolSet
 
@@ -56,26 +59,28 @@ def explain(file: Path, pairs: tuple[str, ...]) -> int:
         "What it does": story_sentences(spec, outline),
         "What it needs": _requirement_sentences(spec),
         "Agents": _agent_sentences(spec, outline),
+        "Workflows that it runs": _workflow_sentences(spec),
         "What the tools may touch": _tool_sentences(spec, used),
         "What leaves this machine": _outgoing_data_sentences(spec, outline, used),
+        "What needs your trust": _trust_sentences(spec, tools),
         "What it writes": _written_file_sentences(spec),
         "Limits": _limit_sentences(spec, outline),
     }
-    click.secho(spec.name, bold=True)
+    print_line(Styled(spec.name))
     _print_paragraph(spec.description)
     for heading, sentences in sections.items():
         for index, sentence in enumerate(sentences):
             if index == 0:
-                click.echo()
-                click.secho(heading, bold=True)
+                print_line()
+                print_line(Styled(heading))
             _print_paragraph(sentence)
     return warn_of_problems(spec, tools)
 
 
 def _print_paragraph(text: str) -> None:
     width = max(min(get_terminal_size().columns, _WIDEST), 30)
-    for line in wrapped_text(printable_text(" ".join(text.split())), width - 2):
-        click.echo(f"  {line}")
+    for line in wrapped_text(visible_text(" ".join(text.split())), width - 2):
+        print_line(f"  {line}")
 
 
 def _agent_sentences(spec: Spec, outline: Outline) -> Iterator[str]:
@@ -88,9 +93,19 @@ def _agent_sentences(spec: Spec, outline: Outline) -> Iterator[str]:
         tools = [tool_name(tool) for tool in references]
         may = f"may call {english_list(tools)}" if tools else "has no tools"
         yield f"{agent} asks {model} and {may}. Its prompt starts: {first_line(spec.agents[agent].prompt)!r}."
+        if any(tool.partition("@")[0] == "python_exec" for tool in tools):
+            yield f"Code that {agent} runs in python_exec may call the same tools and no others."
     unused = [agent for agent in spec.agents if agent not in used]
     if unused:
         yield f"Declared but unused: {english_list(unused)}."
+
+
+def _workflow_sentences(spec: Spec) -> Iterator[str]:
+    """Each is a file of its own, with its own agents and tools."""
+    for inner in spec.family[1:]:
+        about = f": {first_line(inner.description)}" if inner.description else ""
+        asks = english_list([f"{agent} asks {resolved_model(inner, agent)}" for agent in inner.agents])
+        yield f"{inner.file}{about}. {asks or 'It asks no model'}. 'strands explain {inner.file}' says more."
 
 
 def _tool_sentences(spec: Spec, used: UsedTools) -> Iterator[str]:
@@ -100,7 +115,8 @@ def _tool_sentences(spec: Spec, used: UsedTools) -> Iterator[str]:
         if executor := executors.get(reference):
             what = f" {first_line(executor.description).removesuffix('.')}." if executor.description else ""
             often = f", up to {executor.retries} times more where it may be repeated"
-            where = f"to {executor.base_url} and to no other origin{often if executor.retries else ''}"
+            where = f"to {without_credentials(executor.base_url)} and to no other origin"
+            where += often if executor.retries else ""
             yield f"{reference}:{what} It sends requests {where}."
         elif info:
             yield _tool_explanation(spec, reference, info)
@@ -152,13 +168,23 @@ def _outgoing_data_sentences(spec: Spec, outline: Outline, used: UsedTools) -> I
     for executor in spec.tools.http_executors:
         if executor.id in used:
             headers = f" with the headers {', '.join(executor.headers)}" if executor.headers else ""
-            yield f"Requests of {executor.id} go to {executor.base_url}{headers}."
+            yield f"Requests of {executor.id} go to {without_credentials(executor.base_url)}{headers}."
     telemetry = spec.telemetry
     if telemetry.otlp_endpoint is not None:
         redacted = {"inputs": telemetry.redact.tool_inputs, "outputs": telemetry.redact.tool_outputs}
         shown = " and ".join(name for name, hidden in redacted.items() if not hidden)
         parts = f"with the {shown} of tools" if shown else "without the inputs and outputs of tools"
-        yield f"Spans go to {telemetry.otlp_endpoint}, {parts}."
+        yield f"Spans go to {without_credentials(telemetry.otlp_endpoint)}, {parts}."
+
+
+def _trust_sentences(spec: Spec, tools: ToolSet) -> Iterator[str]:
+    for ask in all_asks(spec, tools):
+        state = (
+            "You have trusted this."
+            if ask.trusted
+            else f"You have not trusted this: strands trust {spec.file}"
+        )
+        yield f"{ask.place} {ask.text}. {ask.reason} {state}"
 
 
 def _written_file_sentences(spec: Spec) -> Iterator[str]:
@@ -176,6 +202,10 @@ def _requirement_sentences(spec: Spec) -> Iterator[str]:
         need = "is given" if name in {**spec.inputs.values, **spec.variables} else need
         about = f": {first_line(declared.description)}" if declared.description else ""
         yield f"The input {name} ({declared.type or 'anything'}) {need}{about}."
+    for name in spec.env.variables:
+        places = [use.place for use in spec.environment if use.name == name]
+        if places:
+            yield f"The environment variable {name} is used in {english_list(places)}."
     for secret in spec.env.secrets:
         place = f"the file {secret.path}" if secret.source == "file" else f"${secret.key or secret.name}"
         yield f"The secret {secret.name} is read from {place} and never shown."
@@ -183,13 +213,16 @@ def _requirement_sentences(spec: Spec) -> Iterator[str]:
 
 def _limit_sentences(spec: Spec, outline: Outline) -> Iterator[str]:
     least, most = outline.calls.least, outline.calls.most
+    if not most:
+        yield "No model is asked."
     often = times_text(least) if least == most else f"{least} to {most} times"
-    more = ", and once more for each round of tool calls" if any(box.tools for box in outline.work) else ""
-    yield f"A model is asked {often}{more}."
+    more = ", and once more for each round of tool calls" if outline.has_tool_rounds else ""
+    if most:
+        yield f"A model is asked {often}{more}."
     budgets = budget_texts(spec)
     ends = f"A run stops after {english_list(budgets, 'or')}."
     yield ends if budgets else "No budget limits a run."
     policy = spec.runtime.failure_policy
-    if policy.retries:
+    if policy.retries and most:
         often = times_text(policy.retries)
         yield f"A model request that fails for a temporary reason is retried at most {often}."

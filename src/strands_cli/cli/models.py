@@ -8,7 +8,7 @@ import click
 
 from strands_cli.cli.app import LazyGroup
 from strands_cli.cli.options import json_option
-from strands_cli.cli.output import print_columns, print_json, print_note
+from strands_cli.cli.output import own_stream, print_columns, print_json, print_line, print_note, print_text
 from strands_cli.errors import ProviderError
 from strands_cli.providers.local import weights
 from strands_cli.providers.local.weights import CATALOGUE, DEFAULT, SMALLEST, CatalogueModel, model_named
@@ -64,14 +64,14 @@ def pull(name: str, source: Path | None) -> None:
             raise
         print_note(f"{error.message}\n{SMALLEST} takes its place: smaller, and worse at choosing tools.")
         file = _pull_with_progress(CATALOGUE[SMALLEST], None)
-    click.echo(str(file))
+    print_text(str(file))
 
 
 def _pull_with_progress(model: CatalogueModel, source: Path | None) -> Path:
     is_here = source is None and weights.is_on_this_machine(model)
     if is_here or not sys.stderr.isatty():
         return weights.pull_weights(model, given=source)
-    with click.progressbar(length=model.size, label=model.name, file=sys.stderr) as bar:
+    with click.progressbar(length=model.size, label=model.name, file=own_stream(sys.stderr)) as bar:
         return weights.pull_weights(
             model, given=source, progress=lambda done, total: bar.update(done - bar.pos)
         )
@@ -81,7 +81,7 @@ def _pull_with_progress(model: CatalogueModel, source: Path | None) -> Path:
 @click.argument("name", default=DEFAULT)
 def path(name: str) -> None:
     """Print the path of a downloaded and verified model."""
-    click.echo(str(weights.weights_file(model_named(name).name)))
+    print_text(str(weights.weights_file(model_named(name).name)))
 
 
 @models.command()
@@ -90,6 +90,6 @@ def remove(name: str) -> None:
     """Delete a downloaded model."""
     model = model_named(name)
     if weights.remove_weights(model):
-        click.echo(f"Removed {model.name}.")
+        print_line(f"Removed {model.name}.")
     else:
         print_note(f"{model.name} is not on this machine.")

@@ -3,31 +3,64 @@
 What only workflows need is imported where it is used: listing tools and calling one must be quick.
 """
 
-from collections.abc import Iterable, Sequence
+import os
+import re
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from strands_cli.errors import UsageError
+from strands_cli.cli.output import configure_logging, print_warning
+from strands_cli.errors import StrandsError, UsageError
+from strands_cli.settings import TRUST_VARIABLE, Settings, load_settings
+from strands_cli.types.asks import IGNORED
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from strands_cli.loader.spec import Spec
-    from strands_cli.runtime.agent_hooks import PendingCall
+    from strands_cli.runtime.agent_hooks import AskConsent, PendingCall
 
 
 def complete_tools(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
     """The ids of tools, for the shell."""
+    from strands_cli.tools.registry import ToolRegistry
+
+    try:
+        infos = ToolRegistry.to_look_at().list_all()
+    except StrandsError:  # completion in a shell cannot show errors
+        return []
+    return completed_words(((info.id, info.description) for info in infos), incomplete)
+
+
+def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """The ids of runs, for the shell, the newest first."""
+    from strands_cli.exec.history import list_runs
+    from strands_cli.exec.stores import open_store
+
+    try:
+        store = open_store(load_settings())
+        found = list_runs(store.runs())
+        store.close()
+    except StrandsError:  # completion in a shell cannot show errors
+        return []
+    return completed_words(((run.id, f"{run.name}, {run.status}") for run in found), incomplete)
+
+
+def completed_words(found: Iterable[tuple[str, str]], incomplete: str) -> "list[CompletionItem]":
+    """Names with descriptions, as the shell may get them: the user runs what it puts into the command line.
+
+    So a name that a shell would not take as one word is left out, and descriptions are harmless lines.
+    """
     from click.shell_completion import CompletionItem
 
-    from strands_cli.tools import get_registry
+    from strands_cli.cli.terminal import cut_text, visible_text
 
     return [
-        CompletionItem(info.id, help=info.description)
-        for info in get_registry().list_all()
-        if info.id.startswith(incomplete)
+        CompletionItem(name, help=cut_text(visible_text(" ".join(text[:1000].split())), 200))
+        for name, text in found
+        if name.startswith(incomplete) and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name)
     ]
 
 
@@ -53,17 +86,90 @@ var_option = click.option(
     metavar="NAME=VALUE",
     help="Set an input; NAME=@FILE reads it from a file. Can be repeated.",
 )
+
+
+def _trust_this_run(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """Whatever reads settings or runs a workflow looks into the environment for what the user trusts."""
+    if value:
+        os.environ[TRUST_VARIABLE] = "1"
+
+
+trust_option = click.option(
+    "--trust",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_trust_this_run,
+    help="Trust what the project asks for, this time.",
+)
+
+
+def _debug_this_run(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """The same as `strands --debug`."""
+    if value:
+        ctx.find_root().params["debug"] = True
+        configure_logging("debug")
+
+
+debug_option = click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_debug_this_run,
+    help="Print every prompt, message, tool call and result on standard error, as it happens.",
+)
 yes_option = click.option("--yes", "-y", is_flag=True, help="Consent to every tool that asks.")
+allow_write_option = click.option(
+    "--allow-write",
+    "allowed",
+    multiple=True,
+    metavar="PATH",
+    callback=lambda _ctx, _param, paths: tuple(map(_protected_path, paths)),
+    help="Let a protected PATH be written, such as .github. Can be repeated.",
+)
 file_argument = click.argument("file", type=click.Path(path_type=Path))
+
+
+def _protected_path(text: str) -> Path:
+    """The path of --allow-write; UsageError if it may be written anyway."""
+    from strands_cli.documents.files import protected_part
+
+    try:
+        real = Path(text).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UsageError(f"--allow-write {text}: {error}", hint="Name a file or a directory.") from None
+    if not any(protected_part(real, above) for above in real.parents):
+        raise UsageError(
+            f"{text} is not protected.",
+            hint="Tools can write there. To allow a protected file in it, name that file.",
+        )
+    return real
+
+
+def warn_of_untrusted(settings: Settings) -> None:
+    """One line about settings that have no effect, since the user has not trusted them."""
+    if settings.refused:
+        first, more = settings.refused[0], len(settings.refused) - 1
+        also = f" (and {more} more)" if more else ""
+        effect = "so it is ignored" if first.kind in IGNORED else "which has no effect"
+        until = " until you trust it" if first.kind != "unread" else ""
+        print_warning(f"{first.place} {first.text}, {effect}{until}{also}: strands trust")
 
 
 async def permit_all(tool: object, arguments: dict[str, Any]) -> None:
     """What --yes means for the call of one tool."""
 
 
-async def grant_all(calls: "Sequence[PendingCall]") -> Sequence[str]:
-    """What --yes means for the calls of agents: the ids of those that may be made."""
-    return [call.call_id for call in calls]
+def grant_all_but_protected(ask: "AskConsent | None") -> "AskConsent":
+    """What --yes means for the calls of agents: only those that write protected paths are asked about."""
+
+    async def grant(calls: "Sequence[PendingCall]") -> Collection[str]:
+        protected = [call for call in calls if call.protected]
+        granted = await ask(protected) if ask and protected else ()
+        return [*granted, *(call.call_id for call in calls if not call.protected)]
+
+    return grant
 
 
 def read_variables(pairs: Iterable[str]) -> dict[str, Any]:

@@ -1,4 +1,9 @@
-"""What people and programs see: results on standard output, everything else on standard error."""
+"""What people and programs see: results on standard output, everything else on standard error.
+
+Everything that the command prints goes through this module, or as a live display through `terminal`. What is
+not our own text is escaped first, and our colours are added afterwards. What others write to the standard
+streams (warnings, logs, tracebacks, tools) is escaped by the streams themselves.
+"""
 
 import json
 import os
@@ -7,22 +12,83 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO, TextIOWrapper
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 
 import click
 import msgspec
 
-from strands_cli.cli.terminal import cell_width, clean_text, terminal_size, wrapped_text
-from strands_cli.errors import Issue, SpecError, StrandsError, ToolError, UnsupportedError, UsageError
+from strands_cli.cli.terminal import (
+    ODD_CHARACTERS,
+    cell_width,
+    clean_text,
+    terminal_size,
+    visible_text,
+    wrapped_text,
+)
+from strands_cli.errors import (
+    Issue,
+    Paused,
+    SpecError,
+    StrandsError,
+    ToolError,
+    UnsupportedError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
+    import logging
+
     from strands_cli.secrets import Redactor
 
-# Controls that JSON need not escape, and some terminals obey.
-_CONTROL = re.compile("[\x7f-\x9f]")
+# What JSON need not escape. A newline in it is our own: those of values are escaped.
+_ODD_IN_JSON = re.compile(f"[{ODD_CHARACTERS}]")
 
 
-def prepare_streams() -> None:
+# --- The streams ------------------------------------------------------------------------------------------
+
+
+class EscapingStream:
+    """A standard stream that escapes whatever is written to it; `unescaped` is the stream below, for us."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.unescaped = stream
+
+    def write(self, text: str) -> int:
+        self.unescaped.write(visible_text(text, lines=True))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __enter__(self) -> "EscapingStream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.unescaped.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.unescaped, name)
+
+
+def own_stream(stream: TextIO) -> TextIO:
+    """The stream that takes our colours and the movements of a cursor, for what is escaped already."""
+    return stream.unescaped if isinstance(stream, EscapingStream) else stream
+
+
+@contextmanager
+def escaping_streams() -> Iterator[None]:
+    """The standard streams escape what is written to them, until the end of the block."""
+    _prepare_streams()
+    kept = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast(TextIO, EscapingStream(stream)) for stream in kept)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = kept
+
+
+def _prepare_streams() -> None:
     """Makes the standard streams take any text, and puts something in the place of those that are closed.
 
     Else the next file that is opened would get their number, and what is printed. Writing a result to a
@@ -42,6 +108,16 @@ def prepare_streams() -> None:
         if isinstance(stream, TextIOWrapper):
             with suppress(OSError):  # it writes what is left of --version, on a full disk too
                 stream.reconfigure(errors="replace")
+
+
+def drop_unwritable() -> None:
+    """What is left in a buffer and has nowhere to go is dropped: Python must not fail over it as it ends."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def can_ask() -> bool:
@@ -73,7 +149,7 @@ def tool_output_aside() -> Iterator[None]:
             sys.stdout.flush()
         os.dup2(kept, 1)
         if sys.stdout.closed:  # by the tool; the result still has to be printed
-            sys.stdout = os.fdopen(os.dup(kept), "w")
+            sys.stdout = cast(TextIO, EscapingStream(os.fdopen(os.dup(kept), "w")))
         os.close(kept)
 
 
@@ -81,14 +157,8 @@ def configure_logging(setting: str) -> None:
     """`debug`, or `tools=debug,plugins=info`: levels for all of strands_cli, or for rooms of it."""
     import logging
 
-    class CleanFormatter(logging.Formatter):
-        """What models and tools say is in the log too, and must not act on a terminal."""
-
-        def format(self, record: logging.LogRecord) -> str:
-            return clean_text(super().format(record))
-
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(CleanFormatter("%(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(_clean_formatter("%(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler])
     for part in filter(None, (item.strip() for item in setting.split(","))):
         room, _, level = part.rpartition("=")
@@ -100,30 +170,95 @@ def configure_logging(setting: str) -> None:
         logging.getLogger(f"strands_cli.{room}" if room else "strands_cli").setLevel(known)
 
 
-def redact_logs(redactor: "Redactor") -> None:
-    """For commands that run agents: no secret of the workflow gets into the log."""
+def _clean_formatter(form: str) -> "logging.Formatter":
     import logging
 
-    def redact(record: logging.LogRecord) -> bool:
-        record.msg, record.args = redactor.text(record.getMessage()), None
-        if record.exc_info:
-            record.exc_text = redactor.text(logging.Formatter().formatException(record.exc_info))
-        return True
+    class CleanFormatter(logging.Formatter):
+        """What models and tools say is in the log too; the stream escapes it."""
 
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(redact)
+        def format(self, record: logging.LogRecord) -> str:
+            return without_secrets(super().format(record))
+
+    return CleanFormatter(form)
+
+
+_hidden: "list[Redactor]" = []
+
+
+def hide_secrets(redactor: "Redactor") -> None:
+    """For commands that run agents: no secret of the workflow gets into the log, an error or a traceback."""
+    import logging
+
+    _hidden.append(redactor)
+    if logging.lastResort is not None:  # where nothing is logged, warnings of libraries still come out
+        logging.lastResort.setFormatter(_clean_formatter("%(message)s"))
+
+
+def without_secrets(text: str) -> str:
+    """A message without the secrets of the command and without what URLs hold of such."""
+    from strands_cli.secrets import without_credentials
+
+    for redactor in _hidden:
+        text = redactor.text(text)
+    return without_credentials(text)
+
+
+# --- Printing ---------------------------------------------------------------------------------------------
+
+
+class Styled(NamedTuple):
+    """A part of a line in a colour, or bold."""
+
+    text: str
+    colour: str | None = None
+    bold: bool = True
+
+
+def print_line(*parts: str | Styled, err: bool = False, end: str = "\n") -> None:
+    """The parts on one line, whatever they contain."""
+    shown = [visible_text(part if isinstance(part, str) else part.text) for part in parts]
+    if has_colours(sys.stderr if err else sys.stdout):
+        for index, part in enumerate(parts):
+            if isinstance(part, Styled):
+                shown[index] = click.style(shown[index], fg=part.colour, bold=part.bold or None)
+    _write("".join(shown) + end, err=err)
+
+
+def has_colours(stream: TextIO) -> bool:
+    """Whether the stream is a terminal that gets colours."""
+    return may_colour() and stream.isatty() and (os.name != "nt" or "WT_SESSION" in os.environ)
+
+
+def print_message(text: str, *label: str | Styled, err: bool = True, indent: str = "") -> None:
+    """A text behind its label. Lines after the first are indented, so that none of them looks like ours."""
+    first, *more = without_secrets(text).replace("\r\n", "\n").expandtabs(4).split("\n")
+    print_line(indent, *label, first, err=err)
+    for line in more:
+        print_line(f"{indent}  {line}".rstrip(), err=err)
 
 
 def print_text(text: str) -> None:
     """A result on standard output: harmless on a terminal, as it is for everybody else."""
-    sys.stdout.write(f"{clean_text(text) if sys.stdout.isatty() else text}\n")
-    sys.stdout.flush()
+    _write(f"{clean_text(text) if sys.stdout.isatty() else text}\n", err=False)
+
+
+def _write(text: str, *, err: bool) -> None:
+    """Fails where a result cannot be written, but not for a message, nor if its reader is gone."""
+    stream = own_stream(sys.stderr if err else sys.stdout)
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        drop_unwritable()
+    except (OSError, ValueError):
+        if not err:
+            raise
 
 
 def print_json(document: Any) -> None:
     """One JSON document, and nothing else, on standard output."""
     text = json.dumps(document, indent=2, ensure_ascii=False, default=json_default)
-    click.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    _write(_ODD_IN_JSON.sub(lambda found: json.dumps(found[0])[1:-1], text) + "\n", err=False)
 
 
 def json_default(value: object) -> object:
@@ -138,23 +273,33 @@ def json_default(value: object) -> object:
 def print_error(error: StrandsError, *, as_json: bool) -> None:
     issues = error.issues if isinstance(error, SpecError | UnsupportedError) else None
     if as_json:
-        document: dict[str, Any] = {"code": error.code, "message": error.message, "hint": error.hint}
+        message, hint = map(without_secrets, (error.message, error.hint))
+        document: dict[str, Any] = {"code": error.code, "message": message, "hint": hint}
         if issues is not None:
             document["issues"] = [issue_document(issue) for issue in issues]
         if error.step:
             document["step"] = error.step
+        if error.run_id:
+            document["run_id"] = error.run_id
+        if isinstance(error, Paused) and error.questions:
+            document["questions"] = [msgspec.structs.asdict(question) for question in error.questions]
         kept = {"kept": result_document(error.kept)} if error.kept is not None else {}
         print_json({"error": document, **kept})
     elif issues:
         print_issues(issues, err=True)
     else:
-        print_failure(error.message, error.hint)
+        is_resumable = isinstance(error, Paused) and bool(error.run_id)
+        # The last line of the hint is ours where a run can be resumed; others may quote whoever has failed.
+        hint, _, way_on = error.hint.rpartition("\n") if error.run_id else (error.hint, "", "")
+        print_failure(error.message, hint, is_paused=is_resumable)
+        if way_on:
+            print_message(way_on, indent="  ")
 
 
-def print_failure(message: str, hint: str) -> None:
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {clean_text(message)}", err=True)
+def print_failure(message: str, hint: str, *, is_paused: bool = False) -> None:
+    print_message(message, Styled("paused:", "yellow") if is_paused else Styled("error:", "red"), " ")
     if hint:
-        click.echo(f"  {clean_text(hint)}", err=True)
+        print_message(hint, indent="  ")
 
 
 def exit_code_of(error: StrandsError) -> int:
@@ -183,33 +328,35 @@ def _usage_document(usage: Any) -> dict[str, int]:
 def print_bug(error: Exception, *, as_json: bool) -> None:
     import traceback
 
-    traceback.print_exc(file=sys.stderr)
+    sys.stderr.write(without_secrets(traceback.format_exc()))
     if as_json:
-        print_json({"error": {"code": "bug", "message": f"{type(error).__name__}: {error}", "hint": ""}})
-    click.echo("This is a bug in strands-cli. Please report it with the text above.", err=True)
+        message = without_secrets(f"{type(error).__name__}: {error}")
+        print_json({"error": {"code": "bug", "message": message, "hint": ""}})
+    print_line("This is a bug in strands-cli. Please report it with the text above.", err=True)
 
 
 def print_note(text: str) -> None:
-    click.echo(clean_text(text), err=True)
+    print_message(text)
 
 
 def print_warning(text: str) -> None:
-    click.echo(f"{click.style('warning:', fg='yellow', bold=True)} {clean_text(text)}", err=True)
+    print_message(text, Styled("warning:", "yellow"), " ")
 
 
 def issue_document(issue: Issue) -> dict[str, Any]:
-    return msgspec.structs.asdict(issue)
+    shown = {name: without_secrets(getattr(issue, name)) for name in ("reason", "remediation")}
+    return {**msgspec.structs.asdict(issue), **shown}
 
 
 def print_issues(issues: Iterable[Issue], *, err: bool) -> None:
     """Each issue in three lines at most: where, why, what to do."""
     for issue in issues:
         colour = "red" if issue.severity == "error" else "yellow"
-        label = click.style(issue.severity, fg=colour)
-        click.echo(f"{clean_text(issue.place)}  {label}" if issue.place else label, err=err)
-        click.echo(f"  {clean_text(issue.reason)}", err=err)
+        label = Styled(issue.severity, colour, bold=False)
+        print_line(*([issue.place, "  "] if issue.place else []), label, err=err)
+        print_message(issue.reason, err=err, indent="  ")
         if issue.remediation:
-            click.echo(f"  {clean_text(issue.remediation)}", err=err)
+            print_message(issue.remediation, err=err, indent="  ")
 
 
 def print_findings(issues: Sequence[Issue], *, document: dict[str, Any], summary: str, as_json: bool) -> int:
@@ -225,16 +372,17 @@ def print_findings(issues: Sequence[Issue], *, document: dict[str, Any], summary
 def print_columns(rows: Sequence[Sequence[str]], *, indent: str = "  ") -> None:
     """Rows with aligned columns; on a terminal the words of the last column are wrapped to the window."""
     for line in aligned_columns(rows, indent=indent, width=_window_width()):
-        click.echo(line)
+        print_line(line)
 
 
 def print_paragraphs(text: str) -> None:
     """Text with its own line breaks; on a terminal a line that is longer than the window is wrapped."""
     width = _window_width()
-    for line in text.strip().splitlines():
+    for line in visible_text(text.strip(), lines=True).split("\n"):
         indent = line[: len(line) - len(line.lstrip())]
         parts = wrapped_text(line, width - 1 - len(indent)) if width else []
-        click.echo("\n".join(indent + part for part in parts) if len(parts) > 1 else line)
+        for part in [indent + part for part in parts] if len(parts) > 1 else [line.expandtabs(4)]:
+            print_line(part)
 
 
 def _window_width() -> int | None:
@@ -249,7 +397,10 @@ def aligned_columns(
 
     In a window so narrow that it would have little room, the last column stands below the others.
     """
-    columns = [column for column in zip(*rows, strict=True) if any(column)]
+    shown_rows = (
+        [visible_text(" ".join(cell.split()) if "\n" in cell else cell) for cell in row] for row in rows
+    )
+    columns = [column for column in zip(*shown_rows, strict=True) if any(column)]
     widths = [max(cell_width(cell) for cell in column) for column in columns[:-1]]
     begin = len(indent) + sum(widths) + 2 * len(widths)
     is_below = bool(width and widths and width - 1 - begin < _NARROWEST)

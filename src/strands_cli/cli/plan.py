@@ -10,24 +10,28 @@ import msgspec
 from strands_cli.capability import check_capability
 from strands_cli.cli.options import file_argument, json_option, load_workflow, var_option
 from strands_cli.cli.output import (
+    Styled,
     count_text,
     issue_document,
     print_columns,
     print_json,
+    print_line,
     print_note,
+    print_text,
     print_warning,
 )
 from strands_cli.drawing.overview import budget_texts, outline_of
 from strands_cli.errors import UnsupportedError, UsageError
 from strands_cli.loader.run_values import known_inputs
 from strands_cli.loader.spec import Spec
-from strands_cli.patterns.outline import Box, Outline, first_line, printable_text, tool_name
+from strands_cli.patterns.outline import Box, Outline, first_line, tool_name
 from strands_cli.providers.choice import PROVIDERS, ModelChoice, model_of, with_default_model
-from strands_cli.templates import render_known
+from strands_cli.templates import Meter, render_known
 from strands_cli.tools.toolset import ToolSet
+from strands_cli.types.sections import BaseSpec
 
 
-def resolved_model(spec: Spec, agent: str) -> ModelChoice | None:
+def resolved_model(spec: BaseSpec, agent: str) -> ModelChoice | None:
     """The model that an agent asks, by its name, even if the file leaves it to the provider."""
     choice = model_of(spec, agent)
     return with_default_model(choice) if choice is not None and choice.provider in PROVIDERS else choice
@@ -63,22 +67,28 @@ def plan(file: Path, pairs: tuple[str, ...], as_json: bool) -> int:
 
 
 def show_plan(spec: Spec, tools: ToolSet, *, as_json: bool) -> None:
+    with Meter().running():  # all templates of a file together: what takes longer stays as it is written
+        _print_plan(spec, tools, as_json)
+
+
+def _print_plan(spec: Spec, tools: ToolSet, as_json: bool) -> None:
     outline = outline_of(spec, tools)
     if as_json:
         problems = [issue_document(issue) for issue in check_capability(spec, tools=tools).errors]
         print_json({**_plan_document(spec, outline), "problems": problems})
         return
     stages = [box.stage for box in outline.work if not box.when]
-    is_concurrent = len(set(stages)) < len(stages) or any(box.kind == "worker" for box in outline.work)
+    many = any(box.kind == "worker" or box.foreach for box in outline.work)
+    is_concurrent = len(set(stages)) < len(stages) or many
     together = f", {spec.runtime.max_parallel} at a time at most" if is_concurrent else ""
     steps = count_text(len(outline.work), "step")
-    click.echo(f"{click.style(spec.name, bold=True)}  {spec.pattern.title} of {steps}{together}")
+    print_line(Styled(spec.name), f"  {spec.pattern.title} of {steps}{together}")
     if spec.description:
-        click.echo(first_line(spec.description))
-    click.echo()
+        print_line(first_line(spec.description))
+    print_line()
     for box in outline.work:
         _print_step(box, spec, len(str(outline.stages)))
-    click.echo()
+    print_line()
     print_columns([*_plan_facts(spec, outline)], indent="")
 
 
@@ -87,15 +97,24 @@ def _print_step(box: Box, spec: Spec, digits: int) -> None:
     if box.stage == 0:
         number, condition = f"{'–':>{digits}} ", "never reached"
     remarks = "; ".join(filter(None, [condition, box.note]))
-    click.echo(f"{number} {click.style(box.title, bold=True)}{f'  ({remarks})' if remarks else ''}")
+    print_line(f"{number} ", Styled(box.title), f"  ({remarks})" if remarks else "")
     for name, text in _step_details(box, spec):
-        for index, line in enumerate(text.splitlines() or [""]):
-            click.echo(f"{'':{digits + 2}}{'' if index else name:<6} {printable_text(line)}".rstrip())
+        for index, line in enumerate(text.split("\n")):
+            print_line(f"{'':{digits + 2}}{'' if index else name:<6} {line.expandtabs(4)}".rstrip())
 
 
 def _step_details(box: Box, spec: Spec) -> Iterator[tuple[str, str]]:
     if box.kind == "human":
         yield "asks", f"a human: {_sent_text(spec, box.input)}"
+        return
+    if box.foreach:
+        yield "each", _sent_text(spec, box.foreach)
+    if box.kind in ("tool", "workflow"):
+        yield ("tool", tool_name(box.tools[0])) if box.kind == "tool" else ("runs", box.workflow)
+        if sent := _sent_text(spec, box.input):
+            yield "with", sent
+        if box.workflow:
+            yield "calls", _calls_text(box)
         return
     model = resolved_model(spec, box.agent)
     undeclared = f"{first_line(box.agent)}, which the file does not declare"
@@ -103,9 +122,15 @@ def _step_details(box: Box, spec: Spec) -> Iterator[tuple[str, str]]:
     yield "tools", ", ".join(tool_name(tool) for tool in box.tools) or "none"
     if prompt := _sent_prompt(spec, box):
         yield "prompt", prompt
+    if box.remembers:
+        yield "memory", f"continues the conversation of {box.remembers}"
     if sent := _sent_text(spec, box.input):
         yield "input", sent
-    yield "calls", f"{box.calls}{', plus one per round of tool calls' if box.tools else ''}"
+    yield "calls", _calls_text(box)
+
+
+def _calls_text(box: Box) -> str:
+    return f"{box.calls}{', plus one per round of tool calls' if box.has_tool_rounds else ''}"
 
 
 def _sent_prompt(spec: Spec, box: Box) -> str:
@@ -123,14 +148,14 @@ def _sent_text(spec: Spec, text: str) -> str:
 
 def _plan_facts(spec: Spec, outline: Outline) -> Iterator[tuple[str, str]]:
     calls = f"{outline.calls.least} at least, {outline.calls.most} at most"
-    if any(box.tools for box in outline.work):
+    if outline.has_tool_rounds:
         calls += "; plus one for each round of tool calls"
     yield "model calls", calls + ("; the budget of steps may end the run before" if outline.capped else "")
     for name, state in _input_states(spec).items():
         yield f"input {name}", state
     yield "budgets", ", ".join(budget_texts(spec)) or "none"
     for artifact in spec.outputs.artifacts:
-        yield "artifact", first_line(artifact.path)
+        yield "artifact", first_line(_sent_text(spec, artifact.path))
 
 
 def _input_states(spec: Spec) -> dict[str, str]:
@@ -157,12 +182,12 @@ def _plan_document(spec: Spec, outline: Outline) -> dict[str, Any]:
         "model_calls": {
             "at_least": outline.calls.least,
             "at_most": outline.calls.most,
-            "plus_one_per_tool_round": any(box.tools for box in outline.work),
+            "plus_one_per_tool_round": outline.has_tool_rounds,
             "capped_by_max_steps": outline.capped,
         },
         "inputs": _input_states(spec),
         "budgets": msgspec.to_builtins(spec.runtime.budgets),
-        "artifacts": [artifact.path for artifact in spec.outputs.artifacts],
+        "artifacts": [_sent_text(spec, artifact.path) for artifact in spec.outputs.artifacts],
     }
 
 
@@ -174,7 +199,10 @@ def _step_document(box: Box, spec: Spec) -> dict[str, Any]:
         "prompt": _sent_prompt(spec, box) or None,
         "input": _sent_text(spec, box.input),
         "agent": box.agent or None,
+        "workflow": box.workflow or None,
+        "foreach": _sent_text(spec, box.foreach) or None,
         "model": model.address if model else None,
+        "remembers": box.remembers or None,
         "when": box.when or None,
         "model_calls": {"at_least": box.calls.least, "at_most": box.calls.most},
     }
@@ -208,7 +236,7 @@ def graph(file: Path, chosen: str | None, out: Path | None) -> None:
     tools = ToolSet(spec)
     text = drawn_workflow(spec, form, tools)
     if out is None:
-        click.echo(text, nl=False)
+        print_text(text.removesuffix("\n"))
     else:
         try:
             out.write_text(text, "utf-8")

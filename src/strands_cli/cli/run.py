@@ -1,109 +1,162 @@
 """`strands run`"""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
-from strands_cli.cli.event_loop import run_async
-from strands_cli.cli.options import (
-    ProviderName,
-    file_argument,
-    grant_all,
-    json_option,
-    load_workflow,
-    var_option,
-    yes_option,
-)
-from strands_cli.cli.output import (
-    can_ask,
-    print_issues,
-    print_json,
-    print_text,
-    redact_logs,
-    result_document,
-    tool_output_aside,
-)
+from strands_cli.cli.options import ProviderName, complete_runs, load_workflow, var_option
+from strands_cli.cli.output import can_ask, print_issues
+from strands_cli.cli.running import Execution, execute, execution_options
 from strands_cli.errors import UsageError
 from strands_cli.loader import load_spec
 from strands_cli.loader.spec import Spec
 from strands_cli.providers.choice import require_models, with_model_options
-from strands_cli.types import RunResult
 
-if TYPE_CHECKING:
-    from strands_cli.exec.run import Prepared
-    from strands_cli.toolkit.cancellation import Cancellation
+_OF_RESUMED_RUNS = {"run_id", "trust", "debug", "hitl_responses", *Execution.__struct_fields__}
 
 
 @click.command()
-@file_argument
+@click.argument("file", required=False, type=click.Path(path_type=Path))
 @var_option
 @click.option("--ask", is_flag=True, help="Ask for missing inputs.")
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path(), help="Write artifacts to this directory."
 )
-@click.option("--force", is_flag=True, help="Let artifacts replace existing files.")
 @click.option("--trace", is_flag=True, help="Write a record of the run next to the artifacts.")
-@click.option("--verbose", "-v", is_flag=True, help="Show the inputs of tools.")
 @click.option("--dry-run", is_flag=True, help="Check everything and show the plan, without running it.")
-@yes_option
 @click.option("--provider", type=ProviderName(), help="Use this provider instead of the file's.")
 @click.option("--model", help="Use this model instead of the file's.")
 @click.option("--host", help="The address of the provider.")
-@json_option
+@click.option("--record", type=click.Path(path_type=Path), help="Write all requests to models to this file.")
+@click.option("--replay", type=click.Path(path_type=Path), help="Answer from such a file, without a model.")
+@click.option(
+    "--replay-ignore",
+    multiple=True,
+    metavar="TOOL",
+    help="Let the results of this tool differ from the recorded ones. Can be repeated.",
+)
+@click.option(
+    "--save-session/--no-save-session",
+    "save",
+    default=True,
+    help="Whether to journal the run, so that it can be resumed and looked at. By default it is.",
+)
+@click.option(
+    "--resume", "run_id", metavar="ID", shell_complete=complete_runs, help="Resume this run, without FILE."
+)
+@click.option(
+    "--auto-resume",
+    is_flag=True,
+    help="Resume the latest unfinished run of FILE with the same inputs, or start a new run.",
+)
+@execution_options
+@click.pass_context
 def run(
+    ctx: click.Context,
+    /,
     *,
-    file: Path,
-    pairs: tuple[str, ...],
-    ask: bool,
-    out: Path,
-    force: bool,
-    trace: bool,
-    verbose: bool,
-    dry_run: bool,
-    yes: bool,
-    provider: str | None,
-    model: str | None,
-    host: str | None,
-    as_json: bool,
+    file: Path | None,
+    run_id: str | None,
+    auto_resume: bool,
+    how: Execution,
+    **given: Any,
 ) -> None:
     """Run a workflow: prompt its agents, call their tools, write its artifacts.
 
-    The last answer goes to standard output, progress to standard error. Press Ctrl-C to cancel the run;
-    finished steps are kept.
+    The last answer goes to standard output, progress to standard error. Press Ctrl-C to cancel the run.
+    Finished steps are kept: 'strands resume' continues a run that did not finish.
     """
+    if run_id is not None:
+        from strands_cli.cli.resume import resume_run
+
+        others = {parameter.name or "" for parameter in ctx.command.params} - _OF_RESUMED_RUNS
+        _refuse_options(ctx, others, "cannot be combined with --resume")
+        resume_run(run_id, how)
+        return
+    if auto_resume:
+        _refuse_options(ctx, {"record", "replay", "replay_ignore"}, "cannot be combined with --auto-resume")
+    else:
+        _refuse_options(
+            ctx,
+            {"answers", "hitl_responses", "accept_changes", "take_over"},
+            "needs --resume ID or --auto-resume",
+        )
+    if file is None:
+        raise UsageError("The FILE of the workflow is missing.", hint="'strands run --help' shows its usage.")
+    if given["replay"] and ctx.get_parameter_source("save") is ParameterSource.DEFAULT:
+        given["save"] = False  # else 'strands resume' would go on with it, and ask a model
+    _run_file(file, how, auto_resume=auto_resume, **given)
+
+
+def _run_file(
+    file: Path,
+    how: Execution,
+    *,
+    pairs: tuple[str, ...],
+    ask: bool,
+    out: Path,
+    trace: bool,
+    dry_run: bool,
+    provider: str | None,
+    model: str | None,
+    host: str | None,
+    record: Path | None,
+    replay: Path | None,
+    replay_ignore: tuple[str, ...],
+    save: bool,
+    auto_resume: bool,
+) -> None:
     spec = load_workflow(file, pairs)
     spec = load_spec(file, {**spec.variables, **_ask_inputs(spec)}) if ask else spec
-    spec = with_model_options(spec, provider=provider, model=model, host=host)
+    spec = with_model_options(spec, provider=provider, model=model, host=host, base=Path())
     from strands_cli.exec.run import prepare
     from strands_cli.exec.steps import RunOptions
-    from strands_cli.toolkit.cancellation import Cancellation
 
-    prepared = prepare(spec, options=RunOptions(directory=out, force=force, trace=trace))
-    require_models(spec, spec.agents)
+    options = RunOptions(
+        directory=out,
+        force=how.force,
+        trace=trace,
+        allow_write=how.allowed,
+        record=record,
+        replay=replay,
+        replay_ignore=replay_ignore,
+    )
+    if auto_resume and not dry_run:
+        from strands_cli.cli.resume import resume_run, run_to_go_on_with
+
+        if found := run_to_go_on_with(spec, options):
+            resume_run(found, how)
+            return
+    prepared = prepare(spec, options=options)
+    if replay is None:
+        require_models(spec, spec.agents)
     print_issues(prepared.resources.redactor.value(prepared.warnings), err=True)
     if dry_run:
         from strands_cli.cli.plan import show_plan
 
-        show_plan(spec, prepared.resources.tools, as_json=as_json)
+        show_plan(spec, prepared.resources.tools, as_json=how.as_json)
         return
-    redact_logs(prepared.resources.redactor)
-    cancel = Cancellation()
-    with tool_output_aside():
-        result = run_async(
-            _run_with_progress(prepared, cancel, verbose=verbose, yes=yes), on_interrupt=cancel.set
-        )
-    if as_json:
-        print_json(result_document(result))
-    else:
-        print_text(result.last_response)
+    if save:
+        from strands_cli.exec.stores import open_store
+
+        options = msgspec.structs.replace(options, store=open_store(prepared.resources.settings))
+    execute(msgspec.structs.replace(prepared, options=options), how)
+
+
+def _refuse_options(ctx: click.Context, names: set[str], why: str) -> None:
+    """UsageError if one of some parameters is given on the command line."""
+    for parameter in ctx.command.params:
+        given = parameter.name in names and ctx.get_parameter_source(parameter.name or "")
+        if given is ParameterSource.COMMANDLINE:
+            name = parameter.opts[0] if isinstance(parameter, click.Option) else "FILE"
+            raise UsageError(f"{name} {why}.", hint=f"'{ctx.command_path} --help' shows its usage.")
 
 
 def _ask_inputs(spec: Spec) -> dict[str, str]:
     """The inputs that are missing, typed at the terminal; the loader judges them like those of --var."""
-    from strands_cli.cli.terminal import clean_text
-
     known, answers = {**spec.inputs.values, **spec.variables}, dict[str, str]()
     for name, declared in spec.inputs.required.items():
         if name in known or declared.default is not msgspec.UNSET:
@@ -111,23 +164,7 @@ def _ask_inputs(spec: Spec) -> dict[str, str]:
         if not can_ask():
             raise UsageError("--ask needs a terminal.", hint=f"Give --var {name}=…")
         about = "; ".join(filter(None, [declared.description, " or ".join(map(str, declared.enum))]))
-        answers[name] = click.prompt(clean_text(f"{name} ({about})" if about else name), err=True)
+        from strands_cli.cli.questions import typed_answer
+
+        answers[name] = typed_answer(f"{name} ({about}):" if about else f"{name}:")
     return answers
-
-
-async def _run_with_progress(
-    prepared: "Prepared", cancel: "Cancellation", *, verbose: bool, yes: bool
-) -> RunResult:
-    from strands_cli.cli.progress import open_progress
-    from strands_cli.exec.run import run_prepared
-
-    with open_progress(verbose=verbose) as progress:
-        options = msgspec.structs.replace(prepared.options, listeners=(progress,), cancel=cancel)
-        if can_ask():
-            from strands_cli.cli.questions import Questions
-
-            questions = Questions(lambda: cancel, progress.asking)
-            options = msgspec.structs.replace(options, ask_human=questions.ask, ask_consent=questions.consent)
-        if yes or prepared.resources.settings.bypass_consent:
-            options = msgspec.structs.replace(options, ask_consent=grant_all)
-        return await run_prepared(msgspec.structs.replace(prepared, options=options))

@@ -1,6 +1,7 @@
 """What a terminal can show: text made harmless and measured in cells, signs, colours, a block of live lines.
 
-What models and tools say may contain anything. Nothing of it reaches a terminal but through `clean_text`.
+What models, tools and files say may contain anything. Nothing of it reaches a terminal but through
+`clean_text`, which drops what is not text, or `visible_text`, which shows it.
 """
 
 import os
@@ -23,13 +24,18 @@ _SEQUENCE = re.compile(
     "|\x1b[ -/]*[0-~]?"
 )
 _BREAK = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-# Controls, and what is invisible or turns the direction of what stands around it. Joiners are kept: some
-# scripts and emoji need them.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
-    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+# Controls, what is invisible or blank though it counts as a letter, and what turns the direction of what
+# stands around it. Joiners and the selectors of emoji are kept: some scripts need them.
+_HIDDEN = (
+    "\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
+    "\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
+_DROPPED = re.compile(f"[{_HIDDEN}]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+ODD_CHARACTERS = f"{_HIDDEN}\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029\ud800-\udfff"
+"""The inside of a class for patterns: all that is not text, but for newlines and tabs."""
+_ODD = re.compile(f"[{ODD_CHARACTERS}]")
+_ODD_OR_BREAK = re.compile(f"[{ODD_CHARACTERS}\n\t]")
 
 
 def clean_text(text: str) -> str:
@@ -37,7 +43,47 @@ def clean_text(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     text = _BREAK.sub("\n", _SEQUENCE.sub("", text))
-    return _SURROGATE.sub("\ufffd", _HIDDEN.sub("", text))
+    return _SURROGATE.sub("\ufffd", _DROPPED.sub("", text))
+
+
+def visible_text(text: str, *, lines: bool = False) -> str:
+    """The text with `\\x1b` or `\\u202e` for what would act on a terminal, hide or turn something.
+
+    It stays on one line, with `\\n` for a newline; with `lines`, newlines and tabs are kept.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    if lines:
+        return _ODD.sub(_escaped_character, text.replace("\r\n", "\n"))
+    return _ODD_OR_BREAK.sub(_escaped_character, text)
+
+
+def _escaped_character(found: re.Match[str]) -> str:
+    return escaped(found[0])
+
+
+def escaped(character: str) -> str:
+    """A character as Python writes it: `\\n`, `\\x1b`, `\\u202e`, `\\U000e0041`."""
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def guarded_text(text: str) -> str:
+    """For questions of consent: on one line, with everything escaped that does not show as itself."""
+    from unicodedata import combining
+
+    marks, shown = 0, list[str]()
+    for character in text:
+        marks = marks + 1 if combining(character) else 0
+        is_plain = character.isprintable() and character not in _BLANK and marks <= _MOST_MARKS
+        shown.append(character if is_plain else escaped(character))
+    return visible_text("".join(shown))
+
+
+_BLANK = frozenset(
+    "\u2800\ufe00\ufe01\ufe02\ufe03\ufe04\ufe05\ufe06\ufe07\ufe08\ufe09\ufe0a\ufe0b\ufe0c\ufe0d\ufe0e\ufe0f"
+)
+_MOST_MARKS = 2
+"""On one letter; more would be painted over the lines around it."""
 
 
 def one_line(text: str) -> str:
@@ -237,7 +283,6 @@ _HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
 _KEEP_LINES, _WRAP_LINES = "\x1b[?7l", "\x1b[?7h"
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"  # terminals that know these show a frame at once or not at all
 _CLEAR_BELOW, _CLEAR_LINE = "\x1b[J", "\x1b[K"
-_EXIT_SIGNALS = ("SIGTERM", "SIGHUP", "SIGTSTP")
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}
 
 
@@ -352,18 +397,17 @@ class LiveBlock:
 
     @contextmanager
     def left_clean(self) -> Iterator[None]:
-        """Signals that end or stop the process leave a visible cursor, unless they are handled elsewhere."""
-        taken = []
-        if current_thread() is main_thread():
-            numbers = [getattr(signal, name) for name in _EXIT_SIGNALS if hasattr(signal, name)]
-            taken = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
-        for number in taken:
-            signal.signal(number, self._leave)
+        """Ctrl-Z leaves a visible cursor. Signals that end the process unwind the stack, and so do too."""
+        number = getattr(signal, "SIGTSTP", None)  # not on Windows
+        is_ours = number and current_thread() is main_thread() and signal.getsignal(number) is signal.SIG_DFL
+        if not number or not is_ours:
+            yield
+            return
+        signal.signal(number, self._leave)
         try:
             yield
         finally:
-            for number in taken:
-                signal.signal(number, signal.SIG_DFL)
+            signal.signal(number, signal.SIG_DFL)
 
     def _leave(self, number: int, _frame: FrameType | None) -> None:
         self._gone, before = True, self._gone

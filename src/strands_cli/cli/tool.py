@@ -18,8 +18,18 @@ import click
 import msgspec
 
 from strands_cli.cli.app import LazyGroup
-from strands_cli.cli.options import complete_tools, file_text, json_option, permit_all, yes_option
+from strands_cli.cli.options import (
+    allow_write_option,
+    complete_tools,
+    file_text,
+    json_option,
+    permit_all,
+    trust_option,
+    warn_of_untrusted,
+    yes_option,
+)
 from strands_cli.cli.output import (
+    Styled,
     can_ask,
     count_text,
     is_debugging,
@@ -29,6 +39,7 @@ from strands_cli.cli.output import (
     print_findings,
     print_issues,
     print_json,
+    print_line,
     print_note,
     print_paragraphs,
     print_text,
@@ -38,10 +49,11 @@ from strands_cli.cli.output import (
 from strands_cli.cli.terminal import crash_place
 from strands_cli.errors import Issue, ToolError, UsageError
 from strands_cli.toolkit.info import DEFAULTS, FIELDS, ToolCategory, ToolInfo, missing_requirements
-from strands_cli.tools import get_registry
+from strands_cli.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
     from strands_cli.cli.progress import Progress
+    from strands_cli.cli.questions import AskForPermit
     from strands_cli.events import Event, Listener
     from strands_cli.plugins.manifest import CliTool, Manifest
     from strands_cli.toolkit.results import ToolResult
@@ -64,7 +76,8 @@ def tool() -> None:
 @json_option
 def list_tools(category: str | None, verbose: bool, as_json: bool) -> None:
     """List all tools, where they come from and whether they are available. No tool is run."""
-    registry = get_registry()
+    registry = ToolRegistry.to_look_at()
+    warn_of_untrusted(registry.settings)
     infos = [info for info in registry.list_all() if category in (None, _tool_group(info))]
     if as_json:
         problems = [issue_document(issue) for issue in registry.problems]
@@ -77,14 +90,15 @@ def list_tools(category: str | None, verbose: bool, as_json: bool) -> None:
             about = " ".join([*tool_remarks(info), first_sentence(info.description)])
             rows.append((info.id, info.version, place, about))
         if rows:
-            click.secho(group, bold=True)
+            print_line(Styled(group))
             print_columns(rows)
     if verbose:
         print_issues(registry.problems, err=True)
         return
+    print_issues(registry.settings.issues, err=True)
     for shadowed in registry.shadowed:
         print_warning(shadowed.warning_in(Path.cwd()))
-    if number := len(registry.problems) - len(registry.shadowed):
+    if number := len(registry.problems) - len(registry.shadowed) - len(registry.settings.issues):
         found = f"{count_text(number, 'problem')} found in tool files"
         print_note(f"{found}: run 'strands list-tools --verbose' for details.")
 
@@ -124,7 +138,7 @@ def _info_document(info: ToolInfo) -> dict[str, Any]:
 @json_option
 def show(reference: str, load: bool, as_json: bool) -> None:
     """Show a tool: description, arguments, result and requirements."""
-    registry = get_registry()
+    registry = ToolRegistry.to_look_at()
     info = registry.require(reference)
     if load:
         loaded = registry.load(info)
@@ -138,13 +152,13 @@ def show(reference: str, load: bool, as_json: bool) -> None:
             document["access"] = access_document(*declared)
         print_json(document)
         return
-    click.secho(f"{info.id} {info.version}", bold=True)
+    print_line(Styled(f"{info.id} {info.version}"))
     print_paragraphs(info.description)
     for remark in tool_remarks(info):
-        click.echo(remark)
-    click.echo()
+        print_line(remark)
+    print_line()
     print_columns([*_tool_facts(info)], indent="")
-    click.echo()
+    print_line()
     _print_arguments(info)
 
 
@@ -160,7 +174,7 @@ def _tool_facts(info: ToolInfo) -> Iterator[tuple[str, str]]:
         if FIELDS[name].label and value != default:
             yield FIELDS[name].label, value if isinstance(value, str) else json.dumps(value)
     if declared := plugin_access(info):
-        from strands_cli.cli.plugin.commands import access_lines
+        from strands_cli.plugins.permissions import access_lines
 
         yield from (("access", text) for text in access_lines(*declared))
     if info.output_schema:
@@ -181,7 +195,7 @@ _EXAMPLES = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object"
 
 def _print_arguments(info: ToolInfo) -> None:
     if info.input_schema is None:
-        click.echo(f"Its arguments are known after loading: 'strands tool show {info.id} --load' imports it.")
+        print_line(f"Its arguments are known after loading: 'strands tool show {info.id} --load' imports it.")
         return
     required = info.input_schema.get("required", [])
     rows, example = [], dict[str, Any]()
@@ -194,9 +208,10 @@ def _print_arguments(info: ToolInfo) -> None:
             first = _EXAMPLES.get(kind[0] if isinstance(kind, list) else kind, "…")
             example[name] = described["enum"][0] if described.get("enum") else first
         rows.append((name, _type_text(part), need, str(described.get("description", ""))))
-    click.secho("arguments", bold=True)
+    print_line(Styled("arguments"))
     print_columns(rows)
-    click.echo(f"\nstrands tool call {info.id} '{json.dumps(example, ensure_ascii=False)}'")
+    print_line()
+    print_line(f"strands tool call {info.id} '{json.dumps(example, ensure_ascii=False)}'")
 
 
 def _type_text(part: Any) -> str:
@@ -224,8 +239,18 @@ def _type_text(part: Any) -> str:
     help="The time limit in seconds, instead of the tool's own.",
 )
 @yes_option
+@allow_write_option
+@trust_option
 @json_option
-def call(reference: str, arguments: tuple[str, ...], timeout: float | None, yes: bool, as_json: bool) -> int:
+def call(
+    *,
+    reference: str,
+    arguments: tuple[str, ...],
+    timeout: float | None,
+    yes: bool,
+    allowed: tuple[Path, ...],
+    as_json: bool,
+) -> int:
     """Call a tool with validated input.
 
     Pass the input as one JSON object, as '-' to read it from standard input, as '@FILE' to read it from a
@@ -239,8 +264,9 @@ def call(reference: str, arguments: tuple[str, ...], timeout: float | None, yes:
 
     if timeout is not None and isnan(timeout):
         raise UsageError("--timeout is not a number.", hint="Give seconds, such as --timeout 5.")
-    registry = get_registry()
+    registry = ToolRegistry()
     settings, info = registry.settings, registry.require(reference)
+    warn_of_untrusted(settings)
     for shadowed in registry.shadowed_by(reference):
         print_warning(shadowed.warning_in(Path.cwd()))
     if info.deprecated:
@@ -255,26 +281,38 @@ def call(reference: str, arguments: tuple[str, ...], timeout: float | None, yes:
             from strands_cli.cli.progress import open_progress
 
             progress = stack.enter_context(open_progress(shows_calls=False))
-        permit: Permit | None = None
-        if yes or settings.bypass_consent:
-            permit = permit_all
-        elif can_ask():
+        may_write = (*allowed, *_typed_paths(arguments))
+        permit: Permit | None = permit_all if yes or settings.bypass_consent else None
+        ask: AskForPermit | None = None
+        if can_ask():
             from strands_cli.cli.questions import permit_asked_in
 
-            permit = permit_asked_in(progress.asking if progress else nullcontext)
+            ask = permit_asked_in(progress.asking if progress else nullcontext)
         context = CallContext(
             emit=_both_listeners(progress, export),
-            permit=permit,
+            permit=permit or ask,
+            permit_protected=ask,
             timeout=timeout,
             max_output=0,
             settings=settings,
-            workspace=Workspace(settings.workspace, current_directory()),
+            workspace=Workspace(settings.workspace, current_directory(), may_write),
             resolve=registry.load,
         )
         result = run_async(
             call_tool(loaded, {"toolUseId": "call-1", "name": loaded.id, "input": sent}, context)
         )
     return _print_result(result, as_json)
+
+
+def _typed_paths(arguments: tuple[str, ...]) -> Iterator[Path]:
+    """The values on the command line, as paths: whoever types a protected path has agreed to it."""
+    for word in arguments:
+        document: object = word.partition("=")[2]
+        if word.startswith("{"):
+            with suppress(ValueError, RecursionError):
+                document = json.loads(word)
+        values = document.values() if isinstance(document, dict) else [document]
+        yield from (Path(os.path.abspath(text)) for text in values if isinstance(text, str) and text)  # noqa: PTH100
 
 
 def _both_listeners(one: "Listener | None", other: "Listener | None") -> "Listener | None":
@@ -384,7 +422,7 @@ def check(path: Path | None, load: bool, as_json: bool) -> int:
     from strands_cli.tools._discovery.checking import check_tools
     from strands_cli.tools.sources.modules import read_tool_path
 
-    registry = get_registry()
+    registry = ToolRegistry.to_look_at()
     if path is None:
         infos, issues = registry.list_all(), registry.problems
     elif not path.exists():
@@ -423,22 +461,19 @@ def {name}(name: str) -> str:
     return f"Hello, {{name}}!"
 '''
 
-_TEST = '''"""Tests of the tool {name}. Run them from the project's root."""
+_TEST = '''"""Tests of the tool {name}. Run them with pytest, from the project's root."""
 
-from strands_cli import get_registry
+from strands_cli.testing import CallTool
 
-
-def test_{name}_greets() -> None:
-    {name} = get_registry().load("{name}")
-    result = {name}({{"toolUseId": "t1", "input": {{"name": "Ada"}}}})
-    assert result["status"] == "success"
-    assert result["content"] == [{{"text": "Hello, Ada!"}}]
+pytest_plugins = ["strands_cli.testing"]
 
 
-def test_{name}_refuses_a_missing_name() -> None:
-    {name} = get_registry().load("{name}")
-    result = {name}({{"toolUseId": "t2", "input": {{}}}})
-    assert result["status"] == "error"
+def test_{name}_greets(call_tool: CallTool) -> None:
+    assert call_tool("{name}", name="Ada").text == "Hello, Ada!"
+
+
+def test_{name}_refuses_a_missing_name(call_tool: CallTool) -> None:
+    assert call_tool("{name}").code == "input_invalid"
 '''
 
 
@@ -451,7 +486,7 @@ def new(name: str, family: str | None) -> None:
         if not re.fullmatch("[A-Za-z][A-Za-z0-9_]{0,63}", word) or iskeyword(word):
             hint = "Use a Python name of at most 64 letters, digits and '_' that starts with a letter."
             raise UsageError(f"{word!r} cannot be the name of a tool.", hint=hint)
-    registry = get_registry()
+    registry = ToolRegistry()
     if taken := registry.get(name):
         raise UsageError(f"The tool {name!r} already exists ({taken.origin}).", hint="Choose another name.")
     project = registry.settings.project
@@ -471,5 +506,5 @@ def new(name: str, family: str | None) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8") as stream:
             stream.write(text)
-        click.echo(str(file.relative_to(project)))
+        print_line(str(file.relative_to(project)))
     print_note(f"Try it: strands tool call {name} name=Ada")

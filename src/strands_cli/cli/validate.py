@@ -12,6 +12,8 @@ import msgspec
 
 from strands_cli.cli.options import json_option, read_variables, var_option
 from strands_cli.cli.output import count_text, issue_document, print_issues, print_json, print_note
+from strands_cli.documents.files import Outside, read_regular_file
+from strands_cli.documents.reader import MAX_BYTES
 from strands_cli.errors import Issue, SpecError, UnsupportedError, UsageError
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -92,21 +94,26 @@ def workflow_files(path: Path) -> tuple[list[Path], int]:
         directories[:] = [name for name in directories if name[0] != "." and name not in _SKIPPED]
         candidates += (Path(place, name) for name in names if name.endswith(_SUFFIXES))
     candidates.sort()
-    files = [file for file in candidates if _looks_like_a_workflow(file)]
+    root = path.resolve()
+    files = [file for file in candidates if _looks_like_a_workflow(file, root)]
     if not files:
         raise UsageError(f"There is no workflow in {path}.", hint="A workflow has the key 'pattern'.")
     return files, len(candidates) - len(files)
 
 
-def _looks_like_a_workflow(file: Path) -> bool:
+def _looks_like_a_workflow(file: Path, root: Path) -> bool:
     """Whether a file is meant as one: by the keys at its top, and by any of them if it cannot be read.
 
     A directory may hold many large files that are something else, so YAML is parsed only where its lines
     leave the question open.
     """
     try:
-        content = file.read_bytes().removeprefix(BOM_UTF8)
-    except OSError:
+        content = read_regular_file(file, MAX_BYTES, [root]).removeprefix(BOM_UTF8)
+    except Outside:
+        return False
+    except PermissionError:
+        return True  # what cannot be looked into is reported, not passed over
+    except (OSError, ValueError):
         return False
     return _is_json_workflow(content) if content.lstrip()[:1] == b"{" else _is_yaml_workflow(content)
 
@@ -152,13 +159,16 @@ def _check_workflow(file: Path, variables: dict[str, Any]) -> Checked:
     from strands_cli.capability import check_capability
     from strands_cli.capability.agent_checks import missing_for_models
     from strands_cli.loader import examine_workflow
+    from strands_cli.tools.registry import ToolRegistry
+    from strands_cli.tools.toolset import ToolSet
 
     spec, issues = examine_workflow(file, variables)
     if spec is None:
         return Checked(file, tuple(issues), ())
-    found = [*check_capability(spec, issues).issues]
+    tools = ToolSet(spec, ToolRegistry.to_look_at(file))
+    found = [*tools.registry.settings.issues, *check_capability(spec, issues, tools=tools).issues]
     if not issues:  # what a broken file has as its provider may not be what it means
-        found += missing_for_models(spec)
+        found += [issue for one in spec.family for issue in missing_for_models(one)]
         if spec.telemetry.otlp_endpoint is not None:
             from strands_cli.telemetry import missing_exporter
 

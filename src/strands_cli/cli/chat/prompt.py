@@ -13,9 +13,11 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.shortcuts import CompleteStyle
 
 from strands_cli.cli.chat.session import COMMANDS, is_command
+from strands_cli.documents.files import read_regular_file
 
 _PROMPT = "> "
 _CONTINUED = "  "
+_LARGEST_HISTORY = 20_000_000
 
 
 class Prompt:
@@ -69,6 +71,8 @@ def _prompt_history(file: Path) -> History:
     """The history of typed lines; only its owner may read the file."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            read_regular_file(file, _LARGEST_HISTORY)  # neither a pipe nor a device, nor endless
         os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
         file.chmod(0o600)
     except OSError:

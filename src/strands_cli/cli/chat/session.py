@@ -8,19 +8,27 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-import click
-
 from strands_cli.cli.chat.screen import Screen
-from strands_cli.cli.output import aligned_columns, can_ask, count_text, json_default, tool_output_aside
+from strands_cli.cli.output import (
+    aligned_columns,
+    can_ask,
+    count_text,
+    json_default,
+    print_line,
+    tool_output_aside,
+)
 from strands_cli.cli.questions import YES, Questions
 from strands_cli.cli.terminal import clean_text
 from strands_cli.cli.tool import first_sentence
 from strands_cli.documents.files import write_file
 from strands_cli.errors import ArtifactError, Interrupted, StrandsError, UsageError, did_you_mean
+from strands_cli.exec.chat_journal import ChatJournal
 from strands_cli.runtime.agent_hooks import PendingCall
-from strands_cli.runtime.conversation import Conversation
+from strands_cli.runtime.conversation import Conversation, Reply
+from strands_cli.runtime.model_output import message_text
 from strands_cli.secrets import Redactor
 from strands_cli.toolkit.cancellation import Cancellation
+from strands_cli.types import Usage
 
 COMMANDS = {
     "/help": ("", "Shows the commands and the keys."),
@@ -47,11 +55,31 @@ def is_command(line: str) -> bool:
 class ChatSession:
     """Takes what the user says, and survives what goes wrong with it."""
 
-    def __init__(self, conversation: Conversation, screen: Screen, redactor: Redactor) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        screen: Screen,
+        redactor: Redactor,
+        journal: ChatJournal | None = None,
+    ) -> None:
         self._conversation, self._screen = conversation, screen
-        self._redactor = redactor
+        self._redactor, self._journal = redactor, journal
         self.exit_code = 0
         """That of the last thing that went wrong."""
+
+    async def go_on(self) -> bool:
+        """Takes up what the journal has, and asks once more what was not answered."""
+        if self._journal is None:
+            return True
+        messages = self._journal.messages()
+        self._conversation.restore(messages)
+        if messages:
+            asked = sum(message["role"] == "user" and not _has_results(message) for message in messages)
+            self._screen.note(f"Continuing after {count_text(asked, 'message')}.")
+        if text := self._journal.unanswered:
+            self._screen.note(f"This message was not answered, and is sent again: {text}")
+            return await self.take(f"/{text}" if text.startswith("/") else text)
+        return True
 
     async def take(self, line: str) -> bool:
         """Whether the user wants to go on after this."""
@@ -74,10 +102,27 @@ class ChatSession:
         """On a terminal Ctrl-C ends the answer alone; elsewhere it ends the conversation."""
         aside = nullcontext() if self._screen.is_live else tool_output_aside()
         with aside, _on_interrupt(self._conversation.stop):
-            reply = await self._conversation.ask(text)
+            reply = await self._journalled(text) if self._journal else await self._conversation.ask(text)
         self._screen.answered(reply.text, reply.usage, reply.seconds, is_stopped=reply.is_stopped)
         if reply.is_stopped and not self._screen.is_live:
             raise Interrupted("Interrupted.")
+
+    async def _journalled(self, text: str) -> Reply:
+        """The answer, which is kept, also in parts: the end of a conversation is what the model gets next."""
+        assert self._journal is not None
+        conversation, before = self._conversation, len(self._conversation.messages)
+        rows = self._journal.turn(text, conversation.facts)
+        try:
+            reply = await conversation.ask(text, rows)
+        except StrandsError as error:
+            if len(conversation.messages) > before:
+                self._journal.keep(rows, message_text(conversation.messages[-1]), Usage(), 0.0)
+            else:
+                self._journal.fail(rows, error)
+            raise
+        last = message_text(conversation.messages[-1]) if reply.is_stopped else reply.text
+        self._journal.keep(rows, last, reply.usage, reply.seconds)
+        return reply
 
     async def _run_command(self, line: str) -> bool:
         """Whether the conversation goes on; StrandsError if the command cannot be done."""
@@ -103,6 +148,8 @@ class ChatSession:
                 await self._save(argument, replace=name == "/save!")
             case "/clear":
                 self._conversation.clear()
+                if self._journal:
+                    self._journal.clear()
                 self._screen.note("A new conversation.")
         return name != "/quit"
 
@@ -115,7 +162,7 @@ class ChatSession:
 
     async def _save(self, argument: str, *, replace: bool) -> None:
         file = _path_to_save(argument)
-        exists = f"{file} exists already."
+        exists = f"{file} already exists."
         if not replace and file.exists():
             replace = can_ask() and await self._confirm(f"{exists} Replace it? [y/N]")
         messages = self._redactor.value(self._conversation.messages)
@@ -150,15 +197,14 @@ class ChatQuestions(Questions):
             try:
                 yield
             except Interrupted:
-                click.echo(err=True)  # the cursor is still on the line of the question
+                print_line(err=True)  # the cursor is still on the line of the question
                 raise
 
     async def consent(self, calls: Sequence[PendingCall]) -> Collection[str]:
         """After a stop, what was agreed to before it."""
         granted: list[str] = []
         with suppress(Interrupted):
-            for call in calls:
-                granted += await super().consent([call])
+            await self.grant(calls, granted)
         return granted
 
 
@@ -198,12 +244,15 @@ def _conversation_text(file: Path, messages: Sequence[Mapping[str, Any]], model:
     return clean_text("\n".join(_conversation_markdown(messages, model)))
 
 
+def _has_results(message: Mapping[str, Any]) -> bool:
+    return any("toolResult" in block for block in message["content"])
+
+
 def _conversation_markdown(messages: Sequence[Mapping[str, Any]], model: str) -> Iterator[str]:
     yield f"# Conversation with {model}\n"
     speaker = ""
     for message in messages:
-        is_result = any("toolResult" in block for block in message["content"])
-        now = speaker if is_result else _ROLES[message["role"]]
+        now = speaker if _has_results(message) else _ROLES[message["role"]]
         if now != speaker:
             yield f"## {now}\n"
         speaker = now

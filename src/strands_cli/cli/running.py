@@ -1,0 +1,168 @@
+"""How a run, new or resumed, is shown on the terminal: its options, its progress, its result, its way on."""
+
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from strands_cli.cli.event_loop import run_async
+from strands_cli.cli.options import (
+    allow_write_option,
+    debug_option,
+    grant_all_but_protected,
+    json_option,
+    trust_option,
+    yes_option,
+)
+from strands_cli.cli.output import (
+    can_ask,
+    hide_secrets,
+    is_debugging,
+    print_json,
+    print_text,
+    result_document,
+    tool_output_aside,
+)
+from strands_cli.cli.terminal import terminal_size
+from strands_cli.errors import ArtifactError, BudgetExceeded, Paused, StrandsError
+from strands_cli.types import RunResult
+
+if TYPE_CHECKING:
+    from strands_cli.cli.progress import Progress
+    from strands_cli.exec.run import Prepared
+    from strands_cli.toolkit.cancellation import Cancellation
+
+
+class Execution(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run is shown, what its user agrees to, and how it goes on if it is resumed."""
+
+    verbose: bool
+    yes: bool
+    force: bool
+    allowed: tuple[Path, ...]
+    answers: tuple[str, ...]
+    accept_changes: bool
+    take_over: bool
+    as_json: bool
+
+
+def execution_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of `strands run` and `strands resume` alike; the command gets them as `how`."""
+
+    @wraps(command)
+    def gathered(*args: Any, **values: Any) -> None:
+        values["answers"] += values.pop("hitl_responses")
+        how = Execution(**{name: values.pop(name) for name in Execution.__struct_fields__})
+        command(*args, how=how, **values)
+
+    options = (
+        click.option("--force", is_flag=True, help="Let artifacts and the recording replace existing files."),
+        click.option("--verbose", "-v", is_flag=True, help="Show the inputs of tools."),
+        yes_option,
+        allow_write_option,
+        trust_option,
+        debug_option,
+        click.option(
+            "--answer",
+            "answers",
+            multiple=True,
+            metavar="[NAME=]TEXT",
+            help="With a resumed run: answer a question that it is waiting for. Can be repeated.",
+        ),
+        click.option("--hitl-response", "hitl_responses", multiple=True, hidden=True),
+        click.option(
+            "--accept-changes",
+            is_flag=True,
+            help="With a resumed run: use the workflow's file as it is now; steps that still fit are kept.",
+        ),
+        click.option(
+            "--take-over", is_flag=True, help="Resume a run even if another process is working on it."
+        ),
+        json_option,
+    )
+    decorated: Callable[..., None] = gathered
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
+
+
+def execute(prepared: "Prepared", how: Execution) -> None:
+    """Runs it, shows its progress, and prints its answer; an error says how to resume it."""
+    from strands_cli.toolkit.cancellation import Cancellation
+
+    hide_secrets(prepared.resources.redactor)
+    cancel = Cancellation()
+    try:
+        with tool_output_aside():
+            result = run_async(_run_with_progress(prepared, cancel, how), on_interrupt=cancel.set)
+    except StrandsError as error:
+        is_question = bool(error.run_id and isinstance(error, Paused) and error.questions)
+        error.hint = _way_on(error) if is_question else f"{error.hint}\n{_way_on(error)}".strip()
+        raise
+    finally:
+        if prepared.options.store is not None:
+            prepared.options.store.close()
+    print_result(result, how)
+
+
+def print_result(result: RunResult, how: Execution) -> None:
+    if how.as_json:
+        print_json(result_document(result))
+    else:
+        print_text(result.last_response)
+
+
+def _way_on(error: StrandsError) -> str:
+    """How to resume a run that did not finish."""
+    if not error.run_id:
+        return ""
+    command = f"strands resume {error.run_id}"
+    if isinstance(error, Paused) and error.questions:
+        from strands_cli.exec.history import question_names
+
+        texts = {one.key: "yes" if one.kind == "consent" else "TEXT" for one in error.questions}
+        names = question_names(error.questions)
+        answers = (
+            [f"{names[key]}={text}" for key, text in texts.items()] if len(texts) > 1 else texts.values()
+        )
+        return f"Answer: {command} {' '.join(f'--answer {answer}' for answer in answers)}"
+    if isinstance(error, BudgetExceeded):
+        return f"Then resume it: {command} --accept-changes"
+    return f"Resume: {command}{' --force' if isinstance(error, ArtifactError) else ''}"
+
+
+async def _run_with_progress(prepared: "Prepared", cancel: "Cancellation", how: Execution) -> RunResult:
+    from strands_cli.cli.progress import open_progress
+    from strands_cli.exec.run import run_prepared
+
+    with open_progress(verbose=how.verbose) as progress:
+        options = msgspec.structs.replace(prepared.options, listeners=(progress,), cancel=cancel)
+        if can_ask():
+            from strands_cli.cli.questions import Questions
+
+            questions = Questions(lambda: cancel, progress.asking)
+            options = msgspec.structs.replace(options, ask_human=questions.ask, ask_consent=questions.consent)
+        if how.yes or prepared.resources.settings.bypass_consent:
+            consent = grant_all_but_protected(options.ask_consent)
+            options = msgspec.structs.replace(options, ask_consent=consent)
+        if is_debugging():
+            options = msgspec.structs.replace(options, on_row=_live_transcript(progress))
+        return await run_prepared(msgspec.structs.replace(prepared, options=options))
+
+
+def _live_transcript(progress: "Progress") -> Callable[[str, Any], None]:
+    """What --debug prints as it happens, in place of the log of events: it has the same, and more."""
+    import logging
+
+    from strands_cli.cli.transcript import LiveTranscript
+
+    if not os.environ.get("STRANDS_LOG"):
+        for name in ("runs", "models"):
+            logging.getLogger(f"strands_cli.{name}").setLevel(logging.INFO)
+    width = terminal_size(sys.stderr)[0] if sys.stderr.isatty() else None
+    return LiveTranscript(progress.write, width).row

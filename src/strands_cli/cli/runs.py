@@ -1,0 +1,284 @@
+"""`strands runs`: the runs that the journal has, listed, shown and deleted."""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import msgspec
+
+from strands_cli.cli.app import LazyGroup
+from strands_cli.cli.options import complete_runs, json_option
+from strands_cli.cli.output import (
+    Styled,
+    can_ask,
+    count_text,
+    print_columns,
+    print_json,
+    print_line,
+    print_note,
+)
+from strands_cli.cli.terminal import cut_text, duration_text, one_line, terminal_size, tokens_text
+from strands_cli.cli.timeline import moment_text, question_lines, run_facts, timeline_lines, way_on
+from strands_cli.cli.transcript import transcript_lines
+from strands_cli.errors import SessionError, UsageError
+from strands_cli.exec.history import CHAT, RunSummary, RunView, list_runs, read_run
+from strands_cli.exec.stores import Store, find_run, open_store
+from strands_cli.settings import load_settings
+
+STATUSES = ("running", "paused", "interrupted", "failed", "budget", "done")
+# Commands in other modules, as in `app.COMMANDS`; those of this module are added below.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "export": ("strands_cli.cli.run_transfer:export_run", "Write a run to a file, for another machine."),
+    "import": ("strands_cli.cli.run_transfer:import_run", "Take over a run from a file."),
+}
+_DAY = 86_400.0
+_SHORT = 80
+_PIPE_WIDTH = 120
+
+
+@click.group(cls=LazyGroup, table=COMMANDS, aliases={"cleanup": "clean"})
+def runs() -> None:
+    """List, show, delete, export and import runs. `strands sessions` is the same."""
+
+
+@contextmanager
+def opened_store() -> Iterator[Store]:
+    """The user's journal, until the end of the block."""
+    store = open_store(load_settings(Path()))
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+# --- list -------------------------------------------------------------------------------------------------
+
+
+@runs.command("list")
+@click.option("--status", type=click.Choice(STATUSES), help="List only runs with this status.")
+@click.option(
+    "-n",
+    "most",
+    type=click.IntRange(0),
+    default=20,
+    help="List at most so many runs; by default 20, 0 for all.",
+)
+@json_option
+def list_command(status: str | None, most: int, as_json: bool) -> None:
+    """List runs, the newest first: what became of them, and what they cost."""
+    with opened_store() as store:
+        found = list_runs(store.runs())
+    chosen = [run for run in found if status in (None, run.status)]
+    shown = chosen[:most] if most else chosen
+    if as_json:
+        print_json({"runs": [msgspec.to_builtins(run) for run in shown]})
+        return
+    print_columns([_row(run) for run in shown], indent="")
+    if len(shown) < len(chosen):
+        print_note(f"{len(chosen) - len(shown)} older ones are not shown; -n 0 lists all.")
+    if not chosen:
+        print_note("There are no such runs." if found else "There are no runs yet.")
+
+
+def _row(run: RunSummary) -> tuple[str, ...]:
+    return (
+        run.id,
+        one_line(run.name) or "-",
+        run.status,
+        count_text(run.steps, "step"),
+        tokens_text(run.usage.total_tokens) if run.usage.total_tokens else "",
+        duration_text(run.seconds),
+        moment_text(run.created),
+        cut_text(one_line(run.error[: 4 * _SHORT]), _SHORT),
+    )
+
+
+# --- show -------------------------------------------------------------------------------------------------
+
+
+@runs.command()
+@click.argument("run", metavar="[ID]", default="", shell_complete=complete_runs)
+@click.option(
+    "--transcript", is_flag=True, help="Print every prompt, message, tool call and result, step by step."
+)
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write all of it to FILE, as one page for a browser.",
+)
+@click.option(
+    "-n",
+    "most",
+    type=click.IntRange(0),
+    default=200,
+    help="Draw at most so many steps; by default 200, 0 for all.",
+)
+@json_option
+def show(run: str, transcript: bool, html: Path | None, most: int, as_json: bool) -> None:
+    """Show what a run did: a line for each step, on a common time axis.
+
+    ID is the id of a run or its first characters. Without it, the latest run is shown.
+    """
+    if transcript + as_json + (html is not None) > 1:
+        raise UsageError("--transcript, --html and --json cannot be combined.", hint="Use one of them.")
+    view = load_view(run)
+    if as_json:
+        print_json(msgspec.to_builtins(view, builtin_types=(bytes,)))
+    elif transcript:
+        _print_transcript(view)
+    elif html is not None:
+        _write_page(view, html)
+    else:
+        _print_timeline(view, most)
+
+
+def load_view(run: str) -> RunView:
+    """The run with this id, or the latest one. Raises SessionError if it does not exist."""
+    with opened_store() as store:
+        if not run:
+            found = list_runs(store.runs())
+            if not found:
+                raise SessionError("There are no runs yet.", hint="Start one: strands run FILE")
+            run = found[0].id
+        run = find_run(store, run)
+        return read_run(run, store.load(run), time.time())
+
+
+def _window_width() -> int | None:
+    return terminal_size(sys.stdout)[0] if sys.stdout.isatty() else None
+
+
+def _print_transcript(view: RunView) -> None:
+    colours = {"step": "cyan", "label": "green", "trouble": "red"}
+    _print_head(view)
+    for line in transcript_lines(view, _window_width()):
+        print_line(
+            Styled(line.text, colours[line.kind], bold=line.kind == "step")
+            if line.kind in colours
+            else line.text
+        )
+
+
+def _print_timeline(view: RunView, most: int) -> None:
+    _print_head(view)
+    width = _window_width()
+    if view.steps:
+        print_line()
+        for parts in timeline_lines(view, sys.stdout, width or _PIPE_WIDTH, most):
+            print_line(*parts)
+    for notice in view.notices:
+        print_line(f"  notice: {one_line(notice.text)}")
+    for asked in view.waiting:
+        print_line()
+        for parts in question_lines(view, asked, width):
+            print_line(*parts)
+    if command := way_on(view):
+        print_line()
+        print_line(f"  {command}")
+
+
+def _print_head(view: RunView) -> None:
+    head, status = view.head, view.status
+    print_line(Styled(f"{one_line(head.name) or 'run'} {view.id}"), f"  {status.status}")
+    print_line(f"  {', '.join(run_facts(view))}")
+    if head.pattern != CHAT:
+        print_line(f"  {head.file}")
+    for name, value in head.variables.items():
+        print_line(f"  {one_line(name)} = {cut_text(one_line(str(value)[: 4 * _SHORT]), _SHORT)}")
+    for path in view.artifacts:
+        print_line(f"  wrote {path}")
+    if status.error and status.status != "paused":
+        print_line("  ", Styled(one_line(status.error), "red", bold=False))
+
+
+def _write_page(view: RunView, file: Path) -> None:
+    from strands_cli.cli.run_page import page_text
+
+    text = page_text(view)
+    from strands_cli.artifacts import write_named_file
+
+    try:
+        write_named_file(file, text.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror}.", hint="Name another file.") from None
+    print_note(f"Wrote {file}")
+
+
+# --- delete and clean -------------------------------------------------------------------------------------
+
+
+@runs.command()
+@click.argument("ids", metavar="ID…", nargs=-1, required=True, shell_complete=complete_runs)
+@json_option
+def delete(ids: tuple[str, ...], as_json: bool) -> None:
+    """Delete runs. All of them are found before the first is deleted."""
+    with opened_store() as store:
+        known = {run.id: run for run in list_runs(store.runs())}
+        chosen = [known[run] for run in dict.fromkeys(find_run(store, one) for one in ids)]
+        for run in chosen:
+            if run.status == "running":
+                raise SessionError(
+                    f"Run {run.id} is running.", hint="Cancel it first, or wait until it ends."
+                )
+        _delete(store, chosen, as_json=as_json)
+
+
+@runs.command()
+@click.option(
+    "--older-than",
+    "--max-age-days",
+    "days",
+    type=click.FloatRange(0),
+    default=30,
+    metavar="DAYS",
+    help="Delete runs that ended more than DAYS ago; by default 30.",
+)
+@click.option("--all", "also_unfinished", is_flag=True, help="Also delete runs that could be resumed.")
+@click.option("--yes", "-y", is_flag=True, help="Delete them without a question.")
+@json_option
+def clean(days: float, also_unfinished: bool, yes: bool, as_json: bool) -> None:
+    """Delete old runs: those that are done, and with --all those that could be resumed.
+
+    The runs are listed, and deleted when you agree. Running ones are never deleted.
+    """
+    with opened_store() as store:
+        oldest, found = time.time() - days * _DAY, list_runs(store.runs())
+        chosen = [
+            run
+            for run in found
+            if run.updated < oldest
+            and (run.status == "done" or (also_unfinished and run.status != "running"))
+        ]
+        if chosen and not yes:
+            _agree_to_delete(chosen, as_json=as_json)
+        _delete(store, chosen, as_json=as_json)
+
+
+def _agree_to_delete(chosen: Sequence[RunSummary], *, as_json: bool) -> None:
+    if as_json or not can_ask():
+        if not as_json:
+            print_columns([_row(run) for run in chosen], indent="")
+        number = count_text(len(chosen), "run")
+        raise UsageError(
+            f"{number} would be deleted, and nobody can be asked here.", hint="Add --yes to delete them."
+        )
+    from strands_cli.cli.questions import confirm
+
+    print_columns([_row(run) for run in chosen], indent="")
+    if not confirm(f"Delete {count_text(len(chosen), 'run')}?"):
+        raise click.Abort
+
+
+def _delete(store: Store, chosen: Sequence[RunSummary], *, as_json: bool) -> None:
+    for run in chosen:
+        store.delete(run.id)
+        if not as_json:
+            print_note(f"Deleted {run.id} ({one_line(run.name)}, {run.status}).")
+    if as_json:
+        print_json({"deleted": [run.id for run in chosen]})
+    elif not chosen:
+        print_note("There is nothing to delete.")
