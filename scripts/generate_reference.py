@@ -43,7 +43,7 @@ the exit code of `strands tool call`. [concepts/errors.md](../concepts/errors.md
 errors and how a tool raises one.
 """
 EXITS = {
-    0: "Success.",
+    0: "Success, also if the reader of the output closes it early, as `| head` does.",
     errors.UsageError.exit_code: "The command line or the input of a tool is invalid",
     errors.SpecError.exit_code: "A file is invalid: a workflow, a tool, a plugin or the settings; or "
     "`strands doctor` found a problem.",
@@ -51,11 +51,16 @@ EXITS = {
     "cannot be reached or an answer is invalid",
     errors.ArtifactError.exit_code: "A file cannot be written: it exists, the disk is full, or the output is "
     "closed.",
+    errors.SessionError.exit_code: "A run is not found, its journal cannot be read or written, or another "
+    "process has the run.",
     errors.UnsupportedError.exit_code: "Something is missing or not supported on this machine",
     errors.Paused.exit_code: "Consent or an answer from a human is needed, and nobody can be asked",
+    errors.TrustError.exit_code: "A project asks for more than you have trusted; see `strands trust`.",
     errors.BudgetExceeded.exit_code: "A run has used up its budget; finished steps are kept.",
     errors.EXIT_BUG: "A bug in strands-cli; the traceback is on standard error.",
+    129: "Ended by SIGHUP, for example because the terminal was closed; finished steps are kept.",
     errors.EXIT_INTERRUPTED: "Cancelled, for example with Ctrl-C",
+    143: "Ended by SIGTERM; finished steps are kept.",
 }
 NATIVE_TOOLS = """# Native tools
 
@@ -77,14 +82,20 @@ VARIABLES = {
     "TERM": "`dumb` shows progress in plain lines.",
     "CI": "Any value except `0` or `false` shows progress in plain lines.",
     "PATH": "The directories in which plugins find the programs that they run.",
-    "XDG_CONFIG_HOME": "The directory of `strands-cli/` with your plugins; by default `~/.config`.",
+    "XDG_CONFIG_HOME": "The directory of `strands-cli/` with your settings and plugins; by default "
+    "`~/.config`.",
     "OTEL_EXPORTER_OTLP_ENDPOINT": "The collector for spans, if the workflow does not name one.",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "The same, as the full address for traces.",
     "OTEL_SERVICE_NAME": "The service name of those spans.",
     "BYPASS_TOOL_CONSENT": "`1`, `true`, `yes` or `on` consents to every tool that asks.",
+    "STRANDS_TRUST": "`1`, `true`, `yes` or `on` trusts whatever a project asks for; the `pin` of "
+    "`strands trust --json` trusts exactly that.",
+    "SUDO_UID": "Under `sudo`, the user whose settings count besides those of root.",
     "STRANDS_CUSTOM_TOOL_ALLOWLIST": "Dotted names of functions, separated by commas; added to `allow`.",
     "STRANDS_LOG": "The log level on standard error (`debug`, `info`, `warning`, `error`), or levels for "
     "parts: `tools=debug,toolkit=info`.",
+    "XDG_DATA_HOME": "The directory of `strands-cli/` with your decisions and the journal of your runs; by "
+    "default `~/.local/share`.",
     "XDG_CACHE_HOME": "The directory of `strands-cli/` with caches and answers that are too long for a "
     "model; by default `~/.cache`.",
 }
@@ -142,11 +153,28 @@ MODULES = {
         "Issue",
     ),
 }
+TESTING = {
+    "strands_cli.providers.scripted_model": ("ScriptedModel",),
+    "strands_cli.providers.scripts": (
+        "call",
+        "pause",
+        "failure",
+        "ScriptedRequest",
+        "ScriptedCall",
+        "ScriptedPause",
+        "ScriptedUsage",
+    ),
+    "strands_cli.testing.projects": ("StrandsProject", "CommandOutcome", "CallTool", "ToolOutcome"),
+}
+"""The names of `strands_cli.testing`, by the module that has them."""
+FIXTURES = ("call_tool", "scripted_model", "strands_project", "strands_registry", "strands_workspace")
 ALIASES = {"Event", "Listener", "ToolSpec"}
 """Names of types that stand for others, which have entries of their own."""
-MADE_BY_THE_PLATFORM = {"ToolContext", "AgentHooks"}
+MADE_BY_THE_PLATFORM = {"ToolContext", "AgentHooks", "CallTool", "CommandOutcome"}
 # The parts of a Tool that it makes itself, and what equips an agent: no program touches them.
 INTERNAL = {
+    "ScriptedModel": {"answers", "config", "get_config", "update_config", "stream", "structured_output"},
+    "ScriptedCall": {"pieces"},
     "Tool": {"place", "accepted_input", "accepted_output", "shape", "runs_inline"},
     "AgentHooks": {
         "stream_model",
@@ -360,6 +388,7 @@ def settings_page() -> Iterator[str]:
     yield SETTINGS
     documented = {name: attribute_docs(definition("strands_cli.settings", name)) for name in _SETTINGS}
     yield from _keys(settings._FileSettings, documented["Settings"] | documented["_FileSettings"])
+    yield from ("## [hosts]", "", documented["Settings"]["hosts"], "")
     for name, struct in settings._TABLES.items():
         node = definition("strands_cli.settings", struct.__name__)
         yield from (f"## [{name}]", "")
@@ -379,6 +408,7 @@ _TYPES = {
     bool: "boolean",
     dict[str, settings.Price]: "table of tables",
     Literal["", "seccomp"]: '`""`, `"seccomp"`',
+    Literal["normal", "full"]: '`"normal"`, `"full"`',
 }
 
 
@@ -430,6 +460,25 @@ def api() -> Iterator[str]:
         yield from (f"## {module}", "")
         for name in names:
             yield from _entry(module, name)
+    yield from ("## strands_cli.testing", "")
+    for module, names in TESTING.items():
+        for name in names:
+            yield from _entry(module, name)
+    yield from (
+        "### Fixtures for pytest",
+        "",
+        '`pytest_plugins = ["strands_cli.testing"]` makes them known.',
+        "",
+    )
+    fixtures = ((name, definition("strands_cli.testing.fixtures", name)) for name in FIXTURES)
+    rows = (
+        (f"`{name}`", f"`{_fixture_type(node)}`", ast.get_docstring(node) or "") for name, node in fixtures
+    )
+    yield from table(("fixture", "type", "meaning"), rows)
+
+
+def _fixture_type(node: Any) -> str:
+    return annotation(node.returns).removeprefix("Iterator[").removesuffix("]")
 
 
 def _entry(module: str, name: str) -> Iterator[str]:

@@ -21,15 +21,16 @@ This page lists every key of a workflow file, from the JSON Schema that `strands
 YAML or JSON. The [guide](../guides/workflows.md) builds a file step by step; `examples/` has complete ones.
 A key that is unknown or in the wrong place is an error.
 
-In text values, `${NAME}` and `${NAME:-default}` are replaced with environment variables; write `$${` for a
-literal `${`. A *template* may contain `{{ … }}`. An agent may be `$ref: FILE`, a file with the keys of an
-agent; keys next to it override those in the file.
+In text values, `${NAME}` and `${NAME:-default}` are replaced with environment variables that the file
+declares in `env.variables`; write `$${` for a literal `${`. A *template* may contain `{{ … }}`. An agent may
+be `$ref: FILE`, a file with the keys of an agent; keys next to it override those in the file.
 """
 # The order of the page; what is left comes last.
 ORDER = (
-    *("runtime", "inference", "inputs", "input", "tools", "http_executor", "agent", "pattern", "step"),
+    *("runtime", "inference", "inputs", "input", "tools", "http_executor", "agent", "pattern"),
+    *("step", "human", "agent_step", "reviewed_step", "review", "reduce"),
     *("chain", "workflow", "task", "routing", "route", "parallel", "branch", "evaluator_optimizer"),
-    *("orchestrator_workers", "graph", "edge", "outputs", "artifact", "env", "secret", "skill"),
+    *("orchestrator_workers", "graph", "node", "edge", "outputs", "artifact", "env", "secret", "skill"),
     *("context_policy", "telemetry", "security"),
 )
 NOT_YET = {"tools.mcp", "context_policy.retrieval"}
