@@ -6,7 +6,8 @@ import re
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -23,12 +24,14 @@ PACKAGE = REPOSITORY / "src" / "strands_cli"
 BROAD_EXCEPTS: dict[str, str] = {
     "cli/app.py:_run_command": "the last boundary: what arrives here is a bug and exits with 70",
     "cli/event_loop.py:_run_future": "it is raised where it is waited for",
-    "exec/steps.py:Emitter._send": "a listener that fails is its owner's trouble, not the run's",
+    "exec/journal.py:Journal._write": "a store is other people's code, and its thread must answer who waits",
+    "exec/accounts.py:Emitter._send": "a listener that fails is its owner's trouble, not the run's",
     "runtime/model_requests.py:Retrying.retry": "each client raises classes of its own; what is not known is raised on",
     "sandbox/inside/interpreter.py:Interpreter._flush": "model-written code may have broken its streams",
     "sandbox/inside/interpreter.py:Interpreter._outcome": "whatever model-written code raises is its outcome",
     "sandbox/inside/interpreter.py:_text_or_failure": "repr and str are model-written too",
     "sandbox/launcher.py:_start_zygotes": "it is raised where it is waited for",
+    "secrets.py:Redactor._object": "a value's own text is other people's code; what cannot be shown is not shown",
     "telemetry/recorders.py:Recorder.__call__": "a run does not fail because it is watched",
     "toolkit/call.py:_ask_permission": "what cannot be asked is not allowed",
     "toolkit/context.py:emit_event": "listeners are other people's code",
@@ -46,6 +49,13 @@ BROAD_EXCEPTS: dict[str, str] = {
 
 # Files of more than 600 lines that are one subject, and why a reader wants it whole.
 LONG_FILES: dict[str, str] = {}
+
+# Who in cli/ writes past `cli/output.py`, and how what is written there is escaped.
+UNESCAPED_OUTPUT: dict[str, str] = {
+    "cli/chat/command.py:_run_chat": "the screen cleans all that it is told, and moves the cursor",
+    "cli/models.py:_pull_with_progress": "click's bar moves the cursor; its label is a name of our catalogue",
+    "cli/progress.py:open_progress": "the board cleans all that it is told, and the block moves the cursor",
+}
 
 # Modules under 60 lines that a single other module imports, and why they are not part of it.
 SMALL_MODULES: dict[str, str] = {}
@@ -81,9 +91,17 @@ Rule = Callable[[Path], Iterator[str]]
 # --- Reading a tree ---------------------------------------------------------------------------------------
 
 
-def parsed(root: Path) -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(root.rglob("*.py")):
-        yield path.relative_to(root).as_posix(), ast.parse(path.read_text("utf-8"))
+def parsed(root: Path) -> Sequence[tuple[str, ast.Module]]:
+    """The modules below a directory; our own are read once."""
+    return _parsed_once(root) if root.is_relative_to(REPOSITORY) else _parsed(root)
+
+
+def _parsed(root: Path) -> Sequence[tuple[str, ast.Module]]:
+    files = sorted(root.rglob("*.py"))
+    return [(path.relative_to(root).as_posix(), ast.parse(path.read_text("utf-8"))) for path in files]
+
+
+_parsed_once = cache(_parsed)
 
 
 def scoped(node: ast.AST, scope: str = "") -> Iterator[tuple[str, ast.AST]]:
@@ -264,6 +282,45 @@ def mocks(root: Path) -> Iterator[str]:
                 yield f"{file}:{line} patches our own code: pass in what has to differ"
 
 
+def unescaped_output(root: Path) -> Iterator[str]:
+    """Yields what does not go through the functions of `cli/output.py`, which escape what is not ours."""
+    printing = {
+        "echo",
+        "secho",
+        "style",
+        "prompt",
+        "confirm",
+        "progressbar",
+        "pause",
+        "clear",
+        "edit",
+        "launch",
+    }
+    past = {"own_stream", "print", "input", *(f"click.{name}" for name in (*printing, "echo_via_pager"))}
+    attributes = {"unescaped", "__stdout__", "__stderr__"}
+    for file, tree in parsed(root):
+        if not file.startswith("cli/") or file in ("cli/output.py", "cli/terminal.py"):
+            continue
+        for scope, node in scoped(tree):
+            if f"{file}:{scope}" in UNESCAPED_OUTPUT:
+                continue
+            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            found = (
+                called in past or called == "os.write" or called.startswith(("sys.stdout.w", "sys.stderr.w"))
+            )
+            if isinstance(node, ast.Attribute):
+                written = ast.unparse(node)
+                found = node.attr in attributes or written in ("sys.stdout.buffer", "sys.stderr.buffer")
+            if isinstance(node, ast.ImportFrom | ast.Import):
+                found = bool(names_from(ast.Module([node], []), "rich")) or (
+                    isinstance(node, ast.ImportFrom)
+                    and (node.module or "").split(".")[0] == "click"
+                    and any(alias.name in printing for alias in node.names)
+                )
+            if found:
+                yield f"{file}:{node.lineno} prints past cli/output.py: {ast.unparse(node)}"
+
+
 def imports_a_mock(node: ast.AST) -> bool:
     names: list[str] = []
     if isinstance(node, ast.Import):
@@ -303,6 +360,7 @@ RULES_FOR_SOURCE: list[Rule] = [
     untyped_signatures,
     meaningless_names,
     prints_and_exits,
+    unescaped_output,
     loop_objects_at_import,
     import_cycles,
     shared_names,
@@ -346,6 +404,17 @@ def test_a_broad_except_stands_only_where_the_table_says_so() -> None:
     assert not unlisted, f"Catch what you expect, or add to BROAD_EXCEPTS in {__file__}: {unlisted}"
     assert not gone, f"No longer there, so take it out of BROAD_EXCEPTS in {__file__}: {gone}"
     assert all(BROAD_EXCEPTS.values()), "An entry of BROAD_EXCEPTS says why it has to be broad"
+
+
+def test_who_writes_past_the_output_functions_is_needed_and_has_a_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for place, reason in [*UNESCAPED_OUTPUT.items()]:
+        monkeypatch.delitem(UNESCAPED_OUTPUT, place)
+        assert [broken for broken in unescaped_output(PACKAGE) if broken.startswith(place.split(":")[0])], (
+            place
+        )
+        assert reason
 
 
 @pytest.mark.parametrize(("rule", "table"), [(oversized_files, LONG_FILES), (small_modules, SMALL_MODULES)])
@@ -456,7 +525,8 @@ def test_a_run_without_terminal_and_collector_imports_neither_questions_nor_expo
 
 STRAIGHT = {
     "__init__.py": "",
-    "cli/__init__.py": "import sys\ndef leave() -> None:\n    print('bye')\n    sys.exit(0)\n",
+    "cli/__init__.py": "import sys\ndef leave() -> None:\n    sys.exit(0)\n",
+    "cli/output.py": "def say() -> None:\n    print('bye')\n",
     "errors.py": "class Wrong(Exception):\n    def say(self, *words: str) -> str: ...\n" + "\n" * 60,
     "loops.py": "import asyncio\ndef lock() -> asyncio.Lock:\n    return asyncio.Lock()\n",
     "flat.py": "def f(x: int) -> None:\n if x: pass\n" + " elif x: pass\n" * 5,
@@ -478,6 +548,11 @@ CROOKED: list[tuple[Rule, str, str]] = [
     (prints_and_exits, "tools/a.py", "print(1)\n"),
     (prints_and_exits, "tools/a.py", "import sys\nsys.exit(1)\n"),
     (prints_and_exits, "tools/a.py", "raise SystemExit\n"),
+    (unescaped_output, "cli/a.py", "import click\nclick.echo('x')\n"),
+    (unescaped_output, "cli/chat/a.py", "from click import secho\n"),
+    (unescaped_output, "cli/a.py", "import sys\ndef f() -> None:\n    sys.stderr.write('x')\n"),
+    (unescaped_output, "cli/a.py", "def f() -> None:\n    own_stream(x).write('x')\n"),
+    (unescaped_output, "cli/a.py", "from rich.console import Console\n"),
     (loop_objects_at_import, "a.py", "from asyncio import Event as E\nclass A:\n    ready = E()\n"),
     (loop_objects_at_import, "a.py", "import asyncio\ndef f(x=asyncio.Lock()) -> None: ...\n"),
     (shared_names, "tools/errors.py", ""),

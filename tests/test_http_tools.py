@@ -389,7 +389,7 @@ def test_what_may_not_be_done_twice_is_sent_once(site: Site, method: str) -> Non
 LATE = formatdate(time.time() + 3600, usegmt=True)
 
 
-@pytest.mark.parametrize("pause", ["3600", LATE, "nan"], ids=["seconds", "date", "no number"])
+@pytest.mark.parametrize("pause", ["3600", LATE, "9" * 5000], ids=["seconds", "date", "digits"])
 def test_a_pause_that_is_too_long_is_not_waited_for(site: Site, pause: str) -> None:
     site.answers["/"] = answer(429, Retry_After=pause)
     answered = fetch(executor(site.url, retries=3))
@@ -402,7 +402,7 @@ def test_a_date_in_the_past_means_at_once(site: Site) -> None:
     assert fetch(executor(site.url, retries=1))["body"] == "at last"
 
 
-@pytest.mark.parametrize("pause", ["soon", "Mon, 01 Jan 2026 00:00:00 +99999999999999"])
+@pytest.mark.parametrize("pause", ["soon", "nan", "Mon, 01 Jan 2026 00:00:00 +99999999999999"])
 def test_a_pause_that_cannot_be_read_is_ours_to_choose(site: Site, pause: str) -> None:
     site.answers["/"] = failing(1, answer(503, Retry_After=pause))
     assert fetch(executor(site.url, retries=1))["body"] == "at last"

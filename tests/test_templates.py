@@ -3,12 +3,23 @@
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strands_cli.templates import Each, Flaw, Name, TemplateError, names_in_template, render, render_known
+from strands_cli.templates import (
+    Each,
+    Flaw,
+    Name,
+    TemplateError,
+    names_in_template,
+    render,
+    render_known,
+    render_values,
+)
+from strands_cli.types import StepResult
 from strands_cli.types.sections import BaseSpec, Runtime
 
 SCOPE = {
@@ -42,10 +53,70 @@ SPEC = BaseSpec(
         ("[{{ inputs.none | default('x') }}{{ none }}]", "[x]"),
         ("{{ list }} {{ true }}", '[1, {"a": "ü"}] true'),
         ("{% if topic is defined and gone is undefined %}yes{% endif %}", "yes"),
+        ("""{{ '{"a": {"b": "%s"}}' % topic }}""", '{"a": {"b": "tea"}}'),
+        ("""{{ '{"a": {"b": "%s"}}' | format(topic) }}""", '{"a": {"b": "tea"}}'),
+        ("""{{ '{{"a": {{"b": {}}}}}'.format(7) }}""", '{"a": {"b": 7}}'),
+        ("{{ '%d%% * 2 of %s' | format(50, topic) }}", "50% * 2 of tea"),
+        ("{{ ('x' * 200000) | wordwrap(80) | length }}", "202499"),
     ],
 )
 def test_a_template_becomes(text: str, rendered: str) -> None:
     assert render(text, SCOPE) == rendered
+
+
+RESULT = StepResult(key="steps/0", id="one", agent="a", response="text", output={"n": [1, 2.5, None]})
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("{{ list }}", [1, {"a": "ü"}]),
+        (" {{ list[0] + 1 }}\n", 2),
+        ("{{ list[0] == 1 }}", True),
+        ("{{ none }}", None),
+        ("{{ topic }}", "tea"),
+        ("{{ '1' }}", "1"),
+        ("{{ result.output }}", {"n": [1, 2.5, None]}),
+        ("{{ result }}", "text"),
+        ("{{ [result, result] }}", ["text", "text"]),
+        ("{{ list | map('string') }}", ["1", "{'a': 'ü'}"]),
+        ("{{ inputs.items() }}", [["topic", "tea"]]),
+        ("{{ gone | default(3) }}", 3),
+        ("{{ range(3) }}", [0, 1, 2]),
+        ("{{ list[0] }}{{ list[0] }}", "11"),
+        ("{{ list[0] }} cup", "1 cup"),
+        ("{% if topic %}1{% endif %}", "1"),
+        (
+            {"a": ["{{ none }}", {"b": "{{ topic }}!"}], "{{ k }}": 4},
+            {"a": [None, {"b": "tea!"}], "{{ k }}": 4},
+        ),
+    ],
+)
+def test_one_whole_expression_is_its_value_and_other_texts_are_rendered(written: Any, value: Any) -> None:
+    assert render_values(written, {**SCOPE, "result": RESULT}) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{{ gone }}", "There is no name 'gone' here."),
+        ("{{ inputs.gone }}", "There is no name 'gone' here."),
+        ("{{ [gone] }}", "There is no name 'gone' here."),
+        ("{{ topic", "Invalid template: unexpected end of template"),
+        ("{{ 1 // 0 }}", "The template failed: integer division or modulo by zero"),
+        ("{{ ''.__class__.__mro__ }}", "The template failed: access to attribute '__class__'"),
+        ("{{ 'a' * 99999999 }}", "The template was stopped: it makes more than"),
+        ("{{ [list] * 9999999 }}", "The template was stopped: it makes more than"),
+        ("{% set a = [list] * 9999 %}{{ [a] * 9999 }}", "The template was stopped: it makes more than"),
+        ("{{ range(99999) | map('string') | map('center', 1000) }}", "The template was stopped: it"),
+    ],
+)
+def test_a_value_that_cannot_be_computed_is_an_error_with_its_place(text: str, reason: str) -> None:
+    with pytest.raises(TemplateError) as raised:
+        render_values({"deep": [text]}, SCOPE, spec=SPEC, pointer="/agents/a")
+    assert raised.value.issues[0].reason.startswith(reason)
+    assert raised.value.message.startswith(f"flow.yaml:4:7  /agents/a/deep/0: {reason}")
+    assert raised.value.issues[0].pointer == "/agents/a/deep/0"
 
 
 @pytest.mark.parametrize(

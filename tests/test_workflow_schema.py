@@ -16,10 +16,10 @@ from strands_cli.loader.spec import Spec
 from strands_cli.patterns import PATTERNS, pattern
 from strands_cli.patterns.chain import Chain
 from strands_cli.patterns.evaluator_optimizer import EvaluatorOptimizer
-from strands_cli.patterns.graph import Edge, Graph, Node
+from strands_cli.patterns.graph import Edge, Graph
 from strands_cli.patterns.orchestrator_workers import OrchestratorWorkers
 from strands_cli.patterns.parallel import Branch, Parallel
-from strands_cli.patterns.pattern import HumanStep, Step
+from strands_cli.patterns.pattern import AnyStep, HumanStep, Step, ToolStep, WorkflowStep
 from strands_cli.patterns.routing import Route, Routing
 from strands_cli.patterns.workflow import Task, Workflow
 from strands_cli.schema.validator import published_schema, schema_text
@@ -30,8 +30,26 @@ DEFINITIONS: dict[str, Any] = SCHEMA["$defs"]
 
 # Where the types have it otherwise than the file: the whole list.
 ONLY_IN_TYPES = {
-    Spec: {"file", "positions", "variables"},  # about the file, not in it
+    Spec: {
+        "file",
+        "positions",
+        "variables",
+        "environment",
+        "model_given",
+        "texts",
+        "is_foreign",
+        "unnamed_tools",
+        "workflows",
+        "tool_outputs",
+    },  # about the file, not in it
+    Step: {"foreach"},  # not where only an agent can be
+    # In the file, a review is a key of its step.
+    Routing: {"router_review"},
+    EvaluatorOptimizer: {"evaluator_review"},
+    OrchestratorWorkers: {"orchestrator_review", "reduce_review"},
+    Parallel: {"reduce_review"},
 }
+REVIEWED = {"router", "evaluator", "orchestrator"}
 ONLY_IN_FILES = {
     nouns.AgentSpec: {"$ref"},  # followed when the file is read
 }
@@ -39,6 +57,7 @@ SHORT_FORMS = {  # places of the schema that the types have in their long form o
     "/$defs/tools/properties/python/items": "a string is {callable: …}",
     "/$defs/input": "a string is {type: …}",
     "/$defs/edge/properties/to": "a string is a list of one",
+    "/$defs/foreach": "a string is a template that comes to a list",
     "/$defs/agent": "a $ref stands for the prompt in its file",
 }
 UNCHECKED_BY_TYPES = {  # enumerations that the types leave to the schema
@@ -89,8 +108,8 @@ COUNTERPARTS: dict[type, dict[str, Any]] = {
     nouns.Artifact: DEFINITIONS["artifact"],
     nouns.Outputs: DEFINITIONS["outputs"],
     nouns.Security: DEFINITIONS["security"],
-    Step: DEFINITIONS["step"],
-    HumanStep: DEFINITIONS["human"]["properties"]["human"],
+    Step: DEFINITIONS["agent_step"],
+    HumanStep: DEFINITIONS["human"],
     Chain: DEFINITIONS["chain"],
     Workflow: DEFINITIONS["workflow"],
     Task: DEFINITIONS["task"],
@@ -101,10 +120,17 @@ COUNTERPARTS: dict[type, dict[str, Any]] = {
     EvaluatorOptimizer: DEFINITIONS["evaluator_optimizer"],
     OrchestratorWorkers: DEFINITIONS["orchestrator_workers"],
     Graph: DEFINITIONS["graph"],
-    Node: DEFINITIONS["graph"]["properties"]["nodes"]["additionalProperties"],
     Edge: DEFINITIONS["edge"],
 }
-OUTSIDE = {HumanStep: {"id"}}  # stands beside 'human', not in it
+OUTSIDE = {HumanStep: {"id"}, Task: {"step"}}  # stands beside 'human', not in it; the step is the task's rest
+KINDS = {  # of steps, each with the keys that it has beside its id; steps, tasks and nodes take all of them
+    Step: {"agent", "input", "conversation", "foreach"},
+    HumanStep: {"human"},
+    ToolStep: {"tool", "arguments", "foreach"},
+    WorkflowStep: {"workflow", "inputs", "foreach"},
+}
+KEYS_OF_STEPS = set[str]().union(*KINDS.values())
+PLACES_OF_STEPS = {"step": {"id"}, "task": {"id", "needs"}, "node": set[str](), "reduce": {"id", "review"}}
 PAIRS = pytest.mark.parametrize(
     ("kind", "schema"), COUNTERPARTS.items(), ids=lambda one: getattr(one, "__name__", "")
 )
@@ -122,8 +148,13 @@ def fields(kind: type) -> dict[str, msgspec.structs.FieldInfo]:
 def resolved(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema with what it refers to; its own words count over those."""
     while "$ref" in schema:
-        target = DEFINITIONS[schema["$ref"].removeprefix("#/$defs/")]
-        schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
+        name = schema["$ref"].removeprefix("#/$defs/")
+        target = DEFINITIONS[name]
+        schema = {
+            "$defs_name": name,
+            **target,
+            **{key: value for key, value in schema.items() if key != "$ref"},
+        }
     return schema
 
 
@@ -132,7 +163,8 @@ def resolved(schema: dict[str, Any]) -> dict[str, Any]:
 
 @PAIRS
 def test_a_type_has_the_names_of_its_schema(kind: type, schema: dict[str, Any]) -> None:
-    assert set(fields(kind)) == set(schema["properties"]) - ONLY_IN_FILES.get(kind, set())
+    in_file = set(schema["properties"]) - ONLY_IN_FILES.get(kind, set())
+    assert set(fields(kind)) == (in_file - KEYS_OF_STEPS if kind is Task else in_file)
     assert schema.get("additionalProperties") is False, "an unknown key must be told"
 
 
@@ -191,6 +223,12 @@ def mismatches(hint: Any, schema: dict[str, Any], name: str) -> Iterator[str]:
             yield from mismatches(arguments[1], inner, name)
         elif arguments[1] is not Any:
             yield f"values of {arguments[1]}, and any"
+    elif hint == AnyStep:
+        if schema["$defs_name"] not in PLACES_OF_STEPS:
+            yield "a step of any kind, and something else"
+    elif hint is Step:
+        if schema["$defs_name"] != ("reviewed_step" if name in REVIEWED else "agent_step"):
+            yield "a step of an agent, and something else"
     elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         yield from struct_mismatches(hint, schema, name)
     elif "enum" in schema:
@@ -214,12 +252,6 @@ def sequence_mismatches(item: Any, schema: dict[str, Any], name: str) -> Iterato
     elif "items" not in schema:
         if item is not Any:
             yield f"items of {item}, and any"
-    elif name == "steps":
-        branches = schema["items"]
-        assert without_none(item) == Step | HumanStep
-        yield from struct_mismatches(Step, resolved(branches["else"]), "step")
-        human = resolved(branches["then"])["properties"]["human"]
-        yield from struct_mismatches(HumanStep, human, "human")
     elif name == "python":
         yield from struct_mismatches(item, schema["items"]["oneOf"][1], name)
     elif item == dict[str, Any]:
@@ -263,13 +295,45 @@ def test_every_type_and_every_definition_is_compared() -> None:
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind.__module__ == module.__name__
     }
-    made = made - {nouns.BaseSpec, pattern.AgentPlace} | {Spec}
+    made = made - {nouns.BaseSpec, nouns.VariableUse, pattern.AgentPlace, *KINDS} | {Spec, Step, HumanStep}
     assert made == set(COUNTERPARTS)
-    seen = [*COUNTERPARTS.values(), DEFINITIONS["human"], DEFINITIONS["pattern"], DEFINITIONS["input"]]
+    places = [DEFINITIONS[name] for name in (*PLACES_OF_STEPS, "reviewed_step", "review")]
+    seen = [*COUNTERPARTS.values(), *places, DEFINITIONS["pattern"], DEFINITIONS["input"]]
     leaves = [name for name, schema in DEFINITIONS.items() if "properties" not in schema]
     missing = [name for name, schema in DEFINITIONS.items() if schema not in seen and name not in leaves]
     assert missing == []
-    assert sorted(leaves) == ["input", "input_type", "name", "provider", "steps", "template"]
+    leaves_known = [
+        "arguments",
+        "conversation",
+        "foreach",
+        "inner_inputs",
+        "inner_workflow",
+        "input",
+        "input_type",
+        "kind_of_step",
+        "name",
+        "provider",
+        "steps",
+        "template",
+        "tool_reference",
+    ]
+    assert sorted(leaves) == leaves_known
+
+
+@pytest.mark.parametrize("place", PLACES_OF_STEPS)
+def test_every_place_for_a_step_takes_every_kind_of_step(place: str) -> None:
+    schema = DEFINITIONS[place]
+    assert set(typing.get_args(AnyStep)) == set(KINDS)
+    assert set(schema["properties"]) == KEYS_OF_STEPS | PLACES_OF_STEPS[place]
+    assert schema["additionalProperties"] is False
+    assert schema["$ref"] == "#/$defs/kind_of_step"
+    for key in KEYS_OF_STEPS:
+        assert schema["properties"][key] == DEFINITIONS["step"]["properties"][key]
+
+
+def test_a_kind_of_step_has_its_keys() -> None:
+    for kind in (Step, ToolStep, WorkflowStep):
+        assert {field.name for field in msgspec.structs.fields(kind)} == KINDS[kind] | {"id"}
 
 
 def test_every_short_form_is_listed() -> None:
@@ -286,7 +350,8 @@ def parts(schema: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     yield place, schema
     for key in ("properties", "$defs"):
         for name, inner in schema.get(key, {}).items():
-            yield from parts(inner, f"{place}/{key}/{name}")
+            if inner is not False:
+                yield from parts(inner, f"{place}/{key}/{name}")
     for key in ("items", "additionalProperties", "propertyNames", "then", "else", "if"):
         if isinstance(schema.get(key), dict):
             yield from parts(schema[key], f"{place}/{key}")
@@ -367,6 +432,8 @@ def test_every_mapping_of_names_says_which_names_it_takes() -> None:
         "/$defs/context_policy/properties/retrieval",  # reported as unsupported as a whole
         "/$defs/tools/properties/mcp/items",  # reported as unsupported as a whole
         "/$defs/agent/properties/output_schema",  # a JSON Schema
+        "/$defs/arguments",  # the tool's own schema knows them
+        "/$defs/inner_inputs",  # the other workflow's own inputs
         "/$defs/pattern/properties/config",  # one of the seven, by type
     ]
 
@@ -427,3 +494,11 @@ def test_the_schema_is_published_with_the_package() -> None:
     import strands_cli.schema
 
     assert (Path(strands_cli.schema.__file__).parent / "strands-workflow.schema.json").is_file()
+
+
+def test_a_review_is_a_question_to_a_human() -> None:
+    human, review = DEFINITIONS["human"]["properties"], DEFINITIONS["review"]["properties"]
+    assert set(review) == set(human) - {"choices"}, "its choices are those of its place"
+    plain, reviewed = DEFINITIONS["agent_step"], DEFINITIONS["reviewed_step"]
+    assert reviewed["properties"] == {**plain["properties"], "review": {"$ref": "#/$defs/review"}}
+    assert reviewed["required"] == plain["required"]

@@ -26,7 +26,7 @@ from tests.toolkit.test_call import ask, code_of, spec
 def process_with(mark: str) -> bool:
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and mark in (entry / "cmdline").read_text():
+            if entry.name.isdigit() and os.fsencode(mark) in (entry / "cmdline").read_bytes():
                 return True
         except OSError:
             continue

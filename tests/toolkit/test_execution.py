@@ -403,6 +403,7 @@ def test_later_calls_see_what_an_abandoned_body_still_writes(
     assert ask(later, {"path": str(file)})["content"] == [{"text": "first"}]
 
 
+@pytest.mark.long
 def test_a_call_that_cannot_wait_any_longer_for_an_abandoned_body_says_why(
     tmp_path: Path, gate: threading.Event
 ) -> None:
@@ -462,6 +463,7 @@ def test_a_call_is_not_tried_again_before_its_first_body_has_ended(gate: threadi
     assert lines == ["+", "-", "+", "-"]
 
 
+@pytest.mark.long
 def test_a_call_whose_first_body_never_ends_is_not_tried_again(gate: threading.Event) -> None:
     runs: list[int] = []
 

@@ -96,6 +96,7 @@ def test_a_mistake_in_an_error_does_not_hide_the_error(error: BaseException) -> 
     json.dumps(result)
 
 
+@pytest.mark.long
 def test_an_error_does_not_fill_the_models_context() -> None:
     probe, _ = recorder({"xs": {"type": "array", "items": {"type": "integer"}}})
     started = time.process_time()
@@ -509,9 +510,12 @@ def test_a_callable_in_a_packages_init_can_be_allowed(project: Project) -> None:
 @pytest.mark.parametrize("text", ["http = 5", 'workspace = ["a\\u0000b"]', "timeout = nan"])
 def test_odd_settings_are_told_as_such(project: Project, text: str) -> None:
     project.write("strands.toml", text)
-    outcome = project.strands("list-tools", "--json")
+    outcome = project.strands("tool", "call", "echo", "message=hi", "--json")
     assert outcome.exit_code == 3, outcome
     assert outcome.json["error"]["code"] == "invalid_file"
+    listed = project.strands("list-tools", "--json")
+    assert listed.exit_code == 0, listed
+    assert listed.json["problems"][0]["file"].endswith("strands.toml")
 
 
 def run_in_shell(project: Project, command: str) -> subprocess.CompletedProcess[str]:

@@ -746,7 +746,7 @@ def test_files_that_import_each_other_in_a_circle_end_in_a_reason(tools: Tools) 
         "A0 = [1]\n" + "".join(f"A{n + 1} = [*A{n}, *A{n}]\n" for n in range(60)),
         "A0 = [1]\n" + "".join(f"A{n + 1} = [A{n}, A{n}]\n" for n in range(60)),
         "A0 = 'x'\n" + "".join(f"A{n + 1} = A{n} + A{n}\n" for n in range(60)),
-        f"A0 = '{'x' * 500_000}'\n" + "".join(f"A{n + 1} = A{n} + A{n}\n" for n in range(60)),
+        f"A0 = '{'x' * 200_000}'\n" + "".join(f"A{n + 1} = A{n} + A{n}\n" for n in range(60)),
         "A0 = {'a': 1}\n" + "".join(f"A{n + 1} = {{'x': A{n}, 'y': A{n}}} | A{n}\n" for n in range(60)),
         "A60 = " + "[" * 150 + "]" * 150,
         "A60 = " + "+".join(["1"] * 2000),
@@ -917,7 +917,7 @@ REFUSED: list[tuple[str | bytes, int, str]] = [
     (b"# coding: nonsense\n", 1, "nonsense"),
     (b"x = 1\n\0\n", 2, "null bytes"),
     ("x = " + "(" * 1000, 1, "Syntax error: too many nested parentheses."),
-    ("# " + "x" * 1_000_001, 0, "at most 1,000,000 are read."),
+    ("# " + "x" * 250_001, 0, "the limit is 250000."),
     (SPEC, 2, "Tool 'greet' is invalid: greet.py has no function 'greet'."),
     (SPEC + "def gret(tool): ...\n", 2, "greet.py has no function 'greet'."),
     (SPEC.replace('"greet"', '"gr-eet"') + DEF, 2, "greet.py has no function 'gr-eet'."),
@@ -1083,9 +1083,9 @@ def test_what_is_no_file_at_all_is_told(tools: Tools) -> None:
     (tools.root / "dir.py").mkdir()
     os.mkfifo(tools.root / "pipe.py")
     first, second, third = tools.scan().issues
-    assert "Not a regular file" in first.reason
-    assert "cannot be read: No such file" in second.reason
-    assert "Not a regular file" in third.reason
+    assert "This is not a file" in first.reason
+    assert "gone.py not found" in second.reason
+    assert "This is not a file" in third.reason
 
 
 def test_a_directory_that_is_not_there_has_no_tools(tmp_path: Path) -> None:
@@ -1348,9 +1348,9 @@ def test_a_thousand_files_are_listed_quickly_the_second_time(tools: Tools) -> No
         tools.write(f"greet{number}.py", GREET.replace("greet", f"greet{number}"))
     tools.settle()
     first = tools.scan(tools.cache)
-    started = time.process_time()
+    started = time.thread_time()
     assert tools.scan(tools.cache) == first
-    assert time.process_time() - started < 0.2
+    assert time.thread_time() - started < 0.2
     assert len(first.infos) == 1000
 
 

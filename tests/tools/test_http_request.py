@@ -681,7 +681,7 @@ def test_what_may_do_something_twice_is_sent_once(site: Site, method: str) -> No
 LATER = formatdate(time.time() + 3600, usegmt=True)
 
 
-@pytest.mark.parametrize("pause", ["20", "3600", "nan", LATER], ids=["seconds", "hour", "no number", "date"])
+@pytest.mark.parametrize("pause", ["20", "3600", LATER], ids=["seconds", "hour", "date"])
 def test_a_pause_that_the_time_limit_does_not_allow_is_not_waited_for(site: Site, pause: str) -> None:
     site.answers["/"] = answer(503, body="busy", Retry_After=pause)
     assert fetch(site.url, timeout_ms=15_000)["body"] == "busy"
