@@ -572,6 +572,15 @@ def test_old_runs_are_looked_for_once_a_day(tmp_path: Path) -> None:
     assert "old00000" not in SqliteStore(file).runs()
 
 
+def test_an_old_run_that_somebody_goes_on_with_is_not_removed_under_his_hands(tmp_path: Path) -> None:
+    file, now = tmp_path / "runs.db", time.time()
+    aged(file, {"status": "done", "updated": now - 31 * 86_400}, "old00000")
+    store = SqliteStore(file, keep_days=30)
+    store.take("old00000")
+    assert "big" in store.load("old00000")
+    store.close()
+
+
 def test_a_run_that_is_deleted_gives_its_space_back(tmp_path: Path) -> None:
     file = tmp_path / "runs.db"
     aged(file, {"status": "done"}, "old00000")

@@ -278,7 +278,7 @@ class SqliteStore:
     def take(self, run: str, *, owner: Owner | None = None, take_over: bool = False) -> int:
         with self._open(create=True) as database:
             assert database is not None
-            self._remove_old_runs(database)
+            self._remove_old_runs(database, but=run)
             with _transaction(database):
                 found = database.execute("SELECT fence, owner FROM runs WHERE id = ?", (run,)).fetchone()
                 before, holder = found or (0, None)
@@ -450,8 +450,8 @@ class SqliteStore:
             else:
                 return
 
-    def _remove_old_runs(self, database: "sqlite3.Connection") -> None:
-        """Once a day. Runs that are not done are kept: somebody may want to resume them."""
+    def _remove_old_runs(self, database: "sqlite3.Connection", *, but: str) -> None:
+        """Once a day. Runs that are not done are kept: somebody may want to resume them, as now `but`."""
         import sqlite3
 
         keep, self._keep_days = self._keep_days, None
@@ -465,7 +465,7 @@ class SqliteStore:
                 return
             database.execute("INSERT OR REPLACE INTO chores VALUES ('retention', ?)", (now,))
             for run, rows in _listed(database).items():
-                if _was_done_before(rows, now - keep * _DAY):
+                if run != but and _was_done_before(rows, now - keep * _DAY):
                     _delete_run(database, run)
         with suppress(sqlite3.Error):
             _free_pages(database)
