@@ -18,6 +18,7 @@ from strands_cli.errors import (
     SessionError,
     UsageError,
 )
+from strands_cli.events import ToolProgress
 from strands_cli.exec.journal import decode_row
 from strands_cli.exec.run import run
 from strands_cli.exec.steps import RunOptions
@@ -263,6 +264,54 @@ def test_a_conversation_keeps_its_order_after_a_second_attempt(flow: Durable, mo
     model.enqueue('{"n": 2}')
     flow.go(spec)
     assert model.requests[-1].messages == before
+
+
+SENDING = """
+from strands_cli import ToolContext, ToolFailed, tool
+
+@tool(blocking=False)
+def send(code: str, context: ToolContext) -> str:
+    '''Sends.
+
+    Args:
+        code: How it fails.
+    '''
+    with open("log.txt", "a") as file:
+        file.write(code + "\\n")
+    context.progress("sending")
+    raise ToolFailed("The other side hung up", code=code)
+"""
+
+
+def test_a_call_whose_tool_says_that_it_was_cancelled_is_not_made_again(
+    flow: Durable, model: ScriptedModel
+) -> None:
+    add_tool(flow, "send", SENDING)
+    spec = flow.spec("chain", {"steps": steps("go", "on")}, tools={"python": ["send"]})
+    model.enqueue(call("send", code="cancelled")).enqueue("sent").enqueue(outage())
+    with pytest.raises(ProviderError):
+        flow.go(spec)
+    before = model.requests[-1].messages
+    model.enqueue("done")
+    flow.go(spec)
+    assert flow.directory.joinpath("log.txt").read_text() == "cancelled\n"
+    assert model.requests[-1].messages == before
+
+
+def test_a_call_that_failed_while_the_run_was_stopped_is_made_again(
+    flow: Durable, model: ScriptedModel
+) -> None:
+    add_tool(flow, "send", SENDING)
+    spec = flow.spec("chain", {"steps": steps("go")}, tools={"python": ["send"]})
+    cancel = Cancellation()
+    flow.listeners.append(lambda event: cancel.set() if isinstance(event, ToolProgress) else None)
+    model.enqueue(call("send", code="upstream"))
+    with pytest.raises(Interrupted):
+        flow.go(spec, cancel=cancel)
+    flow.listeners.clear()
+    model.enqueue("done")
+    flow.go(spec)
+    assert flow.directory.joinpath("log.txt").read_text() == "upstream\n" * 2
 
 
 # --- Secrets -------------------------------------------------------------------------------------------------

@@ -355,11 +355,11 @@ class AgentHooks:
         return self._log.get(f"tool/{name}") if self._log is not None and name else None
 
     def _record(self, context: ExecuteToolContext, result: SdkToolResult, began: float) -> None:
-        """Keeps a result, unless the call was cut short."""
+        """Keeps a result, unless the call was cut short: what fails after a stop may fail because of it."""
         use, name = context.tool_use, self._call_name(self._turn, context.tool_use["toolUseId"])
         error = error_of(cast(Any, result))
         code = error["code"] if error else None
-        if self._log is None or not name or code == "cancelled":
+        if self._log is None or not name or (code is not None and self.is_stopped):
             return
         tool = tool_behind(context.tool) if context.tool is not None else None
         row = {
