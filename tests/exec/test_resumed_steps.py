@@ -11,6 +11,7 @@ from strands.types.exceptions import ContextWindowOverflowException
 from strands_cli.errors import (
     AnswerError,
     ArtifactError,
+    BudgetExceeded,
     Interrupted,
     Paused,
     ProviderError,
@@ -312,6 +313,20 @@ def test_a_call_that_failed_while_the_run_was_stopped_is_made_again(
     model.enqueue("done")
     flow.go(spec)
     assert flow.directory.joinpath("log.txt").read_text() == "upstream\n" * 2
+
+
+def test_a_resumed_run_without_money_makes_no_call_that_its_last_answer_asks_for(
+    flow: Durable, model: ScriptedModel
+) -> None:
+    add_tool(flow, "send", SENDING)
+    runtime = {"provider": "ollama", "budgets": {"max_tokens": 15}}
+    spec = flow.spec("chain", {"steps": steps("go")}, tools={"python": ["send"]}, runtime=runtime)
+    model.enqueue(call("send", code="one")).enqueue(call("send", code="two"))
+    for _ in range(2):
+        with pytest.raises(BudgetExceeded, match="20 tokens"):
+            flow.go(spec)
+        assert flow.directory.joinpath("log.txt").read_text() == "one\n"
+    assert len(model.requests) == 2
 
 
 # --- Secrets -------------------------------------------------------------------------------------------------

@@ -162,11 +162,13 @@ class StepMeter:
         self.refused[tool_id] = None
         self._refused_in = self._turn
 
-    def spend(self, usage: Usage) -> None:
-        """Counts an answer that came from the journal."""
+    def spend(self, usage: Usage, stop_reason: str) -> None:
+        """Counts an answer, of the model or from the journal."""
         self._turn += 1
         self.usage += usage
         self._ledger.spend(usage)
+        if stop_reason not in _COMPLETE:
+            self._ledger.settle()
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, ToolFinished) and event.code is None and event.tool_id in self._tool_ids:
@@ -174,11 +176,7 @@ class StepMeter:
                 self.done_without |= self.refused
                 self.refused.clear()
         elif isinstance(event, ModelFinished):
-            self._turn += 1
-            self.usage += event.usage
-            self._ledger.spend(event.usage)
-            if event.stop_reason not in _COMPLETE:
-                self._ledger.settle()
+            self.spend(event.usage, event.stop_reason)
         elif isinstance(event, ModelRetried) and self._keep_retry is not None:
             self._keep_retry(event)
         self._emit(event)

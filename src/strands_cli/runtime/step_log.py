@@ -54,9 +54,9 @@ class RememberedAnswers:
         names: Iterator[str],
         model: str,
         price: Price | None,
-        spend: Callable[[Usage], None],
+        spend: Callable[[Usage, str], None],
     ) -> None:
-        """`names` are those of the rows; `spend` is given the usage of answers from the journal."""
+        """`names` are those of the rows; `spend` is told the cost and stop reason of replayed answers."""
         self._log, self._names, self._model, self._price, self._spend = log, names, model, price, spend
         self._name = ""
 
@@ -67,7 +67,7 @@ class RememberedAnswers:
         if (row := self._log.get(self._name)) is not None:
             self._name = ""
             usage = msgspec.convert(row["usage"], Usage)
-            self._spend(usage)
+            self._spend(usage, row["stop_reason"])
             yield _answer_event(row, usage)
             return
         began = time.time()

@@ -61,7 +61,7 @@ class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Where what the step does is kept, and what an earlier attempt at it has left."""
     key: str = ""
     """Where the step stands among all runs, for tools that must not do the same thing twice."""
-    spend: Callable[[Usage], None] = lambda usage: None
+    spend: Callable[[Usage, str], None] = lambda usage, stop_reason: None
     """Counts the answers that come from the log."""
     may_ask_model: Callable[[], bool] | None = None
     """Asked before each request to the model."""
