@@ -237,7 +237,7 @@ async def book(city: str, context: ToolContext) -> str:
     '''
     answer = await context.interrupt("confirm", f"Book {city}?")
     with open("log.txt", "a") as file:
-        file.write(f"{context.key} {answer}\\n")
+        file.write(f"{context.key.rpartition('/')[0]} {answer}\\n")
     return f"{city}: {answer}"
 """
 

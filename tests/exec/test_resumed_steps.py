@@ -329,6 +329,57 @@ def test_a_resumed_run_without_money_makes_no_call_that_its_last_answer_asks_for
     assert len(model.requests) == 2
 
 
+POSTING = """
+from strands_cli import ToolContext, tool
+
+@tool
+def post(text: str, context: ToolContext) -> str:
+    '''Posts.
+
+    Args:
+        text: What.
+    '''
+    with open("log.txt", "a") as file:
+        file.write(f"{text} {context.key}\\n")
+    return "posted"
+"""
+
+
+def posts(flow: Durable) -> dict[str, set[str]]:
+    """The idempotency keys that each text was posted with."""
+    found: dict[str, set[str]] = {}
+    for line in flow.directory.joinpath("log.txt").read_text().splitlines():
+        text, key = line.split()
+        found.setdefault(text, set()).add(key)
+    return found
+
+
+def test_another_call_in_the_place_of_an_earlier_one_has_another_key(
+    flow: Durable, model: ScriptedModel
+) -> None:
+    add_tool(flow, "post", POSTING)
+    agents = {"worker": {"prompt": "p", "output_schema": {"type": "object", "required": ["n"]}}}
+    spec = flow.spec("chain", {"steps": steps("go")}, agents=agents, tools={"python": ["post"]})
+    model.enqueue(call("post", text="one"), call("post", text="two"))
+    model.enqueue("x").enqueue("x").enqueue("x")
+    with pytest.raises(AnswerError):
+        flow.go(spec)
+    model.enqueue(call("post", text="one"), call("post", text="three")).enqueue('{"n": 1}')
+    flow.go(spec)
+    [again], [other], [new] = posts(flow).values()
+    assert len({again, other, new}) == 3, "and the same call has the same key in both attempts"
+
+
+def test_calls_of_runs_that_are_not_kept_have_keys_of_their_own(flow: Durable, model: ScriptedModel) -> None:
+    add_tool(flow, "post", POSTING)
+    written = {"tool": "post", "arguments": {"text": "two"}}
+    spec = flow.spec("chain", {"steps": [*steps("go"), written]}, tools={"python": ["post"]})
+    for _ in range(2):
+        model.enqueue(call("post", text="one")).enqueue("done")
+        flow.run_spec(spec)
+    assert [len(keys) for keys in posts(flow).values()] == [2, 2]
+
+
 # --- Secrets -------------------------------------------------------------------------------------------------
 
 LOGIN = """

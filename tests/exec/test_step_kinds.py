@@ -37,7 +37,7 @@ NOTE = """def note(text: str, context: ToolContext) -> str:
     if text == os.environ.get("NOTE_FAILS"):
         raise ToolFailed("The disk is full", code="conflict", hint="Free some room.")
     with open("log.txt", "a") as file:
-        file.write(f"{text} {context.key.partition('/')[2]}\\n")
+        file.write(f"{text} {context.key.partition('/')[2].rpartition('/')[0]}\\n")
     return f"noted {text}"
 """
 NUMBERS = """def numbers(count: int, names: dict[str, list[int]] | None = None) -> dict[str, object]:

@@ -257,7 +257,7 @@ def test_a_body_sees_its_agent_its_state_and_the_other_tools() -> None:
             "passed": sorted(context.invocation_state),
             "model": context.invocation_state.get("model"),
             "sum": int(context.call("add", a=3)),
-            "key": context.key,
+            "key": context.key.rpartition("/")[0],
         }
 
     setting = Setting(look, add, name="ada", context=CallContext(key="run/step"))

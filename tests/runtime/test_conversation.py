@@ -44,6 +44,12 @@ async def survey(context: ToolContext) -> str:
     '''Asks a person.'''
     return "said " + await context.interrupt("colour", "Which colour?")
 """
+POST = """
+@tool
+def post(context: ToolContext) -> str:
+    '''Posts.'''
+    return context.key
+"""
 
 
 def imported(body: str) -> str:
@@ -231,6 +237,17 @@ def test_a_person_answers_what_a_tool_wants_to_know(inside: Project, model: Scri
     assert asked == ["Which colour?"]
     assert room.heard(ToolFinished)[-1].content == [{"text": "said blue"}]
     assert history_problems(room.conversation.messages) == []
+
+
+def test_the_same_call_for_another_question_has_another_key(inside: Project, model: ScriptedModel) -> None:
+    inside.write("tools/post.py", imported(POST))
+    room = Room(inside, **python("./tools/post.py"))
+    for _ in range(2):
+        model.enqueue(call("post")).enqueue("Posted.")
+        room.ask("Post it.")
+    first, second = (event.content[0]["text"] for event in room.heard(ToolFinished))
+    assert "" not in (first, second)
+    assert first != second
 
 
 def test_a_tool_hears_that_nobody_can_be_asked(inside: Project, model: ScriptedModel) -> None:

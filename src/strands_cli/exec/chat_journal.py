@@ -116,6 +116,7 @@ class TurnRows:
     def __init__(self, journal: Journal, number: int, ask_consent: "AskConsent | None") -> None:
         self._journal, self._ask_consent = journal, ask_consent
         self.key = f"turns/{number}"
+        self.place = f"{journal.run}/{self.key}"
 
     def get(self, name: str) -> Any | None:
         return self._journal.get(f"{self.key}/{name}")

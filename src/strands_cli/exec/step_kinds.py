@@ -26,7 +26,7 @@ from strands_cli.patterns.pattern import (
     foreach_of,
     value_text,
 )
-from strands_cli.runtime.agent_hooks import PendingCall
+from strands_cli.runtime.agent_hooks import PendingCall, call_key
 from strands_cli.runtime.resources import RunResources
 from strands_cli.runtime.strands_adapter import AgentAnswer, AgentRequest, call_context
 from strands_cli.runtime.structured import canonical_json
@@ -129,11 +129,12 @@ class _ToolCall:
             title=self._title,
             emit=self.meter,
             ask_consent=ask,
-            key=f"{run.journal.run}/{self._key}" if run.journal else "",
+            log=self.rows,
             report_refusal=self.meter.refuse,
         )
         base = call_context(run.resources, request)
-        base = uncapped(msgspec.structs.replace(base, key=f"{base.key}/{_FIRST_CALL}"))
+        key = call_key(base, _FIRST_CALL, tool, arguments)
+        base = uncapped(msgspec.structs.replace(base, key=key))
         if ask is None:
             return base
         granted, pending = True, _pending_call(tool, self._id, arguments, base)

@@ -90,6 +90,10 @@ class StepRows:
     def __init__(self, run: "Run", key: str, title: str) -> None:
         self._run, self.key, self.title = run, key, title
 
+    @property
+    def place(self) -> str:
+        return f"{self._run.id}/{self.key}"
+
     # --- rows -------------------------------------------------------------------------------------------
 
     def get(self, name: str) -> Any | None:

@@ -12,15 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from strands_cli.errors import BudgetExceeded, Interrupted, Paused, RunError, StrandsError
-from strands_cli.events import (
-    Listener,
-    RunNoticed,
-    StepFinished,
-    StepRestored,
-    StepStarted,
-)
+from strands_cli.events import Listener, RunNoticed, StepFinished, StepRestored, StepStarted
 from strands_cli.exec.accounts import Emitter, Ledger, StepMeter
 from strands_cli.exec.step_rows import StepRows, Talk, begun_row, fingerprint, main_failure, rows_by_step
+from strands_cli.exec.stores import new_run_id
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.pattern import AnyStep, HumanStep, Step, Steps
 from strands_cli.runtime.agent_hooks import AskConsent, PendingCall
@@ -123,6 +118,7 @@ class Run:
         """`outer` is the run whose step this one is; they report, and end, together."""
         self.resources = resources
         self.journal = journal
+        self.id: str = outer.id if outer else journal.run if journal else new_run_id()
         self.options = options
         self.spec: Spec = resources.spec
         self.inputs = resources.inputs
@@ -315,7 +311,6 @@ class Run:
                 schema=work.schema or self.spec.agents[agent].output_schema,
                 ask_consent=rows.consent_function(meter),
                 log=rows,
-                key=f"{self.journal.run}/{key}" if self.journal else "",
                 spend=meter.spend,
                 may_ask_model=self._may_ask_model if self.ledger.limits_models else None,
                 report_refusal=meter.refuse,

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from functools import partial
+from hashlib import sha256
 from threading import RLock
 from typing import Any, cast
 
@@ -48,6 +49,7 @@ from strands_cli.runtime.model_requests import (
     until_stopped,
 )
 from strands_cli.runtime.step_log import StepLog
+from strands_cli.runtime.structured import canonical_json
 from strands_cli.toolkit.arguments import parse_object
 from strands_cli.toolkit.bridge import (
     CONTEXT_KEY,
@@ -124,6 +126,17 @@ class ModelTurn:
 
 def call_ids(message: Message) -> list[str]:
     return [block["toolUse"]["toolUseId"] for block in message["content"] if "toolUse" in block]
+
+
+def call_key(context: CallContext, name: str, tool: Tool, arguments: Any) -> str:
+    """Identifies a call when its run is repeated: where it stands, and what it is.
+
+    A step that begins anew may make another call in the same place.
+    """
+    if not (context.key and name):
+        return ""
+    what = canonical_json([tool.id, arguments]).encode("utf-8", "surrogatepass")
+    return f"{context.key}/{name}/{sha256(what).hexdigest()[:12]}"
 
 
 def pending_calls(agent: Agent, message: Message, context: CallContext = NO_CONTEXT) -> list[PendingCall]:
@@ -392,9 +405,8 @@ class AgentHooks:
 
     def _prepared(self, context: ExecuteToolContext, tool: Tool, text: str | None) -> ExecuteToolContext:
         call_id, turn = context.tool_use["toolUseId"], self._turn
-        # Where the call stands in the run: the same when the run is made again.
         name = self._call_name(turn, call_id)
-        key = f"{self.context.key}/{name}" if self.context.key and name else ""
+        key = call_key(self.context, name, tool, context.tool_use["input"])
         permit = partial(self._permit, call_id, tool) if self._ask_consent else None
         call_context = msgspec.structs.replace(
             self.context,

@@ -28,6 +28,10 @@ _WHOLE = frozenset({"end_turn", "stop_sequence", "tool_use"})
 class StepLog(Protocol):
     """The rows of one step, by their names below the step's key, such as `model/1`."""
 
+    @property
+    def place(self) -> str:
+        """Where the step stands among the steps of all runs."""
+
     def get(self, name: str) -> Any | None: ...
 
     def put(self, name: str, value: Any) -> None: ...

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, cast
+from uuid import uuid4
 
 import msgspec
 from strands import Agent
@@ -59,8 +60,6 @@ class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
     ask_human: Callable[[str, Any], Any] | None = None
     log: StepLog | None = None
     """Where what the step does is kept, and what an earlier attempt at it has left."""
-    key: str = ""
-    """Where the step stands among all runs, for tools that must not do the same thing twice."""
     spend: Callable[[Usage, str], None] = lambda usage, stop_reason: None
     """Counts the answers that come from the log."""
     may_ask_model: Callable[[], bool] | None = None
@@ -258,5 +257,5 @@ def call_context(resources: RunResources, request: AgentRequest) -> CallContext:
         workspace=resources.workspace,
         resolve=resources.tools.registry.load,
         redactor=resources.redactor,
-        key=request.key or request.step,
+        key=request.log.place if request.log else uuid4().hex,
     )
