@@ -183,6 +183,17 @@ def test_the_answer_to_what_one_call_asks_is_not_taken_for_the_answer_to_another
     assert (wiping.root / "log.txt").read_text() == "a=yes b=no "
 
 
+def test_an_answer_to_a_tool_does_not_count_where_its_step_calls_it_with_something_else(wiping: Here) -> None:
+    step = "{tool: wipe, arguments: {what: OLD}}"
+    flow = FLOW.replace("file_write", "wipe").replace("{agent: a, input: Go}", step)
+    wiping.write("flow.yaml", flow)
+    run = wiping.strands("run", "flow.yaml", "--json").json["error"]["run_id"]
+    wiping.write("flow.yaml", flow.replace("OLD", "NEW"))
+    asked = wiping.strands("resume", run, "--answer", "yes", "--accept-changes")
+    assert (asked.exit_code, "Wipe NEW?" in asked.err) == (PAUSED, True), asked
+    assert not (wiping.root / "log.txt").exists()
+
+
 def test_an_answer_to_a_tool_that_came_with_a_run_does_not_count(wiping: Here) -> None:
     asked = {"at": 1, "kind": "interrupt", "question": "Nice weather?", "about": "1:x"}
     call = {"toolUse": {"toolUseId": "c1", "name": "wipe", "input": {"what": "disk"}}}

@@ -207,6 +207,21 @@ def test_changes_that_are_accepted_keep_what_still_matches(flow: Durable, model:
     assert [step.response for step in result.steps] == ["1", "two", "three"]
 
 
+def test_consent_is_asked_for_again_where_a_step_begins_again(flow: Durable, model: ScriptedModel) -> None:
+    shown: list[Any] = []
+
+    async def ask(calls: Any) -> set[str]:
+        shown.extend(call.arguments["path"] for call in calls)
+        return {call.call_id for call in calls}
+
+    tools = {"python": ["file_write"]}
+    for path, prompt in (("a.txt", "one"), (".git/hooks/pre-commit", "two")):
+        spec = flow.spec("chain", {"steps": steps(prompt)}, tools=tools)
+        model.enqueue(call("file_write", path=path, content="x")).enqueue("done")
+        flow.go(spec, ask_consent=ask, accept_changes=bool(flow.run_id))
+    assert shown == ["a.txt", ".git/hooks/pre-commit"]
+
+
 def test_replayed_answers_count_against_the_budget(flow: Durable, model: ScriptedModel) -> None:
     runtime = {"provider": "ollama", "budgets": {"max_tokens": 25}, "failure_policy": {"retries": 0}}
     spec = flow.spec("chain", {"steps": steps("one", "two", "three", "four")}, runtime=runtime)

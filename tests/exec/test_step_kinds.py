@@ -242,6 +242,19 @@ def test_an_http_executor_may_be_called_by_a_step(flow: Durable) -> None:
 CONSENT = {"tool": "broken", "arguments": {"text": "a"}}
 
 
+def test_consent_to_a_call_is_not_consent_to_what_it_is_changed_into(flow: Durable) -> None:
+    shown: list[Any] = []
+
+    async def ask(calls: Any) -> set[str]:
+        shown.extend(call.arguments["text"] for call in calls)
+        return {call.call_id for call in calls}
+
+    assert flow.go(chain(flow, CONSENT), ask_consent=ask).last_response == "noted a"
+    changed = chain(flow, {**CONSENT, "arguments": {"text": "b"}})
+    assert flow.go(changed, accept_changes=True, ask_consent=ask).last_response == "noted b"
+    assert shown == ["a", "b"]
+
+
 @pytest.mark.parametrize("is_granted", [True, False])
 def test_consent_is_asked_for_a_tool_step(is_granted: bool, flow: Durable) -> None:
     asked: list[PendingCall] = []

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from strands_cli.runtime.agent_hooks import AskConsent, PendingCall
 
 OWN_NAME = re.compile(
-    r"(?P<step>.+)/(?P<name>begun|question|answer|result|(?:user|model|summary|compaction)/\d+"
+    r"(?P<step>.+?)/(?P<name>begun|question|answer|result|(?:user|model|summary|compaction)/\d+"
     r"|tool/\d+/\d+|(?:consent|ask)/\d+/(?:question|answer))"
 )
+"""The key of a row: `steps/0/consent/1/answer` is a row of `steps/0`, so the key of a step ends soon."""
 _MAX_QUESTIONS = 5
 """How often in a row a person is asked for one of the choices."""
 _MAX_SHOWN = 300
