@@ -311,8 +311,10 @@ def _dropped_answers(rows: dict[str, Any]) -> Iterator[str]:
                 yield "answers to questions of tools"
             elif is_open:
                 yield "consent to calls that are not made yet"
-        elif found["what"] == "ask" or not is_open:
+        elif found["what"] == "ask" or not is_open or rows[found[0]] is None:
             del rows[found[0]]
+        else:
+            rows[found[0]] = {**rows[found[0]], "imported": True}
 
 
 def _has_open_calls(rows: Mapping[str, Any], step: str, turn: int) -> bool:

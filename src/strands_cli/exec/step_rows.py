@@ -188,10 +188,8 @@ class StepRows:
 
     async def _consent(self, name: str, calls: "Sequence[PendingCall]") -> Collection[str]:
         ask, known = self._run.options.ask_consent, self.get(f"{name}/answer")
-        shown = (self.get(f"{name}/question") or {}).get("question")
-        if shown is not None and not all(
-            self._run.redactor.text(_call_text(call)) in shown for call in calls
-        ):
+        asked_before = self.get(f"{name}/question")
+        if asked_before is not None and not self._has_shown(asked_before, calls):
             known = None  # whoever answered it has not seen these calls
             for part in ("question", "answer"):
                 self.put(f"{name}/{part}", None)
@@ -215,6 +213,17 @@ class StepRows:
             for call in calls
         ]
         raise await self._waiting(name, "consent", question, choices=("yes", "no"), calls=listed)
+
+    def _has_shown(self, asked: Mapping[str, Any], calls: "Sequence[PendingCall]") -> bool:
+        """Whether a question was about these calls.
+
+        One of ours may also be about calls that are done since. In one that somebody else has written,
+        anything may be hidden, so it has to be ours word for word.
+        """
+        own, shown = self._run.redactor.text, asked["question"]
+        if asked.get("imported"):
+            return bool(shown == own(consent_question(calls)))
+        return all(own(_call_text(call)) in shown for call in calls)
 
     async def ask(self, asker: str, question: str) -> str:
         number = 1
