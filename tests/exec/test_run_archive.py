@@ -24,16 +24,19 @@ HEAD = {
 }
 CALL = {"toolUse": {"toolUseId": "1", "name": "send", "input": {}}}
 CALLS = {
+    "at": 1.0,
+    "model": "m",
     "message": {"role": "assistant", "content": [CALL, CALL]},
     "stop_reason": "tool_use",
     "usage": {"input_tokens": 1},
 }
-RESULT = {"tool": "send", "result": {"content": [{"image": {"source": {"bytes": b"\x00\xff"}}}]}}
+RESULT = {"at": 1.0, "tool": "send", "result": {"content": [{"image": {"source": {"bytes": b"\x00\xff"}}}]}}
+BEGUN = {"at": 1.0, "kind": "agent", "title": "one", "prompt": "p", "fingerprint": "f"}
 ROWS: dict[str, Any] = {
     "head": HEAD,
     "spec": {"files": {"news.yaml": "version: 0\n"}},
     "status": {"status": "running", "owner": {"host": "there", "pid": 1, "started": ""}},
-    "steps/0/begun": {"title": "one", "fingerprint": "f"},
+    "steps/0/begun": BEGUN,
     "steps/0/model/1": CALLS,
     "steps/0/consent/1/question": {"at": 1.0, "kind": "consent", "question": "Allow it?"},
     "steps/0/consent/1/answer": {"at": 2.0, "text": "yes", "by": "person"},
@@ -41,6 +44,14 @@ ROWS: dict[str, Any] = {
     "steps/0/ask/1/question": {"at": 1.0, "kind": "interrupt", "question": "Sure?"},
     "steps/0/ask/1/answer": {"at": 2.0, "text": "yes", "by": "person"},
     "artifacts": {"/home/ada/shop/out.txt": "00"},
+}
+
+DONE = {
+    "status": "done",
+    "answer": {"last_response": "r", "output": None},
+    "usage": {},
+    "seconds": 1.0,
+    "done": [],
 }
 
 
@@ -97,7 +108,7 @@ def test_nobody_is_granted_what_another_person_was(tmp_path: Path) -> None:
 
 def test_consent_and_answers_are_kept_to_be_looked_at_where_they_allow_nothing_more(tmp_path: Path) -> None:
     asked = {key for key in ROWS if "/consent/" in key or "/ask/" in key}
-    result = {"key": "steps/0", "id": "one", "agent": "a", "response": "sent"}
+    result = {"at": 1.0, "key": "steps/0", "id": "one", "agent": "a", "response": "sent"}
     assert asked <= moved(tmp_path, {**ROWS, "steps/0/result": result}).rows.keys()
     (tmp_path / "more").mkdir()
     made = moved(tmp_path / "more", {**ROWS, "steps/0/tool/1/1": RESULT})
@@ -128,13 +139,14 @@ def replaced(key: str, row: Any) -> bytes:
         (replaced("a" + "/b" * 100, {}), "the key of this row is not valid"),
         (replaced("steps/0/\x1b[2J", {}), "the key of this row is not valid"),
         (replaced("steps/0/begun", {"title": 5}), "The row 'steps/0/begun' of the run is damaged"),
-        (replaced("steps/0/begun", {"title": ""}), "missing required field `fingerprint`"),
+        (replaced("steps/0/begun", {**BEGUN, "at": None}), "The row 'steps/0/begun' of the run is damaged"),
         (replaced("steps/0/result", {"response": "x"}), "'steps/0/result' is not one of a run"),
         (replaced("steps/0/answer", {"by": "person"}), "'steps/0/answer' is not one of a run"),
         (replaced("steps/0/consent/1/answer", {}), "'steps/0/consent/1/answer' is not one of a run"),
         (replaced("steps/0/model/1", {"message": {}}), "'steps/0/model/1' is not one of a run"),
         (replaced("steps/0/tool/1/0", {"result": "x"}), "'steps/0/tool/1/0' is not one of a run"),
         (replaced("status", {"status": "done"}), "'status' is not one of a run"),
+        (replaced("status", {**DONE, "done": ["steps/7"]}), "'steps/7/result' is not one of a run"),
         (replaced("head", {**HEAD, "options": {"provider": []}}), "'head' is not one of a run"),
         (replaced("head", {**HEAD, "directory": 1}), "of the run is damaged"),
         (replaced("head", {"name": "x"}), "'head' is not one of a run"),
@@ -148,6 +160,26 @@ def test_a_file_that_is_not_a_whole_run_is_refused_with_its_place(data: bytes, r
         read_archive(data, "run.jsonl")
     assert reason in caught.value.message
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("key", "row"),
+    [
+        ("status", DONE),
+        ("steps/0/begun", BEGUN),
+        ("steps/0/model/1", CALLS),
+        ("steps/0/tool/1/0", RESULT),
+        ("steps/0/user/1", {"at": 1.0, "content": []}),
+        ("steps/0/compaction/1", {"at": 1.0, "before": 1, "messages": []}),
+        ("steps/0/result", {"at": 1.0, "key": "steps/0", "id": "one", "agent": "a", "response": "r"}),
+        ("steps/0/question", {"at": 1.0, "question": "?"}),
+    ],
+)
+def test_what_a_resumed_run_takes_for_granted_is_in_every_row(key: str, row: dict[str, Any]) -> None:
+    read_archive(replaced(key, row), "run.jsonl")
+    for name in row.keys() - {"title", "tool", "status"}:
+        with pytest.raises(SessionError, match=f"the row '{key}' is not one of a run: .*`{name}`"):
+            read_archive(replaced(key, {k: v for k, v in row.items() if k != name}), "run.jsonl")
 
 
 def test_a_line_is_one_row() -> None:

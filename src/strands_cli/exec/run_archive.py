@@ -92,44 +92,60 @@ class _Status(msgspec.Struct):
     answer: _Answer
     usage: Usage
     seconds: float
+    done: list[str]
 
 
-class _Begun(msgspec.Struct):
+class _Kept(msgspec.Struct, kw_only=True):
+    at: float
+
+
+class _Begun(_Kept, kw_only=True):
+    kind: str
+    prompt: str
     fingerprint: str
 
 
-class _Question(msgspec.Struct):
-    at: float
+class _Question(_Kept, kw_only=True):
     question: str
 
 
-class _GivenAnswer(msgspec.Struct):
+class _GivenAnswer(_Kept, kw_only=True):
     text: str
 
 
-class _Sent(msgspec.Struct):
+class _Content(msgspec.Struct):
     content: list[Block]
 
 
-class _ModelAnswer(msgspec.Struct):
+class _Sent(_Kept, kw_only=True):
+    content: list[Block]
+
+
+class _ModelAnswer(_Kept, kw_only=True):
+    model: str
     message: Message
     stop_reason: str
     usage: Usage
 
 
-class _Called(msgspec.Struct):
-    result: _Sent
+class _Called(_Kept, kw_only=True):
+    result: _Content
 
 
-class _Compaction(msgspec.Struct):
+class _Compaction(_Kept, kw_only=True):
+    before: int
     messages: list[Message]
+
+
+class _Result(StepResult, frozen=True, kw_only=True):
+    at: float
 
 
 _KINDS: Mapping[str, Any] = {
     "begun": _Begun,
     "question": _Question,
     "answer": _GivenAnswer,
-    "result": StepResult,
+    "result": _Result,
     "user": _Sent,
     "model": _ModelAnswer,
     "summary": _ModelAnswer,
@@ -229,7 +245,8 @@ def _check_rows(rows: Mapping[str, Any], name: str) -> None:
     head = _checked("head", rows.get("head"), _Head, name)
     files = _checked("spec", rows.get("spec"), _Spec, name).files
     if (rows.get("status") or {}).get("status") == "done":
-        _checked("status", rows["status"], _Status, name)
+        for step in _checked("status", rows["status"], _Status, name).done:
+            _checked(f"{step}/result", rows.get(f"{step}/result"), _Result, name)
     for key, row in rows.items():
         if row is not None and (own := OWN_NAME.fullmatch(key)):
             parts = own["name"].split("/")
