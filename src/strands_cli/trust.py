@@ -71,7 +71,7 @@ def workflow_asks(
         *(("consent", tool, json_pointer(("security", "consent", tool))) for tool in consents),
         *_key_asks(spec, settings, keys, environment),
         *_secret_asks(spec, settings),
-        *_variable_asks(spec, environment),
+        *_variable_asks(spec, settings, environment),
         *(("network", host, pointer) for pointer, host in networks),
         *(("callable", tool, pointer) for pointer, tool in code),
         *(
@@ -153,23 +153,48 @@ def _secret_sources(spec: BaseSpec, settings: Settings) -> Iterator[str]:
             yield str(path)
 
 
-def _variable_asks(spec: BaseSpec, environment: Mapping[str, str]) -> _Found:
+def _variable_asks(spec: BaseSpec, settings: Settings, environment: Mapping[str, str]) -> _Found:
     """What the file takes out of the environment for others to see.
 
     A setting of a model may be a variable, if it is all of the setting and its name does not tell of a key:
-    `host: ${OLLAMA_URL}` sends nothing to anybody but that host, `host: http://x/${HOME}` does.
+    `host: ${OLLAMA_URL}` sends nothing to anybody but that host, `host: http://x/${HOME}` does. So does
+    `model_id: ${USER}` where the file itself names the host.
     """
     for use in spec.environment:
         value = environment.get(use.name, "")
-        if value and (looks_secret(use.name) or not _is_model_setting(use, value)):
+        if not value:
+            continue
+        key = _model_setting(use, value)
+        hosts = _own_hosts_of_file(spec, use, settings, environment) if key != "host" else []
+        if looks_secret(use.name) or not key or hosts:
             yield "variable", f"the environment variable {use.name} into {use.place}", use.pointer
 
 
-def _is_model_setting(use: VariableUse, value: str) -> bool:
+def _model_setting(use: VariableUse, value: str) -> str:
+    """The setting of a model that a variable is all of; empty if it is another place, or has an address."""
     group, _, key = use.pointer.rpartition("/")
     is_model = group == "/runtime" or (group.startswith("/agents/") and group.count("/") == 2)
     is_address = use.name.upper().endswith(("URL", "URI")) or "://" in value
-    return use.is_whole and is_model and (key == "host" or (key in _MODEL_SETTINGS and not is_address))
+    fits = use.is_whole and is_model and (key == "host" or (key in _MODEL_SETTINGS and not is_address))
+    return key if fits else ""
+
+
+def _own_hosts_of_file(
+    spec: BaseSpec, use: VariableUse, settings: Settings, environment: Mapping[str, str]
+) -> list[str]:
+    """The hosts that get a setting of a model, and that neither the user has named nor this machine is."""
+    group = use.pointer.rpartition("/")[0]
+    hosts = {"/runtime/host": spec.runtime.host}
+    for name, agent in spec.agents.items():
+        if group in ("/runtime", at := json_pointer(("agents", name))):
+            hosts[f"{at}/host"] = agent.host
+    given = {use.pointer: environment.get(use.name) for use in spec.environment if use.is_whole}
+    named = (spec.model_given.get("host", ""), *(host for one in settings.hosts.values() for host in one))
+    return [
+        host
+        for at, host in hosts.items()
+        if host and host != given.get(at) and not is_loopback(host) and not _is_named(host, named)
+    ]
 
 
 # --- Hosts --------------------------------------------------------------------------------------------------
