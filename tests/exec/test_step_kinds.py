@@ -303,6 +303,39 @@ def test_a_journalled_run_waits_for_consent_and_goes_on_with_it(flow: Durable) -
     assert [line.partition(" ")[0] for line in logged(flow)] == ["first", "a"]
 
 
+def test_a_refused_tool_step_is_asked_about_again_when_the_run_is_resumed(flow: Durable) -> None:
+    spec = chain(flow, CONSENT)
+    for said in ("no", "yes"):
+        with pytest.raises(Paused) as paused:
+            flow.go(spec)
+        assert [question.key for question in paused.value.questions] == ["steps/0/consent/1"]
+        answer(flow, "steps/0/consent/1", said)
+        if said == "no":
+            with pytest.raises(RunError, match="The user refused the call to broken"):
+                flow.go(spec)
+    assert flow.go(spec).last_response == "noted a"
+    assert "steps/0/tried/1/consent/1/answer" in flow.row_keys()
+
+
+def test_consent_at_the_terminal_is_not_consent_to_the_call_as_it_was_changed(
+    flow: Durable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    async def ask(calls: Any) -> set[str]:
+        asked.extend(call.arguments for call in calls)
+        return {call.call_id for call in calls}
+
+    monkeypatch.setenv("NOTE_FAILS", "a")
+    with pytest.raises(RunError, match="The disk is full"):
+        flow.go(chain(flow, CONSENT), ask_consent=ask)
+    changed = chain(flow, {"tool": "broken", "arguments": {"text": "b"}})
+    with pytest.raises(Paused, match='"text": "b"'):
+        flow.go(changed, accept_changes=True)
+    assert flow.go(changed, accept_changes=True, ask_consent=ask).last_response == "noted b"
+    assert asked == [{"text": "a"}, {"text": "b"}]
+
+
 def answer(flow: Durable, key: str, text: str) -> None:
     fence = flow.store.take(flow.run_id)
     row = json.dumps({"at": 0, "text": text, "by": "resume"}).encode()
