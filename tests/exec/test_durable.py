@@ -127,6 +127,22 @@ def test_an_answer_that_does_not_fit_is_asked_for_again_and_kept_to_be_seen(
     assert "steps/0/tried/1/model/3" in flow.row_keys()
 
 
+def test_what_an_attempt_has_cost_is_counted_after_the_step_began_anew(
+    flow: Durable, model: ScriptedModel
+) -> None:
+    agents = {"worker": {"prompt": "p", "output_schema": {"type": "object", "required": ["n"]}}}
+    spec = flow.spec("chain", {"steps": steps("go")}, agents=agents)
+    model.enqueue("x").enqueue("x").enqueue("x")
+    with pytest.raises(AnswerError):
+        flow.go(spec)
+    model.enqueue('{"n": 1}')
+    assert flow.go(spec).usage.total_tokens == 40
+    changed = flow.spec("chain", {"steps": steps("go on")}, agents=agents)
+    model.enqueue('{"n": 2}')
+    assert flow.go(changed, accept_changes=True).usage.total_tokens == 50
+    assert flow.go(changed).usage.total_tokens == 50
+
+
 def test_a_run_without_anybody_to_ask_pauses_and_goes_on_with_the_answer(
     flow: Durable, model: ScriptedModel
 ) -> None:

@@ -27,7 +27,7 @@ from strands_cli.errors import (
 )
 from strands_cli.events import Event, RunFinished, RunNoticed, RunOutcome, RunStarted
 from strands_cli.exec.step_kinds import AnyRun
-from strands_cli.exec.step_rows import asked_before
+from strands_cli.exec.step_rows import asked_before, spent_on_attempts
 from strands_cli.exec.steps import DEFAULTS, Run, RunOptions
 from strands_cli.loader import load_spec
 from strands_cli.loader.run_values import read_secrets, resolve_inputs
@@ -262,6 +262,8 @@ async def run_pattern(prepared: Prepared, journal: "Journal | None" = None) -> R
     if journal is not None and prepared.options.resume:
         prepared.resources.asked_before = partial(asked_before, journal)
     run = AnyRun(prepared.resources, prepared.options, journal)
+    if journal is not None:
+        run.ledger.spend(spent_on_attempts(journal))
     pattern, budgets = run.spec.pattern, run.spec.runtime.budgets
     run.emit(RunStarted(run.spec.name, pattern.kind))
     failure: StrandsError | None = None

@@ -17,7 +17,7 @@ from strands_cli.patterns.pattern import matching_choice
 from strands_cli.runtime.step_log import conversation_after
 from strands_cli.runtime.strands_adapter import consent_refusal
 from strands_cli.runtime.structured import canonical_json
-from strands_cli.types import StepResult
+from strands_cli.types import StepResult, Usage
 
 if TYPE_CHECKING:
     from strands_cli.exec.journal import Journal
@@ -30,6 +30,7 @@ OWN_NAME = re.compile(
     r"|tool/\d+/\d+|(?:consent|ask)/\d+/(?:question|answer))"
 )
 """The key of a row: `steps/0/consent/1/answer` is a row of `steps/0`, so the key of a step ends soon."""
+_ATTEMPTED = re.compile(r".+/tried/\d+/(?:model|summary)/\d+")
 _MAX_QUESTIONS = 5
 """How often in a row a person is asked for one of the choices."""
 _MAX_SHOWN = 300
@@ -44,6 +45,13 @@ def rows_by_step(journal: "Journal") -> dict[str, list[tuple[str, Any]]]:
         if row is not None and (match := OWN_NAME.fullmatch(key)):
             found.setdefault(match["step"], []).append((match["name"], row))
     return found
+
+
+def spent_on_attempts(journal: "Journal") -> Usage:
+    """What the answers have cost that were set aside."""
+    keys = journal.keys()
+    rows = (journal.get(key) for key in keys if _ATTEMPTED.fullmatch(key))
+    return sum((msgspec.convert(row["usage"], Usage) for row in rows if row is not None), Usage())
 
 
 def asked_before(journal: "Journal", model: str) -> "Iterator[ScriptedRequest]":
@@ -140,8 +148,8 @@ class StepRows:
         row = self.get("result")
         return None if row is None else msgspec.convert(row, StepResult)
 
-    def set_aside(self, rows: Mapping[str, Sequence[tuple[str, Any]]] | None = None) -> None:
-        """Keeps what was done so far to be looked at, and no longer as an answer.
+    def set_aside(self, rows: Mapping[str, Sequence[tuple[str, Any]]] | None = None) -> Usage:
+        """Keeps what was done so far to be looked at, and no longer as an answer. Returns what it has cost.
 
         `rows` are those of all steps, if the caller has them at hand.
         """
@@ -150,9 +158,13 @@ class StepRows:
             rows = rows_by_step(journal) if journal is not None else {}
         while self.get(f"tried/{number}/begun") is not None:
             number += 1
+        spent = Usage()
         for name, row in rows.get(self.key, ()):
+            if name.startswith(("model/", "summary/")):
+                spent += msgspec.convert(row["usage"], Usage)
             self.put(f"tried/{number}/{name}", row)
             self.put(name, None)
+        return spent
 
     # --- people -----------------------------------------------------------------------------------------
 

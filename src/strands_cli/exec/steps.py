@@ -389,12 +389,12 @@ class Run:
         # What a person agreed to is this very call of a tool, whoever resumes the run with other variables.
         is_judged = self.options.accept_changes or (before["kind"] == "tool" and rows.result() is None)
         if is_judged and begin()["fingerprint"] != before["fingerprint"]:
-            rows.set_aside(self._rows_by_step())
+            self.ledger.spend(rows.set_aside(self._rows_by_step()))
             return None
         result = rows.result()
         if result is None:
             if not self.redactor.is_empty and rows.has_masked_calls(self._rows_by_step()):
-                rows.set_aside(self._rows_by_step())
+                self.ledger.spend(rows.set_aside(self._rows_by_step()))
                 self.notice(
                     "The journal keeps no secrets, and a call with one was not made: the step begins again.",
                     rows.key,
