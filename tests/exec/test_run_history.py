@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from strands_cli.cli.run_page import page_text
 from strands_cli.cli.transcript import LiveTranscript, transcript_lines
-from strands_cli.errors import AnswerError, Paused, ProviderError
+from strands_cli.errors import AnswerError, Paused, ProviderError, RunError
 from strands_cli.exec.history import Called, Retried, RunView, list_runs, read_run
 from tests.exec.flows import AGENT, steps
 from tests.exec.test_durable import Durable, outage
-from tests.fakes import ScriptedModel, call
+from tests.fakes import Pause, ScriptedModel, call
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -116,6 +117,42 @@ def test_questions_that_wait_are_told_with_their_keys(flow: Durable, model: Scri
         "question to a person (human)\n  | Publish?\nanswer, typed at the terminal\n  | yes"
         in transcript_of(flow)
     )
+
+
+def test_a_step_waits_as_long_as_a_part_of_it_waits(flow: Durable) -> None:
+    inner = flow.document("chain", {"steps": [{"human": {"prompt": "{{ who }}?"}, "id": "ok"}]}, agents={})
+    inner["inputs"] = {"required": {"who": "string"}}
+    flow.directory.joinpath("inner.yaml").write_text(yaml.safe_dump(inner))
+    each = {"workflow": "inner.yaml", "inputs": {"who": "{{ item }}"}, "foreach": ["Ann", "Bea"]}
+    with pytest.raises(Paused):
+        flow.go(flow.spec("chain", {"steps": [each]}, agents={}))
+    view = view_of(flow)
+    assert [(step.title, step.status) for step in view.steps] == [
+        ("step 1", "waiting"),
+        ("step 1 1/2", "waiting"),
+        ("step 1 1/2: ok", "waiting"),
+        ("step 1 2/2", "waiting"),
+        ("step 1 2/2: ok", "waiting"),
+    ]
+    assert [asked.key for asked in view.waiting] == [f"steps/0/each/{at}/workflow/steps/0" for at in (0, 1)]
+
+
+def test_a_step_whose_question_was_not_answered_in_time_began_with_the_question(
+    flow: Durable, model: ScriptedModel
+) -> None:
+    ask = {"human": {"prompt": "Publish?", "timeout_s": 0.1}}
+    spec = flow.spec("chain", {"steps": [*steps("one"), ask]})
+    model.enqueue(Pause(1), "first")
+    with pytest.raises(Paused):
+        flow.go(spec)
+    time.sleep(0.2)
+    with pytest.raises(RunError, match="No answer within"):
+        flow.go(spec)
+    first, late = view_of(flow).steps
+    assert (late.status, len(late.attempts)) == ("failed", 1)
+    assert late.at >= first.end
+    assert 0.2 <= late.seconds < 0.8
+    assert transcript_of(flow).count("failed: ") == 1
 
 
 def test_a_question_that_is_answered_at_once_is_told_too(flow: Durable) -> None:

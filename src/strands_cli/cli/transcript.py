@@ -261,7 +261,7 @@ def answer_text(answer: GivenAnswer) -> str:
 
 
 def _ending(step: StepView, width: int | None) -> Iterator[Line]:
-    if step.status == "failed" or (step.status != "done" and step.error):
+    if step.error and step.status != "done":
         yield Line("trouble", f"failed: {one_line(step.error)}")
     elif step.error:
         yield Line("label", f"failed before: {one_line(step.error)}")

@@ -392,6 +392,7 @@ class RunHistory:
     def __init__(self) -> None:
         self.steps: dict[str, StepView] = {}
         self._head, self._status = RunHead(), RunStatus()
+        self._begun: set[str] = set()
         self._results: dict[str, _Result] = {}
         self._failed: dict[str, _Failed] = {}
         self._asked: dict[str, Asked] = {}
@@ -423,6 +424,7 @@ class RunHistory:
     def _add_to(self, step: StepView, found: re.Match[str], key: str, value: Any) -> StepEntry | None:
         if found["once"] == "begun":
             begun = _read(_Begun, key, value)
+            self._begun.add(step.key)
             for name, one in msgspec.structs.asdict(begun).items():
                 setattr(step, name, one)
             step.title = step.title or step.key
@@ -486,7 +488,8 @@ class RunHistory:
         """What follows from all rows of a step."""
         result, failed = self._results.get(step.key), self._failed.get(step.key)
         times = [entry.at + getattr(entry, "seconds", 0.0) for entry in step.entries]
-        step.at = step.at or min((entry.at for entry in step.entries), default=self._head.created)
+        unknown = failed.at if failed is not None else self._head.created
+        step.at = step.at or min((entry.at for entry in step.entries), default=unknown)
         step.end = max([step.at, *times])
         # An answer stands where it came, after the retries that it took.
         step.entries.sort(key=lambda entry: entry.at + (entry.seconds if isinstance(entry, Answered) else 0))
@@ -521,6 +524,8 @@ class RunHistory:
                     setattr(step, name, getattr(attempt, name))
             step.attempts.append(attempt)
             step.at = min(step.at or attempt.at, attempt.at)
+            if step.key not in self._begun:  # it has not begun anew
+                step.seconds = max(step.end - attempt.at, 0.0)
             step.usage += attempt.usage
 
     def _in_order(self) -> list[StepView]:
@@ -534,6 +539,10 @@ class RunHistory:
             step.depth = self.steps[outer].depth + 1 if outer else 0
             own = ranks[key][outer.count("/") + 1 if outer else 0 :]
             orders[key] = (*orders[outer], step.turn, *(number for pair in own for number in pair))
+            if step.status == "waiting":  # so does what it is part of
+                for above in filter(self.steps.__contains__, _above(parts)):
+                    if self.steps[above].status == "interrupted":
+                        self.steps[above].status = "waiting"
         return sorted(self.steps.values(), key=lambda step: orders[step.key])
 
 
