@@ -52,6 +52,8 @@ class StepFinished(msgspec.Struct, frozen=True):
     error: str = ""
     waiting: bool = False
     """Whether it has not failed but waits for a person, while the run is paused."""
+    stopped: bool = False
+    """Whether it did not fail itself: the run was stopped, or a part of the step has failed."""
 
 
 class StepRestored(msgspec.Struct, frozen=True):

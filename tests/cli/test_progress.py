@@ -162,6 +162,25 @@ def test_a_step_that_waits_for_a_person_has_not_failed() -> None:
     ]
 
 
+def test_questions_and_failures_are_counted_where_they_are_and_not_in_what_they_are_part_of() -> None:
+    waiting = [("steps/0/each/0", "ask 1/2"), ("steps/0/each/1", "ask 2/2"), ("steps/0", "ask")]
+    part = StepFinished("steps/1/each/0", "say 1/1", "echo", 1.0, Usage(), "The disk is full.")
+    whole = StepFinished("steps/1", "say", "", 1.0, Usage(), "The disk is full.", stopped=True)
+    lines = told(
+        [
+            RunStarted("owls", "chain"),
+            *(StepFinished(key, title, "human", 0.5, Usage(), waiting=True) for key, title in waiting),
+            *(part, whole),
+            RunFinished("failed", 2.0, Usage()),
+        ]
+    ).splitlines()
+    assert lines[-3:] == [
+        "say 1/1: failed, 1.0 s, The disk is full.",
+        "say: stopped, 1.0 s, not finished",
+        "owls: failed, 2.0 s, 5 steps, 1 failed, 2 waiting",
+    ]
+
+
 def test_a_silent_run_says_now_and_then_what_its_steps_are_doing() -> None:
     stream = io.StringIO()
     with open_progress(stream=stream, longest_silence=0.05) as progress:

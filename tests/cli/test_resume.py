@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -157,6 +158,8 @@ def test_a_run_that_is_interrupted_goes_on(news: News) -> None:
     assert process.returncode == 130, err
     run = err.strip().splitlines()[-1].rpartition(" ")[2]
     assert f"strands resume {run}" in err
+    assert re.search(r"^draft: stopped, .+, not finished$", err, re.MULTILINE), err
+    assert "failed" not in err
     news.write("answers.yaml", ANSWERS)
     assert news.strands("resume", run).exit_code == 19
 

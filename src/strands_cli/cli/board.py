@@ -190,7 +190,9 @@ class Board:
         self.started = now
         self.steps: dict[str, RunningStep] = {}
         """In the order in which they started."""
-        self.done = self.failed = self.waiting = self.calls_made = self.crashes = 0
+        self.done = self.failed = self.calls_made = self.crashes = self._stopped = 0
+        self._waiting: list[str] = []
+        """The keys of steps that wait for a person, without those that they are part of."""
         self.is_running = False
         self._used = 0
         """Of the steps that have ended."""
@@ -231,11 +233,16 @@ class Board:
         step = self.steps.pop(event.step, unknown)
         step.used = event.usage.total_tokens or step.used
         self._used += step.used
-        self.waiting += event.waiting
-        self.done += not event.error and not event.waiting
-        self.failed += bool(event.error)
         if event.waiting:
+            has_part = any(key.startswith(f"{event.step}/") for key in self._waiting)
+            self._stopped += has_part
+            self._waiting += [] if has_part else [event.step]
             return step.line("stopped", "waits for an answer", event.seconds)
+        if event.stopped:
+            self._stopped += 1
+            return step.line("stopped", "not finished", event.seconds)
+        self.done += not event.error
+        self.failed += bool(event.error)
         calls = count_text(step.calls_made, "tool call") if step.calls_made else ""
         rest = ", ".join(filter(None, [_cost_text(event.usage), _short_reason(event.error) or calls]))
         return step.line("failed" if event.error else "done", rest, event.seconds)
@@ -245,7 +252,7 @@ class Board:
         parts = [
             _cost_text(event.usage),
             _STOPPED.get(event.outcome, ""),
-            count_text(self.done + self.failed + self.waiting, "step"),
+            count_text(self.done + self.failed + self.waiting + self._stopped, "step"),
             f"{self.failed} failed" if self.failed else "",
             f"{self.waiting} waiting" if self.waiting else "",
             count_text(self.calls_made, "tool call") if self.calls_made else "",
@@ -274,6 +281,10 @@ class Board:
         lines = [step.line("stopped", "not finished", now - step.started) for step in self.steps.values()]
         self.steps.clear()
         return lines
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
 
     @property
     def tokens(self) -> tuple[int, bool]:

@@ -433,7 +433,7 @@ class Run:
         key, title, agent, began = started.step, started.title, started.agent, perf_counter()
         self.titles[key], self._rounds[key] = title, turn
         self.emit(started)
-        error, waiting = "", False
+        error, waiting, stopped = "", False, False
         try:
             answer = await work
         except StrandsError as failed:
@@ -442,14 +442,14 @@ class Run:
                 if self.stopped_by is not None:
                     self.fail(failed)  # nobody else hears of it
             reason = self.stopped_by or failed
-            waiting = isinstance(reason, Paused)
+            waiting, stopped = isinstance(reason, Paused), reason is not failed or failed.step != key
             error = "" if waiting else reason.message
             if reason is failed and not isinstance(failed, Paused | Interrupted):
                 rows.put("failed", {"at": time(), "error": error, "code": failed.code})
             raise reason from (failed if reason is not failed else failed.__cause__)
         finally:
             seconds = perf_counter() - began
-            self.emit(StepFinished(key, title, agent, seconds, meter.usage, error, waiting))
+            self.emit(StepFinished(key, title, agent, seconds, meter.usage, error, waiting, stopped))
         result = StepResult(
             key=key,
             id=own_id or title,
