@@ -378,7 +378,7 @@ def test_consent_of_another_person_does_not_count(news: News) -> None:
     forged = news.write("forged.jsonl", "".join(lines) + granted)
     forged.write_text(forged.read_text().replace(f'"rows":{len(lines) - 1}', f'"rows":{len(lines)}'))
     taken = news.strands("runs", "import", "forged.jsonl", "--new-id")
-    assert "Not imported: consent to calls that are not made yet." in taken.err, taken
+    assert "Not imported: consent to calls that were not made yet." in taken.err, taken
     again = news.strands("resume", taken.err.split()[-1])
     assert (again.exit_code, (news.root / "sent.txt").exists()) == (19, False), again
     assert news.strands("resume", run, "--answer", "yes").exit_code == 19  # at the next question

@@ -155,7 +155,7 @@ def test_another_prompt_is_told_at_its_first_difference(recorded: Project) -> No
 
 def test_a_step_that_was_not_recorded_is_told(recorded: Project) -> None:
     recorded.write("flow.yaml", FLOW.replace("{agent: critic}", "{agent: critic}, {agent: critic}"))
-    with pytest.raises(RunError, match=r"asks for answers, and there are none in run.jsonl") as raised:
+    with pytest.raises(RunError, match=r"No request of this step is recorded in run.jsonl") as raised:
         replay()
     assert raised.value.step == "steps/2"
 
@@ -166,7 +166,7 @@ def test_answers_that_nobody_asks_for_are_told_at_the_end(recorded: Project) -> 
         FLOW.replace(", {agent: critic}", "").replace("  critic: {prompt: You judge., tools: []}\n", ""),
     )
     with pytest.raises(
-        RunError, match=r"did not ask for all the answers in run.jsonl: steps/1 \(1\)"
+        RunError, match=r"without making all requests recorded in run.jsonl: steps/1 \(1\)"
     ) as raised:
         replay()
     assert raised.value.kept.last_response == "Owls say hoo."
@@ -280,7 +280,7 @@ def test_a_replay_is_journalled_and_can_be_resumed(recorded: Project) -> None:
     assert result.last_response == "Good."
     rows = store.load(run_id)
     assert {"steps/0/model/1", "steps/0/model/2", "steps/1/model/1"} <= rows.keys()
-    with pytest.raises(UsageError, match="A run that is resumed cannot be recorded"):
+    with pytest.raises(UsageError, match="A resumed run cannot be recorded"):
         replay(store=store, resume=run_id, record=Path("again.jsonl"))
 
 

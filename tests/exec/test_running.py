@@ -400,7 +400,7 @@ def test_an_agent_that_finds_another_way_does_without_consent_and_the_run_says_s
     assert result.last_response == "Here it is: x"
     *_, last, finished = flow.events
     assert isinstance(last, RunNoticed)
-    assert last.text == "step 1: did without file_write, which needs consent; --yes gives it."
+    assert last.text == "step 1: skipped file_write, which needs consent; --yes gives it."
     assert isinstance(finished, RunFinished)
 
 
@@ -418,7 +418,7 @@ def test_a_call_that_is_refused_again_after_another_way_was_not_done_without(
     model.enqueue(refused).enqueue(call("echo", message="x")).enqueue(refused).enqueue("I could not.")
     with pytest.raises(Paused):
         flow.run("chain", ONE, tools=tools("file_write", "echo"))
-    assert not [notice for notice in flow.heard(RunNoticed) if "did without" in notice.text]
+    assert not [notice for notice in flow.heard(RunNoticed) if "skipped" in notice.text]
 
 
 def test_what_an_unfinished_run_has_left_is_replaced_by_the_next(flow: Flow, model: ScriptedModel) -> None:

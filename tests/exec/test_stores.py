@@ -309,7 +309,7 @@ def test_a_journal_of_a_newer_version_is_told_and_left_as_it_is(tmp_path: Path) 
     before = file.read_bytes()
     error = refusal(SqliteStore(file))
     assert "newer version of strands-cli" in error.message
-    assert "version 2; this one knows 1" in error.hint
+    assert "version 2; this one supports 1" in error.hint
     assert file.read_bytes() == before
 
 
@@ -319,7 +319,7 @@ def test_a_database_of_another_program_is_told_and_left_as_it_is(tmp_path: Path)
     connection.execute("CREATE TABLE songs (title TEXT)")
     connection.close()
     before = file.read_bytes()
-    assert "another program's database" in refusal(SqliteStore(file)).message
+    assert "database of another program" in refusal(SqliteStore(file)).message
     assert file.read_bytes() == before
 
 

@@ -87,7 +87,7 @@ def _file_data(file: Path) -> bytes:
         return read_regular_file(file, MAX_BYTES)
     except (OSError, ValueError) as error:
         reason = f"{file} cannot be read: {unread_reason(error)}"
-        raise SessionError(reason, hint="Give a file that 'strands runs export' has written.") from None
+        raise SessionError(reason, hint="Use a file that 'strands runs export' has written.") from None
 
 
 def _make_room(store: Store, run_id: str, *, force: bool) -> None:

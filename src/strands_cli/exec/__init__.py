@@ -1,1 +1,1 @@
-"""Running workflows: the patterns, each over `run_step`, and `run`, which does all of `strands run`."""
+"""Runs workflows: `run` does everything that `strands run` does; `steps` runs the steps of a pattern."""

@@ -1,4 +1,4 @@
-"""What a run reports and what it spends: events to listeners, tokens and money against its budget."""
+"""The events and costs of a run: events go to listeners, tokens and money count against the budget."""
 
 import logging
 from collections.abc import Callable, Collection, Sequence
@@ -22,7 +22,7 @@ from strands_cli.types.run_results import money_text
 from strands_cli.types.sections import Budgets
 
 _COMPLETE = ("end_turn", "stop_sequence")
-"""An answer that is complete has been paid for: its step is kept before the budget is looked at."""
+"""A complete answer is already paid for: its step is kept before the budget is checked."""
 _LOGGED = 2000
 """How many characters of a value are logged."""
 _logger = logging.getLogger("strands_cli.runs")
@@ -37,7 +37,7 @@ def _event_text(event: Event) -> str:
 
 
 class Emitter:
-    """Hands events to every listener, without the run's secrets. A listener that fails harms nobody else."""
+    """Sends redacted events to every listener. If a listener fails, the others and the run continue."""
 
     def __init__(self, listeners: Sequence[Listener], redactor: Redactor) -> None:
         self._listeners = tuple(listeners)
@@ -75,9 +75,9 @@ class Emitter:
 
 
 class Ledger:
-    """Counts what all steps of a run spend together, and ends the run when its budget is spent.
+    """Counts the cost of all steps of a run, and stops the run when its budget is used up.
 
-    What a workflow inside another one spends counts in the `outer` one's, too.
+    An inner workflow's cost also counts in the `outer` ledger.
     """
 
     def __init__(
@@ -107,12 +107,12 @@ class Ledger:
 
     @property
     def limits_models(self) -> bool:
-        """Whether a model may be asked only while something is left."""
+        """Whether tokens or money are limited, so the budget must be checked before each model request."""
         own = bool(self._budgets.max_tokens or self._budgets.max_cost)
         return own or (self._outer is not None and self._outer.limits_models)
 
     def settle(self) -> None:
-        """Ends the run if it has used more tokens, or more money, than it may."""
+        """Stops the run if it has used more tokens or more money than its budget allows."""
         most = self._budgets.max_tokens
         if most is not None and (used := self.usage.total_tokens) > most:
             reason = f"The run has used {used} tokens; its limit is {most}."
@@ -125,7 +125,7 @@ class Ledger:
             self._outer.settle()
 
     def end_time(self) -> None:
-        """The seconds are over."""
+        """Stops the run because `max_duration_s` is over."""
         reason = f"The run reached its limit of {self._budgets.max_duration_s:g} seconds before it was done."
         self._stop(_over_budget(reason, "max_duration_s"))
 
@@ -136,10 +136,10 @@ def _over_budget(reason: str, key: str) -> BudgetExceeded:
 
 
 class StepMeter:
-    """Passes on what a step reports, counts its tokens, and knows what was refused for want of consent.
+    """Forwards the events of a step, counts its tokens, and tracks calls that were refused without consent.
 
-    An agent could do without a refused call if it found another way: if a call of a declared tool succeeds in
-    a later turn of the step. Its answer shows nothing, since a model answers in any case.
+    An agent found another way if a call of a declared tool succeeds in a later turn of the step. Its answer
+    proves nothing, since a model answers in any case.
     """
 
     def __init__(
@@ -149,12 +149,12 @@ class StepMeter:
         tool_ids: Collection[str] = (),
         keep_retry: Callable[[ModelRetried], None] | None = None,
     ) -> None:
-        """`keep_retry` is given each request that failed and is made again."""
+        """`keep_retry` is called for each failed request that is retried."""
         self._emit, self._ledger, self._tool_ids = emit, ledger, tool_ids
         self._keep_retry = keep_retry
         self.usage = Usage()
         self.refused: dict[str, None] = {}
-        """Tools that were not called, and without which the agent could not do so far."""
+        """Tools that were refused, and for which the agent has not found another way yet."""
         self.done_without: dict[str, None] = {}
         self._turn = self._refused_in = 0
 

@@ -1,4 +1,4 @@
-"""`run_chain`: a chain alone, without the artifacts that `run` writes."""
+"""`run_chain`: runs a chain without writing its artifacts."""
 
 from collections.abc import Mapping
 from typing import Any

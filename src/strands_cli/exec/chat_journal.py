@@ -1,4 +1,4 @@
-"""The journal of a conversation: a run whose steps are the messages of a person, `turns/1` and so on."""
+"""The journal of a chat: a run whose steps are the user's messages, `turns/1` and so on."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ChatJournal:
-    """Keeps a conversation, and gives back what it has of an earlier one."""
+    """Saves a chat, and loads an earlier one."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class ChatJournal:
         *,
         run: str = "",
     ) -> None:
-        """`begin` gives the first rows of a conversation by its id; `run` is the id of one to go on with."""
+        """`begin` returns the first rows for a new chat's id; `run` is the id of a chat to continue."""
         self._store, self._begin, self._redactor, self._ask_consent = store, begin, redactor, ask_consent
         self._open(run)
 
@@ -50,7 +50,7 @@ class ChatJournal:
         return self._journal.run
 
     def messages(self) -> list[Any]:
-        """The conversation so far. A message without an answer is not in it."""
+        """The conversation so far, without an unanswered message."""
         messages: list[Any] = []
         for rows in rows_by_step(self._journal).values():
             if any(name == "result" for name, _ in rows):
@@ -66,7 +66,7 @@ class ChatJournal:
         return str(begun["input"]) if begun is not None and is_open else ""
 
     def turn(self, text: str, facts: Mapping[str, Any]) -> "TurnRows":
-        """The rows of a message: new ones, or those of the message that was not answered."""
+        """The rows of a message: new ones, or the existing ones if it is the unanswered message."""
         if text == self.unanswered:
             return self._rows()
         before, self._turns = self._turns, self._turns + 1
@@ -87,7 +87,7 @@ class ChatJournal:
         self._put_status("running", owner=this_process())
 
     def fail(self, rows: "TurnRows", error: StrandsError) -> None:
-        """Ends a turn without one; the conversation goes on as if the message had not been sent."""
+        """Ends a turn without an answer; the conversation continues as if the message had not been sent."""
         rows.put("failed", {"at": time.time(), "error": error.message, "code": error.code})
 
     def clear(self) -> None:
@@ -97,7 +97,7 @@ class ChatJournal:
             self._open("")
 
     def close(self) -> None:
-        """Ends the conversation for now; one without a message is not kept."""
+        """Closes the chat, which can be continued later. A chat without messages is deleted."""
         if self._turns:
             self._put_status("done")
         self._journal.close()
@@ -128,7 +128,7 @@ class TurnRows:
         await self._journal.committed()
 
     async def consent(self, name: str, calls: "Sequence[PendingCall]") -> Collection[str]:
-        """The person is there: after a resume, what was agreed to is asked again."""
+        """Always asks the user, who is present: consent from an earlier session is not reused."""
         granted = await self._ask_consent(calls) if self._ask_consent else ()
         text = "yes" if granted else "no"
         self.put(f"{name}/answer", {"at": time.time(), "text": text, "by": "person"})

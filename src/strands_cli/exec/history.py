@@ -1,7 +1,7 @@
-"""What a run did, from the rows of its journal: the one view that commands list, draw, print and write.
+"""A `RunView`: everything a run did, read from the rows of its journal. All commands that show runs use it.
 
-Rows may come from another machine (`runs import`), and those of a run that goes on are incomplete: whatever
-is missing has a default, and a row that is not what it should be is a SessionError that names it.
+Rows may come from another machine (`runs import`), and a running run has incomplete rows: missing values get
+a default, and an invalid row is a SessionError that names it.
 """
 
 import re
@@ -19,14 +19,14 @@ from strands_cli.types.run_results import Usage
 
 T = TypeVar("T")
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
-"""Also since 1970: whatever is beyond the year 5000 is not a time."""
+"""A duration or unix time; values beyond the year 5000 are invalid."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 Status = Literal["running", "paused", "interrupted", "failed", "budget", "done", "damaged"]
-"""Of a run. Of a step: running, waiting, interrupted, failed or done."""
+"""The status of a run. A step is running, waiting, interrupted, failed or done."""
 
 CHAT = "chat"
-"""What stands in the place of a pattern in the head of a conversation."""
+"""The `pattern` in the head of a chat."""
 _ROW = re.compile(
     r"(?P<step>.+?)/(?:(?P<once>begun|failed|result)"
     r"|(?P<kind>user|model|summary|compaction|retry)/\d+"
@@ -42,7 +42,7 @@ _NOTICE = re.compile(r"notices/\d+")
 
 
 class Spent(Usage, frozen=True):
-    """Usage, in numbers that can be."""
+    """Usage, with bounds."""
 
     input_tokens: Count = 0
     output_tokens: Count = 0
@@ -50,14 +50,14 @@ class Spent(Usage, frozen=True):
 
 
 class Happened(msgspec.Struct, tag_field="what"):
-    """An entry of a step, in the order in which it began."""
+    """Something that happened in a step; entries are in the order in which they began."""
 
     at: Seconds = 0.0
     """When it began, in unix seconds."""
 
 
 class Sent(Happened, tag="sent"):
-    """A message to the model that no tool has made."""
+    """A message to the model that is not a tool result."""
 
     content: list[dict[str, Any]] = []
 
@@ -77,7 +77,7 @@ class Summarised(Answered, tag="summarised"):
 
 
 class Compacted(Happened, tag="compacted"):
-    """The conversation as it went on after a summary."""
+    """The shortened conversation after a summary."""
 
     messages: list[dict[str, Any]] = []
 
@@ -108,14 +108,14 @@ class GivenAnswer(msgspec.Struct):
     by: str = ""
     """person (at the terminal), resume (--answer) or default."""
     granted: list[str] | None = None
-    """Of consent: the ids of the calls that were agreed to."""
+    """For a consent question: the ids of the calls that the user allowed."""
 
 
 class Asked(Happened, tag="asked"):
     """A question to a person."""
 
     key: str = ""
-    """What `strands resume --answer KEY=TEXT` calls it."""
+    """The KEY in `strands resume --answer KEY=TEXT`."""
     kind: str = "human"
     question: str = ""
     title: str = ""
@@ -131,7 +131,7 @@ def id_in_title(title: str) -> str:
 
 
 def question_names(questions: Iterable[Asked | Question]) -> dict[str, str]:
-    """What `--answer NAME=TEXT` calls each question: the id of its step if that is clear, else its key."""
+    """The NAME of each question in `--answer NAME=TEXT`: the step's id if it is unambiguous, else the key."""
     ids = {one.key: id_in_title(one.title) for one in questions}
     counted = Counter(ids.values())
     return {key: id if counted[id] == 1 and id == quote(id) else key for key, id in ids.items()}
@@ -155,7 +155,7 @@ _ENTRIES: Mapping[str, type[StepEntry]] = {
 
 
 class Span(msgspec.Struct, frozen=True):
-    """A time in which a step did one thing."""
+    """A period in which a step did one thing."""
 
     kind: Literal["model", "tool", "person"]
     start: float
@@ -203,18 +203,18 @@ class StepView(msgspec.Struct):
     model: str = ""
     status: str = "running"
     at: float = 0.0
-    """When it began, and when it ended or was last heard of, in unix seconds."""
+    """When it began, and when it ended or last wrote a row, in unix seconds."""
     end: float = 0.0
     seconds: float = 0.0
-    """How long it worked; a person's answer may have been waited for much longer."""
+    """How long it worked, without the time it waited for a person."""
     usage: Usage = Usage()
     error: str = ""
-    """Its last failure; a step that is done has succeeded since."""
+    """Its last error; if the step is done, a later attempt succeeded."""
     code: str = ""
     continues: str = ""
-    """The step whose conversation it goes on with."""
+    """The step whose conversation it continues."""
     depth: int = 0
-    """How many other steps it is a part of."""
+    """How many outer steps contain it."""
     turn: int = 0
     prompt: str = ""
     input: Any = ""
@@ -223,7 +223,7 @@ class StepView(msgspec.Struct):
     output: Any = None
     entries: list[StepEntry] = []
     attempts: list["StepView"] = []
-    """What was done before, and was set aside when the step began anew."""
+    """Earlier attempts that were set aside when the step started again."""
 
     @property
     def calls(self) -> list[Called]:
@@ -235,7 +235,7 @@ class StepView(msgspec.Struct):
 
     @property
     def waiting(self) -> list[Asked]:
-        """The questions that nobody has answered."""
+        """The open questions."""
         asked = (entry for entry in self.entries if isinstance(entry, Asked) and entry.answer is None)
         return [] if self.status == "done" else [*asked]
 
@@ -253,7 +253,7 @@ class StepView(msgspec.Struct):
 
 
 class RunHead(msgspec.Struct):
-    """What is known of a run when it begins."""
+    """The facts about a run that are known when it begins."""
 
     name: str = ""
     pattern: str = ""
@@ -268,7 +268,7 @@ class RunHead(msgspec.Struct):
 
 
 class RunStatus(msgspec.Struct):
-    """How far a run is."""
+    """The current state of a run."""
 
     status: Status = "interrupted"
     updated: Seconds = 0.0
@@ -281,7 +281,7 @@ class RunStatus(msgspec.Struct):
 
 
 class RunSummary(msgspec.Struct):
-    """A run as a list shows it."""
+    """A run in a list."""
 
     id: str
     name: str
@@ -292,7 +292,7 @@ class RunSummary(msgspec.Struct):
     created: float
     updated: float
     error: str
-    """Why it ended, or what it asks, in a sentence."""
+    """The error that ended it, or its open question."""
     file: str
 
 
@@ -301,18 +301,18 @@ class _Stored(msgspec.Struct):
 
 
 class RunView(msgspec.Struct):
-    """One run with all that it did."""
+    """One run with everything it did."""
 
     id: str
     head: RunHead
     status: RunStatus
     steps: list[StepView]
-    """In the order of the file, whichever began first."""
+    """In the order of the file, not of their start."""
     notices: list[Noticed]
     artifacts: list[str]
     """The files that it has written."""
     files: dict[str, str]
-    """The texts of the workflow file and of the files that it names, as they were when the run began."""
+    """The text of the workflow file and of the files it refers to, as they were when the run began."""
 
     @property
     def waiting(self) -> list[Asked]:
@@ -323,7 +323,7 @@ class RunView(msgspec.Struct):
 
 
 def list_runs(listed: Mapping[str, Mapping[str, bytes]]) -> list[RunSummary]:
-    """The runs of `Store.runs()`, the newest first. One whose rows are damaged is among them."""
+    """The runs of `Store.runs()`, the newest first, including those with damaged rows."""
     found = []
     for run, rows in listed.items():
         try:
@@ -374,12 +374,12 @@ def _read(kind: type[T], key: str, value: Any) -> T:
 
 
 def _damaged(key: str, why: str = "") -> SessionError:
-    hint = "Delete the run, or look at the runs that are whole: strands runs list"
+    hint = "Delete the run: strands runs delete ID"
     return SessionError(f"The row {key!r} of the run is damaged{why}.", hint=hint)
 
 
 def _true_status(status: RunStatus) -> Status:
-    """What a run says of itself, unless the process that should be at it is gone."""
+    """The recorded status, or `interrupted` if the run's process is gone."""
     owner = status.owner
     if status.status == "running" and owner is not None:
         return "running" if owner.host != this_process().host or is_alive(owner) else "interrupted"
@@ -387,7 +387,7 @@ def _true_status(status: RunStatus) -> Status:
 
 
 class RunHistory:
-    """The rows of a run as they come, from the store or from the run itself."""
+    """Collects the rows of a run one by one, from the store or from the live run."""
 
     def __init__(self) -> None:
         self.steps: dict[str, StepView] = {}
@@ -401,7 +401,7 @@ class RunHistory:
         self._notices: list[Noticed] = []
 
     def add(self, key: str, value: Any) -> tuple[StepView | None, StepEntry | None]:
-        """Takes a row in, and returns the step that it belongs to, and what has happened in that."""
+        """Adds a row. Returns the step it belongs to, and the entry that it added or changed."""
         if value is None:  # it was set aside
             return None, None
         if found := _ROW.fullmatch(key):
@@ -469,7 +469,7 @@ class RunHistory:
         return asked
 
     def view(self, run: str, now: float) -> RunView:
-        """What is known so far."""
+        """The run as far as its rows are known."""
         self._status.status = _true_status(self._status)
         for step in self.steps.values():
             self._finish(step, now)
@@ -485,20 +485,22 @@ class RunHistory:
         )
 
     def _finish(self, step: StepView, now: float) -> None:
-        """What follows from all rows of a step."""
+        """Computes the fields of a step that depend on all its rows."""
         result, failed = self._results.get(step.key), self._failed.get(step.key)
         times = [entry.at + getattr(entry, "seconds", 0.0) for entry in step.entries]
         unknown = failed.at if failed is not None else self._head.created
         step.at = step.at or min((entry.at for entry in step.entries), default=unknown)
         step.end = max([step.at, *times])
-        # An answer stands where it came, after the retries that it took.
+        # An answer is sorted by its end, so it comes after its retries.
         step.entries.sort(key=lambda entry: entry.at + (entry.seconds if isinstance(entry, Answered) else 0))
         for entry in step.entries:
             step.usage += entry.usage if isinstance(entry, Answered) else Usage()
         step.kind = step.kind or "agent"
         if result is not None:
             step.status, step.end = "done", max(result.at, step.end)
-            step.at = min(step.at, max(result.at - result.seconds, 0.0))  # its row came when all was prepared
+            step.at = min(
+                step.at, max(result.at - result.seconds, 0.0)
+            )  # the row `begun` is written after the preparation
             step.response, step.output, step.usage = result.response, result.output, result.usage
             step.seconds = result.seconds
             return
@@ -511,7 +513,7 @@ class RunHistory:
         step.seconds = step.end - step.at
 
     def _gather_attempts(self) -> None:
-        """Makes what was set aside part of the step that it was of."""
+        """Moves attempts that were set aside into their step."""
         for key in [*self.steps]:
             if not (found := _ATTEMPT.fullmatch(key)):
                 continue
@@ -547,12 +549,12 @@ class RunHistory:
 
 
 def _above(parts: list[str]) -> Iterator[str]:
-    """The keys that a key is below, the longest first."""
+    """The keys above a key, the longest first."""
     return ("/".join(parts[:length]) for length in range(len(parts) - 1, -1, -1))
 
 
 def _ranks(parts: list[str], firsts: dict[str, int]) -> Iterator[tuple[int, int]]:
-    """The place of each part of a key, and how often the step has been there."""
+    """The position of each part of a key, and the number of its visit."""
     for index, part in enumerate(parts):
         name, _, visit = part.partition("#")
         path = "/".join([*parts[:index], name])

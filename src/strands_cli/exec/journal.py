@@ -1,7 +1,7 @@
-"""The rows of one run: in memory at once, in a store soon.
+"""The rows of one run: `put` keeps them in memory, and a thread writes them to the store.
 
-A thread writes them, all that has come meanwhile in one transaction, so that neither the loop nor a step
-waits for a disk unless it asks to. What must not be lost is awaited: `put`, then `await committed()`.
+The thread writes all waiting rows in one transaction, so neither the event loop nor a step waits for the
+disk. To be sure that a row is stored, call `put`, then `await committed()`.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ _PACKING, _JSON = msgspec.msgpack.Encoder(enc_hook=str), msgspec.json.Encoder(en
 _ESCAPED = re.compile(r"\$+bytes")
 _FLUSH_SECONDS = 60.0
 _DELAY_SECONDS = 0.005
-"""Shorter than a model takes to answer: what a tool did must not be done again."""
+"""Shorter than a model takes to answer, so a crash during the next request rarely loses a tool result."""
 
 
 class _Batch:
-    """Rows that are written together, and who waits for them."""
+    """Rows that are written together, and the futures of those who wait for them."""
 
     __slots__ = ("is_done", "is_queued", "rows", "waiting")
 
@@ -42,7 +42,7 @@ class _Batch:
 
 
 class Journal:
-    """Of one run, for one process; `open` takes the run. For one event loop, but `put` is for any thread."""
+    """The journal of one run in one process and one event loop; `put` can be called from any thread."""
 
     def __init__(
         self,
@@ -54,11 +54,11 @@ class Journal:
     ) -> None:
         self.run, self.redactor = run, redactor
         self.on_row: Callable[[str, Any], None] | None = None
-        """Gets every row that is put, as it is recorded."""
+        """Called with every row, in its recorded (redacted) form."""
         self.on_failure: Callable[[SessionError], None] | None = None
-        """Called once if rows cannot be written, in the thread that writes."""
+        """Called once if rows cannot be written, in the writer thread."""
         self.failure: SessionError | None = None
-        """Why nothing more is written."""
+        """The error after which nothing more is written."""
         self._store, self._fence = store, fence
         self._rows = dict(rows)
         self._lock = threading.Lock()
@@ -73,14 +73,14 @@ class Journal:
     def open(
         cls, store: Store, run: str, *, redactor: Redactor = NOTHING_SECRET, take_over: bool = False
     ) -> "Journal":
-        """Takes a run, and creates it if it is new. Raises SessionError if another process has it."""
+        """Takes ownership of a run, or creates it. Raises SessionError if another process owns it."""
         fence = store.take(run, take_over=take_over)
         return cls(store, run, fence, store.load(run), redactor)
 
     # --- rows -------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> Any | None:
-        """The value of a row, decoded anew each time, or None."""
+        """The value of a row, a new object each time, or None."""
         data = self._rows.get(key)
         return None if data is None else decode_row(data)
 
@@ -91,12 +91,12 @@ class Journal:
         return list(self._rows)
 
     def rows(self) -> Iterator[tuple[str, Any]]:
-        """All rows with their values, in the order in which their keys came."""
+        """All rows with their values, in the order in which their keys were first put."""
         for key, data in list(self._rows.items()):
             yield key, decode_row(data)
 
     def put(self, key: str, value: Any) -> None:
-        """Sets a row, without the secrets in it; `get` has it at once, the store soon."""
+        """Sets a row, with secrets redacted. `get` returns it at once; the store has it a little later."""
         data = encode_row(self.redactor.value(value))
         with self._lock:
             self._rows[key] = data
@@ -109,7 +109,7 @@ class Journal:
             self.on_row(key, decode_row(data))
 
     async def committed(self) -> None:
-        """Waits until all that was put so far is in the store; SessionError if it cannot be."""
+        """Waits until everything put so far is in the store; SessionError if it cannot be written."""
         waiting = None
         with self._lock:
             if self._last is not None and not self._last.is_done:
@@ -126,7 +126,7 @@ class Journal:
             raise type(self.failure)(self.failure.message, hint=self.failure.hint)
 
     def close(self) -> None:
-        """Writes what is left and gives the run back. What is put afterwards is not written."""
+        """Writes the remaining rows and releases the run. Rows put afterwards are not written."""
         with self._lock:
             if self._is_closed:
                 return
@@ -140,13 +140,13 @@ class Journal:
     # --- the thread that writes -------------------------------------------------------------------------
 
     def _hand_over_soon(self, batch: _Batch) -> None:
-        """Rows that nobody waits for are written a little later: it costs less to write many together."""
+        """Schedules rows that nobody waits for: it is cheaper to write many together."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # another thread
             self._hand_over(batch)
             return
-        if self._timed_by is not loop:  # else it is not long until the timer of an earlier batch
+        if self._timed_by is not loop:  # otherwise the timer of an earlier batch runs already
             self._timed_by = loop
             loop.call_later(_DELAY_SECONDS, self._on_time)
 
@@ -205,7 +205,7 @@ def _settle(waiting: "list[asyncio.Future[None]]") -> None:
 def encode_row(value: Any) -> bytes:
     """JSON, with bytes as `{"$bytes": base64}`. Objects that JSON does not have become text."""
     try:
-        # Whether there are bytes at all is quickly seen in another format: they begin so, as some letters do.
+        # A quick check in another format: these markers, which letters may contain too, begin all bytes.
         packed = _PACKING.encode(value)
         if not (b"\xc4" in packed or b"\xc5" in packed or b"\xc6" in packed or _MARK in packed):
             return _JSON.encode(value)
@@ -216,12 +216,12 @@ def encode_row(value: Any) -> bytes:
     )
     try:
         return _JSON.encode(plain)
-    except (UnicodeEncodeError, OverflowError):  # half a surrogate pair; a number of more than 64 bits
+    except (UnicodeEncodeError, OverflowError):  # a lone surrogate; an integer of more than 64 bits
         return json.dumps(plain).encode("ascii")
 
 
 def decode_row(data: bytes) -> Any:
-    """The value of a row; SessionError if these are not the bytes of one."""
+    """The value of a row; SessionError if the bytes are damaged."""
     try:
         try:
             value = msgspec.json.decode(data)
@@ -229,7 +229,7 @@ def decode_row(data: bytes) -> Any:
             value = json.loads(data)
         return _with_bytes(value) if b'$bytes"' in data else value
     except (ValueError, RecursionError):
-        reason = f"The journal has a row that is damaged: {data[:40]!r}."
+        reason = f"The journal has a damaged row: {data[:40]!r}."
         raise SessionError(reason, hint="Start the workflow again.") from None
 
 

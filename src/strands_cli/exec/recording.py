@@ -1,7 +1,7 @@
-"""Recordings: every request of a run to its models with the answer, as JSON lines.
+"""Recordings (`--record`, `--replay`): every model request of a run with its answer, as JSON lines.
 
-A replay answers from one and runs everything else. Requests are found by their step and their number in it,
-not by their order in the run, so that steps may run at the same time.
+A replay takes the answers from a recording and runs everything else. Requests are found by their step and
+their number in it, not by their order in the run, so parallel steps work.
 """
 
 import re
@@ -22,17 +22,17 @@ from strands_cli.secrets import Redactor
 FORMAT = "strands-recording/1"
 MAX_BYTES = 500_000_000
 MAX_MESSAGES = 5_000_000
-"""In all requests: each of a step has those before it again, though a recording does not."""
+"""In all requests together. Each request of a step repeats the earlier messages; a recording does not."""
 _DIRECTORY = "<strands:directory>"
-"""Stands for the directory in which a run began: a recording can be replayed in another clone."""
+"""Replaces the directory in which a run began, so a recording can be replayed in another clone."""
 _SHORTEST = 3
-"""Parts of a path. What is shorter, such as `/tmp`, may stand anywhere by chance."""
+"""Parts of a path. A shorter path, such as `/tmp`, may occur in a text by chance."""
 _BEFORE, _BEHIND = 30, 50
-"""Characters that are shown around a difference."""
+"""Characters shown before and after a difference."""
 
 
 class Recording:
-    """What a recording says of the requests of this run: without secrets, and without its directory."""
+    """Converts values between this run and a recording, which has neither secrets nor the run's directory."""
 
     def __init__(self, file: Path, directory: Path, redactor: Redactor) -> None:
         self.file, self._redactor, self._directory = file, redactor, str(directory)
@@ -60,7 +60,7 @@ def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 class RequestRecorder(Recording):
-    """Keeps requests and answers, and writes them in one step when the run ends, however it ends."""
+    """Collects requests and answers, and writes the file atomically when the run ends or fails."""
 
     def __init__(
         self, file: Path, directory: Path, redactor: Redactor, *, name: str, force: bool = False
@@ -123,7 +123,7 @@ class Block(msgspec.Struct, rename="camel"):
 
 
 class Message(msgspec.Struct):
-    """What a message must have; it may have more."""
+    """The required fields of a message; others are allowed."""
 
     role: Literal["user", "assistant"]
     content: list[Block]
@@ -155,15 +155,15 @@ class _Request(msgspec.Struct):
     system: Any
     tools: list[str]
     after: int
-    """How many messages are those of the request before it in the step."""
+    """How many messages it shares with the previous request of the step."""
     messages: list[dict[str, Any]]
     answer: dict[str, Any]
     is_used: bool = False
 
     def check(self, before: list[dict[str, Any]]) -> None:
-        """msgspec.ValidationError if it is not what follows after those messages."""
+        """msgspec.ValidationError if it does not continue the messages of the previous request."""
         if not 0 <= self.after <= len(before):
-            raise msgspec.ValidationError("it does not follow the request before it")
+            raise msgspec.ValidationError("it does not continue the previous request")
         msgspec.convert(self.messages, list[Message])
         msgspec.convert(self.answer, _Failure if "error" in self.answer else _Answer)
 
@@ -173,7 +173,7 @@ class _Request(msgspec.Struct):
 
 
 class Replay(Recording):
-    """Answers the requests of a run from a recording; RunError where one is not as it was recorded."""
+    """Answers the requests of a run from a recording; RunError if a request differs from the recorded one."""
 
     def __init__(
         self, file: Path, directory: Path, redactor: Redactor, *, ignored: Collection[str] = ()
@@ -190,7 +190,7 @@ class Replay(Recording):
         rows, at = self._steps.get(step, []), self._next.get(step, 0)
         asked = _compared(self.plain(request), self._ignored)
         expected = rows[at] if at < len(rows) else None
-        # As expected, or any other: a resumed run begins in the middle of a step.
+        # The expected request or any later one: a resumed run begins in the middle of a step.
         order = [*range(at, len(rows)), *range(at)]
         found = next((place for place in order if rows[place].asked(self._ignored) == asked), None)
         if found is None:
@@ -201,10 +201,10 @@ class Replay(Recording):
         return answer
 
     def _parted(self, step: str, at: int, expected: _Request | None, asked: dict[str, Any]) -> RunError:
-        again = f"If that is right, record it again: --record {self.file} --force."
+        again = f"If this is intended, record it again: --record {self.file} --force."
         if expected is None:
-            what = f"more than the {at} answers" if at else "answers, and there are none"
-            return RunError(f"This step asks for {what} in {self.file}.", hint=again, step=step)
+            what = f"This step makes more requests than the {at}" if at else "No request of this step is"
+            return RunError(f"{what} recorded in {self.file}.", hint=again, step=step)
         what, old, new, tool = _first_difference(expected.asked(self._ignored), asked)
         if tool:
             again = f"To accept any result of this tool, use --replay-ignore {tool}. {again}"
@@ -216,13 +216,13 @@ class Replay(Recording):
         )
 
     def check_all_used(self) -> None:
-        """RunError if the run did not ask for all that was recorded."""
+        """RunError if the run ended without making all recorded requests."""
         left = {step: sum(not row.is_used for row in rows) for step, rows in self._steps.items()}
         named = ", ".join(f"{step} ({number})" for step, number in left.items() if number)
         if named:
             raise RunError(
-                f"The run is done, and did not ask for all the answers in {self.file}: {named}.",
-                hint=f"If that is right, record it again: --record {self.file} --force.",
+                f"The run ended without making all requests recorded in {self.file}: {named}.",
+                hint=f"If this is intended, record it again: --record {self.file} --force.",
             )
 
 
@@ -258,7 +258,7 @@ def _read_recording(path: Path, shown: Path) -> Iterator[_Request]:
 
 
 def _compared(asked: dict[str, Any], ignored: Collection[str]) -> dict[str, Any]:
-    """A request without what may differ."""
+    """A request without the parts that may differ."""
     if not ignored:
         return asked
     names = _tool_names(asked["messages"])
@@ -281,7 +281,7 @@ def _tool_names(messages: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def _first_difference(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, str, str, str]:
-    """What differs first, how it was, how it is, and the tool whose result it is."""
+    """The first difference: what differs, the old and the new text, and the tool if it is a result."""
     names = _tool_names(new["messages"])
     if old["system"] != new["system"]:
         return ("the system prompt", *_excerpts(_text_of(old["system"]), _text_of(new["system"])), "")
@@ -306,7 +306,7 @@ def _described(message: Mapping[str, Any], tool: str) -> str:
 
 
 def _text_of(value: Any) -> str:
-    """What a reader looks for in a system prompt or a block."""
+    """A system prompt or a content block as text."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict) and isinstance(value.get("text"), str):

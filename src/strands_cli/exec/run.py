@@ -1,6 +1,6 @@
-"""`run`: all of `strands run` for Python. Prepare once, run the pattern, write the artifacts.
+"""`run`: `strands run` for Python. It prepares the run, runs the pattern and writes the artifacts.
 
-Whatever is known before a run begins is read, resolved and checked in `prepare`, and handed down.
+`prepare` reads, resolves and checks everything that is known before a run begins; the rest only uses it.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class Prepared(msgspec.Struct, frozen=True):
     resources: RunResources
     options: RunOptions
     warnings: tuple[Issue, ...] = ()
-    """What a reader of the workflow should correct, though it runs as it is."""
+    """Problems in the workflow that do not prevent the run."""
     recorder: "RequestRecorder | None" = None
     replay: "Replay | None" = None
 
@@ -67,11 +67,11 @@ def prepare(
     *,
     with_artifacts: bool = True,
 ) -> Prepared:
-    """Checks a workflow and gathers what its run needs; StrandsError if it cannot run."""
+    """Checks a workflow and collects everything its run needs; StrandsError if it cannot run."""
     if options.resume and options.store is None:
-        raise UsageError("A run is resumed from the store that it is in.", hint="Give RunOptions(store=…).")
+        raise UsageError("To resume a run, its store is needed.", hint="Pass RunOptions(store=…).")
     tools = ToolSet(spec)
-    if spec.positions:  # a program's own Spec runs with what is in force
+    if spec.positions:  # a Spec that a program built needs no trust
         refuse_untrusted(all_asks(spec, tools), str(spec.file))
     asks_models = options.model is None and options.replay is None
     warnings, secrets = _checked_secrets(spec, tools, asks_models=asks_models)
@@ -82,7 +82,7 @@ def prepare(
     inputs = resolve_inputs(spec, variables)
     if with_artifacts:
         scope = {**inputs, "inputs": inputs}
-        # What a resumed run finds there may be what it has written itself: that is judged at the end.
+        # The files may be those that the resumed run wrote itself: that is checked at the end.
         force = options.force or bool(options.resume)
         check_artifact_files(spec, options.directory, force=force, allowed=options.allow_write, scope=scope)
     resources = RunResources(
@@ -104,10 +104,10 @@ def _open_recordings(
 ) -> "tuple[RequestRecorder | None, Replay | None]":
     begun_in, redactor = resources.begun_in, resources.redactor
     if options.record is not None and options.resume:
-        reason = "A run that is resumed cannot be recorded: its journal answers what it asked before."
+        reason = "A resumed run cannot be recorded: its earlier requests are answered from the journal."
         raise UsageError(reason, hint="Record a run from its beginning.")
     if options.replay_ignore and options.replay is None:
-        raise UsageError("--replay-ignore is for a replay.", hint="Give --replay FILE as well.")
+        raise UsageError("--replay-ignore needs --replay.", hint="Add --replay FILE.")
     if options.replay is None and options.record is None:
         return None, None
     from strands_cli.exec.recording import Replay, RequestRecorder
@@ -124,7 +124,7 @@ def _open_recordings(
 def _checked_secrets(
     spec: Spec, tools: ToolSet, *, asks_models: bool
 ) -> tuple[tuple[Issue, ...], dict[Path, dict[str, str]]]:
-    """The warnings about a workflow, and the secrets of its file and of those that it runs.
+    """The warnings about a workflow, and the secrets of its file and of the workflows that it runs.
 
     UnsupportedError if it cannot run here, SpecError if only its secrets are missing.
     """
@@ -152,8 +152,8 @@ async def run(
 ) -> RunResult:
     """Runs a workflow and writes its artifacts.
 
-    If it fails, the StrandsError has the finished steps in `kept`, a RunResult. Artifacts that need only
-    those are written.
+    If it fails, the StrandsError has the finished steps in `kept`, a RunResult. Artifacts that depend only on
+    these are written.
     """
     spec = source if isinstance(source, Spec) else load_spec(source)
     return await run_prepared(prepare(spec, variables, options), variables)
@@ -169,14 +169,14 @@ def run_sync(
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(run(source, variables, options))
-    raise UsageError("run_sync cannot be called in a loop that runs.", hint="Write: await run(…)")
+    raise UsageError("run_sync cannot be called in a running event loop.", hint="Write: await run(…)")
 
 
 @asynccontextmanager
 async def opened_journal(
     prepared: Prepared, variables: Mapping[str, Any] | None = None
 ) -> "AsyncIterator[Journal | None]":
-    """The journal of a run, of which it keeps how the run ends; None if the run has no store."""
+    """The journal of a run, or None without a store. On exit, the final status is recorded."""
     options = prepared.options
     if options.store is None:
         yield None
@@ -201,7 +201,7 @@ async def opened_journal(
         status_before = journal.get("status") or {}
         status_before.pop("done", None)
         journal.put("status", {**status_before, **_status("running"), "owner": this_process()})
-        await journal.committed()  # before a model is paid for what cannot be kept
+        await journal.committed()  # before a model is paid for an answer that cannot be saved
         yield journal
         status = "done"
     except StrandsError as error:
@@ -223,7 +223,7 @@ def _status(status: str, error: StrandsError | None = None) -> dict[str, Any]:
 
 
 async def run_prepared(prepared: Prepared, variables: Mapping[str, Any] | None = None) -> RunResult:
-    """As `run`, for what `prepare` has made."""
+    """Like `run`, for a prepared run."""
     artifacts = prepared.spec.outputs.artifacts
     shows_trace = any("TRACE" in artifact.path + artifact.content for artifact in artifacts)
     trace = Trace(prepared.spec.telemetry.redact) if shows_trace else None
@@ -257,7 +257,7 @@ async def _run_and_write(prepared: Prepared, journal: "Journal | None", trace: T
 
 
 async def run_pattern(prepared: Prepared, journal: "Journal | None" = None) -> RunResult:
-    """The run itself, without artifacts. A StrandsError that ends it has what is finished as `kept`."""
+    """Runs the pattern, without artifacts. A StrandsError that ends it has the finished steps in `kept`."""
     prepared.resources.load_tools()
     if journal is not None and prepared.options.resume:
         prepared.resources.asked_before = partial(asked_before, journal)
@@ -302,7 +302,7 @@ async def run_pattern(prepared: Prepared, journal: "Journal | None" = None) -> R
 
 
 async def _run_recorded(prepared: Prepared, run: Run, work: Awaitable[StepResult]) -> StepResult:
-    """What the pattern answers, when the recording is written, and all of a replay has been asked for."""
+    """Runs the pattern, then writes the recording, or checks that all of a replay was used."""
     recorder, replay = prepared.recorder, prepared.replay
     try:
         last = await work
@@ -312,7 +312,7 @@ async def _run_recorded(prepared: Prepared, run: Run, work: Awaitable[StepResult
         try:
             if recorder is not None:
                 recorder.write()
-        except ArtifactError as unwritten:  # which must not hide why the run ends
+        except ArtifactError as unwritten:  # it must not hide the error that ended the run
             run.notice(unwritten.message)
         raise
     if recorder is not None:
@@ -321,7 +321,7 @@ async def _run_recorded(prepared: Prepared, run: Run, work: Awaitable[StepResult
 
 
 async def _run_to_end(run: Run, work: Awaitable[StepResult]) -> StepResult:
-    """Waits for the pattern. If the caller's own task is cancelled, the run is ended cleanly first."""
+    """Waits for the pattern. If the caller's task is cancelled, the run is stopped cleanly first."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
@@ -329,12 +329,12 @@ async def _run_to_end(run: Run, work: Awaitable[StepResult]) -> StepResult:
         run.interrupt()
         await asyncio.wait({task})
         if not task.cancelled():
-            task.exception()  # looked at, so that asyncio does not complain
+            task.exception()  # retrieved, so asyncio does not warn
         raise
 
 
 def _describe_failure(run: Run, error: StrandsError) -> None:
-    """Says in which of several steps a run failed, and takes secrets out of the error."""
+    """Adds the failed step to the error if there are several, and redacts secrets."""
     title = run.titles.get(error.step, "")
     has_place = isinstance(error, SpecError)
     is_alone = run.spec.pattern.is_single and len(run.titles) == 1  # and has no items, nor steps of its own
@@ -361,7 +361,7 @@ def _write_results(
     paths = write_artifacts(
         spec,
         _artifact_scope(result, trace),
-        # As the caller gave it, unless a tool has changed the current directory meanwhile.
+        # As the caller gave it, unless a tool has changed the current directory.
         directory if current_directory() == begun_in else begun_in / directory,
         force=prepared.options.force,
         allowed=prepared.resources.allowed,
@@ -383,10 +383,11 @@ def _write_kept_artifacts(
     trace: Trace | None,
     journal: "Journal | None",
 ) -> RunResult:
-    """Writes those artifacts of a failed run that can be made of what is there.
+    """Writes the artifacts of a failed run that depend only on its finished steps.
 
-    A run that its budget ends keeps what it has. After a failure, `last_response` is not what the artifact
-    was meant to hold, and an artifact with it is left out. What cannot be written must not hide the failure.
+    If the budget ended the run, all possible artifacts are written. After any other failure, artifacts with
+    `last_response` are left out, since it is not the intended answer. An artifact that cannot be written must
+    not hide the failure.
     """
     scope = _artifact_scope(kept, trace)
     if error.code != "budget":

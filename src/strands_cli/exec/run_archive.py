@@ -1,7 +1,7 @@
-"""A run as one file: written on one machine, gone on with on another.
+"""Exports and imports a run as one file, to continue it on another machine.
 
-The file is JSON, one value in each line: first what it is, then a row of the journal in each. It may come
-from a stranger. So every row is checked before one is stored, and what its author was allowed is left behind.
+The file has one JSON value per line: a header, then the rows of the journal. It may come from a stranger, so
+every row is checked before the first is stored, and the rights of its author (such as consent) are dropped.
 """
 
 import os
@@ -31,11 +31,11 @@ VERSION = 1
 MAX_BYTES = 256_000_000
 MAX_ROWS = 500_000
 MAX_VALUES = 10_000_000
-"""In all rows, or rather what might begin one: each takes some 100 bytes of memory."""
+"""In all rows, estimated by the characters that begin a value: each takes about 100 bytes of memory."""
 MAX_DEPTH = 100
-"""Of values in values; ours have less than 30."""
+"""Of nested values; our own rows have less than 30 levels."""
 MAX_FILES = 1000
-"""Of a workflow, with those that it calls."""
+"""Of a workflow, including those that it runs."""
 _KEY = re.compile(r"(?!(?:[^/]*/){100})[^\x00-\x20\x7f]{1,1000}")
 _RUN_ID = re.compile(r"[a-z0-9]{8}")
 _ASKED = re.compile(r"(?P<step>.+)/(?P<what>consent|ask)/(?P<number>[0-9]+)/(?P<part>question|answer)")
@@ -63,7 +63,7 @@ class _Options(msgspec.Struct, kw_only=True):
 
 
 class _Head(msgspec.Struct, kw_only=True):
-    """What a run cannot go on without."""
+    """The fields that a run needs to continue."""
 
     name: str
     pattern: str
@@ -86,7 +86,7 @@ class _Answer(msgspec.Struct):
 
 
 class _Status(msgspec.Struct):
-    """Of a run that is done; of others nothing is needed."""
+    """The status of a finished run; an unfinished run needs none."""
 
     status: str
     answer: _Answer
@@ -152,7 +152,7 @@ _KINDS: Mapping[str, Any] = {
     "tool": _Called,
     "compaction": _Compaction,
 }
-"""What the engine takes for granted of the rows of steps, by the names of the rows."""
+"""The form that the engine expects of a step's rows, by the name of the row."""
 
 
 class Archive(msgspec.Struct, frozen=True):
@@ -161,7 +161,7 @@ class Archive(msgspec.Struct, frozen=True):
     id: str
     rows: dict[str, Any]
     left: tuple[str, ...] = ()
-    """What its author was allowed, and whoever imports it is not, in words."""
+    """The rights of its author that were dropped, in words."""
 
     def encoded(self) -> dict[str, bytes]:
         return {key: encode_row(row) for key, row in self.rows.items()}
@@ -177,7 +177,7 @@ def archive_lines(run: str, rows: Mapping[str, bytes]) -> Iterator[bytes]:
 
 
 def _without_password(row: bytes) -> bytes:
-    """The head of a run whose host was given with one: nobody who gets the file needs it."""
+    """The head of a run without a password in `--host`: nobody who gets the file needs it."""
     head = decode_row(row)
     host = head.get("options", {}).get("host")
     return (
@@ -188,7 +188,7 @@ def _without_password(row: bytes) -> bytes:
 
 
 def read_archive(data: bytes, name: str) -> Archive:
-    """The run in a file; SessionError with the line if it is not one, or not whole."""
+    """The run in a file; SessionError with the line if it is invalid or incomplete."""
     if sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:
         raise _refused(f"{name} has more than {MAX_VALUES} values.")
     lines = data.split(b"\n")
@@ -202,13 +202,13 @@ def read_archive(data: bytes, name: str) -> Archive:
             rows[row.key] = data = bytes(row.value)
             value = decode_row(data)
         except (ValueError, RecursionError, SessionError) as error:
-            raise _refused(f"{name}:{number}: it is not a row of a run: {error}.") from None
+            raise _refused(f"{name}:{number} is not a row of a run: {error}.") from None
         if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_deep(value):
             raise _refused(f"{name}:{number}: values are nested more than {MAX_DEPTH} deep.")
         if not _KEY.fullmatch(row.key):
             raise _refused(f"{name}:{number}: the key of this row is not valid.")
     if len(rows) != first.rows:
-        raise _refused(f"{name} has {len(rows)} rows, and should have {first.rows}: it is not complete.")
+        raise _refused(f"{name} is incomplete: it has {len(rows)} rows instead of {first.rows}.")
     try:
         read_run(first.id, rows, time.time())
     except SessionError as error:
@@ -219,7 +219,7 @@ def read_archive(data: bytes, name: str) -> Archive:
 
 
 def _first_line(lines: Sequence[bytes], name: str) -> _FirstLine:
-    hint = "Give a file that 'strands runs export' has written."
+    hint = "Use a file that 'strands runs export' has written."
     try:
         first = msgspec.json.decode(lines[0] if lines else b"", type=_FirstLine)
     except (ValueError, RecursionError):
@@ -228,7 +228,7 @@ def _first_line(lines: Sequence[bytes], name: str) -> _FirstLine:
         raise SessionError(f"{name} is not an exported run.", hint=hint)
     if first.version > VERSION:
         reason = f"{name} was written by a newer version of strands-cli."
-        update = f"Update strands-cli. The file has version {first.version}; this one knows {VERSION}."
+        update = f"Update strands-cli. The file has version {first.version}; this one supports {VERSION}."
         raise SessionError(reason, hint=update)
     if len(lines) > MAX_ROWS:
         raise _refused(f"{name} has more than {MAX_ROWS} rows.")
@@ -241,7 +241,7 @@ def _is_deep(value: Any, left: int = MAX_DEPTH) -> bool:
 
 
 def _check_rows(rows: Mapping[str, Any], name: str) -> None:
-    """What the engine takes for granted of the rows that it reads."""
+    """Checks the form that the engine expects of rows."""
     head = _checked("head", rows.get("head"), _Head, name)
     files = _checked("spec", rows.get("spec"), _Spec, name).files
     if (rows.get("status") or {}).get("status") == "done":
@@ -251,9 +251,9 @@ def _check_rows(rows: Mapping[str, Any], name: str) -> None:
         if row is not None and (own := OWN_NAME.fullmatch(key)):
             parts = own["name"].split("/")
             _checked(key, row, _KINDS[parts[-1] if parts[0] in ("consent", "ask") else parts[0]], name)
-    if head.pattern == CHAT:  # the tools that it names would count as agreed to
+    if head.pattern == CHAT:  # the tools in its head would be used without asking
         hint = "Save it as text with /save in the chat."
-        raise SessionError(f"{name} is a conversation, which cannot be imported.", hint=hint)
+        raise SessionError(f"{name} is a chat, which cannot be imported.", hint=hint)
     if not files or len(files) > MAX_FILES:
         raise _refused(f"{name} has no workflow, or one of more than {MAX_FILES} files.")
     if large := [file for file, text in files.items() if len(text) > MAX_FILE_BYTES]:
@@ -264,7 +264,7 @@ def _checked(key: str, row: Any, kind: type[T], name: str) -> T:
     try:
         return msgspec.convert(row, kind)
     except msgspec.ValidationError as error:
-        raise _refused(f"{name}: the row {key!r} is not one of a run: {error}.") from None
+        raise _refused(f"{name}: the row {key!r} is invalid: {error}.") from None
 
 
 def _refused(reason: str) -> SessionError:
@@ -275,7 +275,7 @@ def _refused(reason: str) -> SessionError:
 
 
 def moved_run(archive: Archive, run: str, *, project: Path, directory: Path) -> Archive:
-    """The run as it goes on here: below this project, with what only its own author may grant left behind."""
+    """The run adapted to this project, without the rights that its author had."""
     rows, left = dict(archive.rows), list[str]()
     head, moved = rows["head"], _Moved(rows["head"]["project"], project)
     options = dict(head["options"])
@@ -306,16 +306,16 @@ def moved_run(archive: Archive, run: str, *, project: Path, directory: Path) -> 
     if status.get("status", "running") == "running":
         status["status"] = "interrupted"
     rows["status"] = status
-    rows.pop("artifacts", None)  # the files here are not those that it wrote there
+    rows.pop("artifacts", None)  # the run did not write the files on this machine
     left += _dropped_answers(rows)
     return Archive(run, rows, tuple(dict.fromkeys(left)))
 
 
 def _dropped_answers(rows: dict[str, Any]) -> Iterator[str]:
-    """Drops what somebody else has allowed: with that, calls would be made here. What it was, in words.
+    """Drops consent and answers that would cause calls on this machine; yields what was dropped, in words.
 
-    Steps that are finished are not done again, and keep theirs to be looked at. A question about consent is
-    kept for whoever answers it here; if it is not about the calls that are to be made, it does not count.
+    Finished steps never run again, so they keep theirs for display. Open consent questions are kept; an
+    answer counts only if the question showed exactly the calls that are to be made.
     """
     for found in [*filter(None, map(_ASKED.fullmatch, rows))]:
         step, number = found["step"], int(found["number"])
@@ -327,7 +327,7 @@ def _dropped_answers(rows: dict[str, Any]) -> Iterator[str]:
             if found["what"] == "ask":
                 yield "answers to questions of tools"
             elif is_open:
-                yield "consent to calls that are not made yet"
+                yield "consent to calls that were not made yet"
         elif found["what"] == "ask" or not is_open or rows[found[0]] is None:
             del rows[found[0]]
         else:
@@ -342,24 +342,24 @@ def _has_open_calls(rows: Mapping[str, Any], step: str, turn: int) -> bool:
 
 
 class _Moved:
-    """Paths of a project that stands elsewhere now."""
+    """Maps paths of the old project to this one."""
 
     def __init__(self, old: str, new: Path) -> None:
         self._old, self._new = _pure(old), Path(os.path.realpath(new))
 
     def place(self, path: str) -> Path | None:
-        """Where it is now; None if it was not in the project."""
+        """The same path in this project; None if it was outside the old one."""
         pure = _pure(path)
         if type(pure) is not type(self._old) or not pure.is_relative_to(self._old) or ".." in pure.parts:
             return None
         return self._new.joinpath(*pure.relative_to(self._old).parts)
 
     def is_inside(self, path: Path) -> bool:
-        """Links may lead anywhere."""
+        """Whether the real path is inside the project: links may lead anywhere."""
         return Path(os.path.realpath(path)).is_relative_to(self._new)
 
     def is_protected(self, path: Path) -> bool:
-        """Whoever names a directory for artifacts may name any; whoever sent the run may not."""
+        """Users may write artifacts to a protected directory, but an imported run must not choose one."""
         return protected_part(Path(os.path.realpath(path)), self._new) is not None
 
 

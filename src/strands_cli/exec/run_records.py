@@ -1,4 +1,4 @@
-"""What a run begins from: the rows `head` and `spec` of its journal, and its beginning made from them."""
+"""The rows `head` and `spec`, which describe how a run was started, and how to start it again from them."""
 
 import os
 import time
@@ -28,7 +28,7 @@ def run_head(
     id: str,
     variables: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The row `head`. `variables` are those that are given beyond the Spec's own.
+    """The row `head`. `variables` are given in addition to those of the Spec.
 
     `directory` is where the run begins: settings, tools and relative paths are found from there.
     """
@@ -57,16 +57,16 @@ def run_head(
 
 
 def spec_files(spec: Spec) -> dict[str, str]:
-    """The texts that a workflow is made of, by their paths relative to its directory, its own file first.
+    """The files of a workflow, by their paths relative to its directory; its own file comes first.
 
-    A Spec that a program has made itself has none.
+    A Spec that a program built has none.
     """
     directory = spec.file.absolute().parent
     return {stored_name(path, directory): text for path, text in spec.texts.items()}
 
 
 def stored_files(rows: Mapping[str, Any]) -> StoredFiles:
-    """What `load_spec` takes, for the workflow of a run and for those that it calls."""
+    """The stored files of a run, for `load_spec`: its workflow and the workflows that it runs."""
     head, files = rows["head"], rows.get("spec", {}).get("files", {})
     if not files:
         reason = f"The run {head['id']} has no workflow file: a program started it."
@@ -81,7 +81,7 @@ def stored_files(rows: Mapping[str, Any]) -> StoredFiles:
 
 
 def _are_on_disk(files: Mapping[str, str], directory: Path) -> bool:
-    """Whether these texts are those of the project's own files."""
+    """Whether the project has files with exactly these texts."""
     roots = (marked_project_root(directory) or directory,)
     try:
         return all(
@@ -93,14 +93,14 @@ def _are_on_disk(files: Mapping[str, str], directory: Path) -> bool:
 
 
 def stored_spec(rows: Mapping[str, Any]) -> Spec:
-    """The workflow of a run as it was when the run began, with its variables and its model options."""
+    """The workflow as it was when the run began, with its variables and its model options."""
     head, stored = rows["head"], stored_files(rows)
     spec = load_spec(workflow_path(head), head["variables"], stored=stored)
     return with_stored_models(spec, head)
 
 
 def with_stored_models(spec: Spec, head: Mapping[str, Any]) -> Spec:
-    """The workflow with the models that were named when the run began."""
+    """The workflow with the models that were chosen when the run began."""
     provider, model, host = (head["options"].get(name) or None for name in ("provider", "model_id", "host"))
     if provider and provider not in PROVIDERS:
         hint = "Install it, or start the workflow again with another one."
@@ -123,9 +123,9 @@ def stored_options(head: Mapping[str, Any], **changes: Any) -> RunOptions:
 
 
 def changes_since(rows: Mapping[str, Any]) -> list[str]:
-    """In what the workflow's files differ from those that the run began with: `flow.yaml:7 agents.a.prompt`.
+    """The changes in the workflow's files since the run began, such as `flow.yaml:7 agents.a.prompt`.
 
-    Nothing if the workflow's own file is gone: then there is no other workflow to go on with.
+    Empty if the workflow's own file is gone: then there is no newer workflow to continue with.
     """
     stored, found = stored_files(rows), list[str]()
     here = Path(os.path.realpath(stored.directory))
@@ -169,6 +169,6 @@ def _differences(before: Any, now: Any, place: JsonPath = ()) -> Iterator[JsonPa
 
 
 def workflow_path(head: Mapping[str, Any]) -> Path:
-    """The workflow's file as somebody here would write it, so that messages are as when the run began."""
+    """The workflow's file, relative to the current directory if possible, as in the messages of a new run."""
     file, directory = Path(head["file"]), Path.cwd()
     return file.relative_to(directory) if file.is_relative_to(directory) else file

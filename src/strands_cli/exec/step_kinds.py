@@ -40,9 +40,9 @@ from strands_cli.toolkit.workspace import protected_refusal
 from strands_cli.types import StepResult
 
 MAX_ANSWER_BYTES = 10_000_000
-"""Of a tool: what templates may make, too."""
+"""The limit for the answer of a tool step; templates have the same one."""
 _FIRST_CALL = "1/0"
-"""The name of the one call of a tool step, as calls of agents are named by turn and place."""
+"""The name of a tool step's only call, in the form `turn/place` that agents' calls have."""
 
 
 # --- a tool -----------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ _FIRST_CALL = "1/0"
 async def call_step(
     run: Run, key: str, step: ToolStep, *, title: str, names: Mapping[str, Any], turn: int
 ) -> StepResult:
-    """Calls a tool as an agent would: its input checked, with consent, in the run's workspace."""
+    """Calls a tool with the checks of an agent's call: input schema, consent and workspace."""
     run.check()
     run.ledger.begin_step()
     tool = run.resources.tools.for_step(step.tool)
@@ -86,7 +86,7 @@ async def call_step(
 def _fitting_arguments(
     run: Run, step: ToolStep, tool: Tool, names: Mapping[str, Any], at: str
 ) -> dict[str, Any]:
-    """The arguments. Where the tool takes nothing but text, a template comes to text, as everywhere else."""
+    """The rendered arguments. A single `{{ … }}` keeps its type, unless the tool accepts only text."""
     values: dict[str, Any] = run.render_values(step.arguments, names, at)
     for problem in tool.accepted_input.problems(values):
         reached, written = follow_path(step.arguments, problem.path)
@@ -98,7 +98,7 @@ def _fitting_arguments(
 
 
 class _ToolCall:
-    """The one call of a step."""
+    """The only call of a tool step."""
 
     def __init__(self, run: Run, key: str, title: str, tool: Tool) -> None:
         self._run, self._key, self._title, self._tool = run, key, title, tool
@@ -106,7 +106,7 @@ class _ToolCall:
         self._id = f"{key}/{_FIRST_CALL}"
 
     async def result(self, arguments: dict[str, Any]) -> ToolResult:
-        """From the journal if it is there. A result that is a failure is not kept: the call is made again."""
+        """The result, from the journal if it is there. A failed call is not recorded, so it is made again."""
         row, tool = f"tool/{_FIRST_CALL}", self._tool
         if (known := self.rows.get(row)) is not None:
             return cast(ToolResult, known["result"])
@@ -119,7 +119,7 @@ class _ToolCall:
         return result
 
     async def _context(self, arguments: dict[str, Any]) -> CallContext:
-        """As that of an agent's call. Whoever has to agree is asked first, since that may end the run."""
+        """The same context as for an agent's call. Asks for consent first, since that may end the run."""
         run, tool, ask = self._run, self._tool, self.rows.consent_function(self.meter)
         request = AgentRequest(
             agent="",
@@ -143,7 +143,7 @@ class _ToolCall:
 
         async def permit(judged: Tool, given: dict[str, Any], protected: tuple[str, ...] = ()) -> None:
             agreed = granted
-            # A tool that the body calls, or a link that was put in the way meanwhile.
+            # A tool that this tool calls, or a link that was created in the meantime.
             if judged is not tool or not set(protected) <= set(pending.protected if pending else ()):
                 other = PendingCall(self._id, judged, given, protected)
                 needs = judged.requires_consent or protected
@@ -161,11 +161,11 @@ class _ToolCall:
 def _pending_call(
     tool: Tool, call_id: str, arguments: dict[str, Any], context: CallContext
 ) -> PendingCall | None:
-    """The call, if it needs consent; None also for one that is going to be refused for its input."""
+    """The call if it needs consent; None also if its input is invalid, so it will fail anyway."""
     try:
         prepared = prepare_arguments(tool, {"input": arguments})
     except ToolFailed:
-        return None  # the call says so itself
+        return None  # the call will report it
     shown = tuple(workspace_of(context).display(path) for path in protected_writes(tool, prepared, context))
     return PendingCall(call_id, tool, prepared, shown) if tool.requires_consent or shown else None
 
@@ -173,7 +173,7 @@ def _pending_call(
 async def _call_with_answers(
     rows: StepRows, tool: Tool, call_id: str, arguments: dict[str, Any], context: CallContext
 ) -> ToolResult:
-    """The result of a call; one that asks a person is made again with the answers so far."""
+    """The result of a call. If the tool asks a person, the call is made again with the answers so far."""
     answers: list[str] = []
     while True:
         given = iter(answers)
@@ -192,7 +192,7 @@ async def _call_with_answers(
 
 
 def _answer_of(result: ToolResult, tool: Tool, key: str) -> AgentAnswer:
-    """The answer in a result: its value, and that as text. RunError with the tool's code if it failed."""
+    """The value of a result, and the same as text. RunError with the tool's code if the call failed."""
     error = error_of(result)
     if error is not None and error["code"] == "cancelled":
         raise Interrupted("Stopped before the tool had answered.")
@@ -202,8 +202,8 @@ def _answer_of(result: ToolResult, tool: Tool, key: str) -> AgentAnswer:
         raise failed
     if (size := encoded_size(result)) > MAX_ANSWER_BYTES:
         raise RunError(
-            f"{tool.id} answered with {size} bytes; a step may have {MAX_ANSWER_BYTES}.",
-            hint="Ask it for less, or let it write a file.",
+            f"{tool.id} answered with {size} bytes; the limit of a step is {MAX_ANSWER_BYTES}.",
+            hint="Request less data, or let the tool write a file.",
             step=key,
         )
     blocks = [
@@ -224,15 +224,15 @@ def _json_text(value: Any) -> str:
 async def do_each(
     run: Run, key: str, step: AnyStep, *, title: str, names: Mapping[str, Any], turn: int, **more: Any
 ) -> StepResult:
-    """Does a step for each item of its `foreach`; the results are in the order of the items.
+    """Runs a step for each item of its `foreach`; the results are in the order of the items.
 
-    What the journal has of an item is found there by the item's own step.
+    Each item is a step of its own, which looks for its result in the journal.
     """
     assert not isinstance(step, HumanStep)
     run.check()
     rows, one = StepRows(run, key, title), msgspec.structs.replace(step, foreach=None)
     items = _items_of(run, key, step.foreach, names)
-    more |= {"conversation": ""}  # items are done at the same time
+    more |= {"conversation": ""}  # items run at the same time
 
     async def work() -> AgentAnswer:
         begin_again(rows, begun_row("each", title, "", _json_text(run.redactor.value(items)), turn))
@@ -267,7 +267,7 @@ def _items_of(run: Run, key: str, written: Any, names: Mapping[str, Any]) -> lis
 async def _with_parts(
     run: Run, started: StepStarted, work: Awaitable[AgentAnswer], rows: StepRows, *, own_id: str, turn: int
 ) -> StepResult:
-    """The result of a step that consists of others; what they have in the journal is found by them."""
+    """The result of a step that contains other steps, which look for their own results in the journal."""
     meter, before = StepMeter(run.emit, run.ledger), rows.result()
     if before is not None:
         answer = await work
@@ -284,7 +284,7 @@ async def _ready(answer: AgentAnswer) -> AgentAnswer:
 
 
 def begin_again(rows: StepRows, row: dict[str, Any]) -> None:
-    """Keeps how a step begins that always runs again: what it consists of answers from the journal."""
+    """Records the start of a step that always runs again; its inner steps are answered from the journal."""
     before = rows.get("begun")
     if before is None or before["fingerprint"] != row["fingerprint"]:
         rows.put("begun", {"at": time(), **row})
@@ -296,7 +296,7 @@ def begin_again(rows: StepRows, row: dict[str, Any]) -> None:
 async def run_workflow(
     run: Run, key: str, step: WorkflowStep, *, title: str, names: Mapping[str, Any], turn: int
 ) -> StepResult:
-    """Runs another workflow inside this run. What the journal has is found there by its own steps."""
+    """Runs another workflow inside this run. Its steps look for their own results in the journal."""
     run.check()
     spec = run.spec.workflows[step.workflow]
     assert isinstance(spec, Spec)
@@ -338,7 +338,7 @@ def _inner_inputs(
 
 
 class AnyRun(Run):
-    """A run whose steps may be of any kind."""
+    """A run with steps of all kinds."""
 
     async def do(
         self, key: str, step: AnyStep, *, title: str, names: Mapping[str, Any], turn: int = 0, **more: Any
@@ -353,7 +353,7 @@ class AnyRun(Run):
 
 
 class InnerRun(AnyRun):
-    """The run of a workflow inside another one. Keys and titles of its steps begin with those of its step."""
+    """The run of an inner workflow. Keys and titles of its steps begin with those of the outer step."""
 
     def __init__(self, outer: Run, resources: RunResources, prefix: str, title: str) -> None:
         super().__init__(resources, outer.options, outer.journal, outer)
@@ -361,7 +361,7 @@ class InnerRun(AnyRun):
 
     @asynccontextmanager
     async def in_time(self) -> AsyncIterator[None]:
-        """Within its own seconds, which are a part of the outer run's."""
+        """Enforces the inner workflow's own `max_duration_s`, within that of the outer run."""
         seconds = self.spec.runtime.budgets.max_duration_s
         if seconds is None:
             yield

@@ -1,4 +1,4 @@
-"""The rows of one step in the journal of its run, and the questions of a step that a person answers."""
+"""`StepRows`: the rows of one step in the journal, and its questions to a person."""
 
 import asyncio
 import re
@@ -32,9 +32,9 @@ OWN_NAME = re.compile(
 """The key of a row: `steps/0/consent/1/answer` is a row of `steps/0`, so the key of a step ends soon."""
 _ATTEMPTED = re.compile(r".+/tried/\d+/(?:model|summary)/\d+")
 _MAX_QUESTIONS = 5
-"""How often in a row a person is asked for one of the choices."""
+"""How often a person is asked again after an answer that is not one of the choices."""
 _MAX_SHOWN = 300
-"""Characters of an argument in a question about consent; a transcript of the run has all of it."""
+"""Characters of an argument in a consent question; the transcript of the run has the full text."""
 _AGREED = frozenset({"y", "yes", "ok", "allow", "approve", "approved", "true"})
 
 
@@ -55,7 +55,7 @@ def spent_on_attempts(journal: "Journal") -> Usage:
 
 
 def asked_before(journal: "Journal", model: str) -> "Iterator[ScriptedRequest]":
-    """The requests that a model has answered in a run, as far as a script looks at them."""
+    """The requests that a model has already answered in a run, in the form that scripts use."""
     from strands_cli.providers.scripts import ScriptedRequest
 
     for key, rows in rows_by_step(journal).items():
@@ -70,12 +70,12 @@ def asked_before(journal: "Journal", model: str) -> "Iterator[ScriptedRequest]":
 
 
 def fingerprint(*parts: object) -> str:
-    """What a step rests on, in short: the same parts give the same text."""
+    """A hash of everything that a step depends on."""
     return sha256(canonical_json(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def begun_row(kind: str, title: str, who: str, text: str, turn: int, *parts: str) -> dict[str, Any]:
-    """How a step without a model begins: who does it, with what, and the parts that its result rests on."""
+    """The row `begun` of a step without a model; `parts` is everything that its result depends on."""
     return {
         "kind": kind,
         "title": title,
@@ -91,9 +91,9 @@ def begun_row(kind: str, title: str, who: str, text: str, turn: int, *parts: str
 
 
 class StepRows:
-    """The rows of one step. Where the run has no journal nothing is kept, and nothing is found.
+    """The rows of one step. Without a journal, nothing is stored or found.
 
-    Whoever watches a run with `RunOptions.on_row` gets the rows of its steps even then.
+    `RunOptions.on_row` is called in any case.
     """
 
     def __init__(self, run: "Run", key: str, title: str) -> None:
@@ -121,7 +121,7 @@ class StepRows:
             run.options.on_row(key, decode_row(encode_row(run.redactor.value(value))))
 
     def has_masked_calls(self, rows: Mapping[str, Sequence[tuple[str, Any]]]) -> bool:
-        """Whether the model asked last for calls that were not all made, and whose secrets are not kept."""
+        """Whether the last answer requests calls that were not all made and that contain redacted secrets."""
         own = rows.get(self.key, ())
         answers = [row for name, row in own if name.startswith("model/")]
         turns = sum(bool(_inputs_in(row)) for row in answers)
@@ -137,7 +137,7 @@ class StepRows:
             self.put("begun", {"at": time.time(), **row})
 
     def keep_retry(self, event: ModelRetried) -> None:
-        """For whoever looks at the run; a resumed run does not look at it."""
+        """Records a retry, for display only: a resumed run ignores it."""
         number = 1
         while self.get(f"retry/{number}") is not None:
             number += 1
@@ -149,9 +149,9 @@ class StepRows:
         return None if row is None else msgspec.convert(row, StepResult)
 
     def set_aside(self, rows: Mapping[str, Sequence[tuple[str, Any]]] | None = None) -> Usage:
-        """Keeps what was done so far to be looked at, and no longer as an answer. Returns what it has cost.
+        """Moves the rows so far to `tried/N`: they stay visible, but no longer answer a resumed run.
 
-        `rows` are those of all steps, if the caller has them at hand.
+        `rows` are the rows of all steps, if the caller already has them. Returns what they have cost.
         """
         journal, number = self._run.journal, 1
         if rows is None:
@@ -169,9 +169,9 @@ class StepRows:
     # --- people -----------------------------------------------------------------------------------------
 
     def consent_function(self, meter: StepMeter) -> "AskConsent | None":
-        """Asks about calls, and those of a journalled run also if nobody can be asked: it pauses then.
+        """The function that asks for consent. If nobody can be asked, a run with a journal pauses.
 
-        What a tool calls while it runs comes too late for that, and is refused.
+        A call that a tool makes while it runs comes too late for a pause, and is refused.
         """
         if self._run.options.ask_consent is not None:
             return self._run.ask_consent
@@ -189,7 +189,7 @@ class StepRows:
         return refuse
 
     def _free_calls(self, calls: "Sequence[PendingCall]") -> set[str]:
-        """The ids of those that the settings agree to."""
+        """The ids of the calls that the settings allow."""
         agrees = self._run.resources.settings.bypass_consent
         return {call.call_id for call in calls if agrees and not call.protected}
 
@@ -202,7 +202,7 @@ class StepRows:
         ask, known = self._run.options.ask_consent, self.get(f"{name}/answer")
         asked_before = self.get(f"{name}/question")
         if asked_before is not None and not self._has_shown(asked_before, calls):
-            known = None  # whoever answered it has not seen these calls
+            known = None  # the person who answered has not seen these calls
             for part in ("question", "answer"):
                 self.put(f"{name}/{part}", None)
         if known is not None:
@@ -212,7 +212,7 @@ class StepRows:
         if ask is not None:
             agreed = await self._run.ask_consent(calls)
             granted = [call.call_id for call in calls if call.call_id in agreed]
-            if self._run.stopped_by is None:  # else nobody has decided
+            if self._run.stopped_by is None:  # otherwise nobody has decided
                 self._keep_answer(name, "yes" if agreed else "no", "person", granted=granted)
             return agreed
         listed = [
@@ -257,10 +257,10 @@ class StepRows:
         choices: Sequence[str] = (),
         **more: Any,
     ) -> str:
-        """A person's answer: the one that is there, that of whoever can be asked, or the default.
+        """A person's answer: from the journal, from `ask_human`, or the default.
 
-        The time that a person has counts from the moment of the question, also while the run is paused. An
-        answer that is not one of the choices is asked for again. `more` is kept with question and answer.
+        The timeout starts with the question and also counts while the run is paused. After an answer that is
+        not one of the choices, the question is asked again. `more` is stored with question and answer.
         """
         if (known := self.get(_below(name, "answer"))) is not None:
             if (chosen := _chosen(known["text"], choices)) is not None:
@@ -298,7 +298,7 @@ class StepRows:
             if (chosen := _chosen(answer, choices)) is not None:
                 return chosen
             text = f"{answer!r} is not one of the answers. {question}"
-        raise RunError(f"None of {_MAX_QUESTIONS} answers is one of the choices: {', '.join(choices)}.")
+        raise RunError(f"None of {_MAX_QUESTIONS} answers was one of the choices: {', '.join(choices)}.")
 
     def _late_answer(self, name: str, question: str, default: str | None, timeout_s: float | None) -> str:
         if default is not None and self._run.stopped_by is None:
@@ -313,7 +313,7 @@ class StepRows:
         return text
 
     async def _waiting(self, name: str, kind: str, question: str, **more: Any) -> Paused:
-        """Keeps a question that nobody can be asked now; what to raise for it."""
+        """Stores a question for later; returns the Paused to raise."""
         row = {"at": time.time(), "kind": kind, "question": question, "title": self.title, **more}
         if self.get(_below(name, "question")) is None:
             self.put(_below(name, "question"), row)
@@ -323,12 +323,12 @@ class StepRows:
 
 
 def _inputs_in(row: Mapping[str, Any]) -> list[Any]:
-    """What a model sends to tools in an answer."""
+    """The tool inputs in an answer of the model."""
     return [block["toolUse"]["input"] for block in row["message"]["content"] if "toolUse" in block]
 
 
 def _chosen(answer: str, choices: Sequence[str]) -> str | None:
-    """The answer, if it may be given: one of the choices, where there are any."""
+    """The answer if it is one of the choices, or if there are none; otherwise None."""
     return matching_choice(answer, choices) if choices else answer
 
 
@@ -337,7 +337,7 @@ def _below(name: str, part: str) -> str:
 
 
 def agrees(text: str) -> bool:
-    """Whether an answer to a question about consent is a yes."""
+    """Whether an answer to a consent question means yes."""
     return text.strip().lower() in _AGREED
 
 
@@ -347,7 +347,7 @@ def consent_question(calls: "Sequence[PendingCall]") -> str:
 
 
 def _call_text(call: "PendingCall") -> str:
-    """A call in short: long content must not push what it is done to out of sight."""
+    """A call in short: long content must not push its target out of sight."""
     protected = f" (writes {', '.join(call.protected)})" if call.protected else ""
     shown = canonical_json({name: _cut(value) for name, value in call.arguments.items()})
     return f"{call.tool.id} {shown}{protected}"
@@ -362,7 +362,7 @@ def _cut(value: Any) -> Any:
 
 
 def paused_run(questions: Sequence[Question]) -> Paused:
-    """What ends a run that waits for these answers."""
+    """The exception that pauses a run with these questions."""
     first = questions[0]
     if len(questions) == 1:
         message = f"Waiting for an answer: {first.text}"
@@ -370,12 +370,12 @@ def paused_run(questions: Sequence[Question]) -> Paused:
         listed = "\n".join(f"{question.title}: {' '.join(question.text.split())}" for question in questions)
         message = f"Waiting for {len(questions)} answers:\n{listed}"
     return Paused(
-        message, hint="Run it in a terminal to answer, or give the step a default.", questions=questions
+        message, hint="Run it in a terminal to answer, or set a default for the step.", questions=questions
     )
 
 
 def main_failure(failures: Sequence[BaseException]) -> BaseException:
-    """What has failed; where steps only wait for a person, one Paused with the questions of all of them."""
+    """The first real failure; if all steps only wait for a person, one Paused with all their questions."""
     paused = [failure for failure in failures if isinstance(failure, Paused)]
     if len(paused) < len(failures):
         return next(failure for failure in failures if not isinstance(failure, Paused))
@@ -384,25 +384,25 @@ def main_failure(failures: Sequence[BaseException]) -> BaseException:
 
 
 class Talk:
-    """What the steps of one agent in a row have in common: the later ones go on where the earlier ended."""
+    """The conversation of one agent in a sequence of steps: later steps continue where earlier ones ended."""
 
     def __init__(self) -> None:
         self.last = ""
         """The key of the latest step."""
         self.mark = ""
-        """What the conversation rests on so far, for fingerprints."""
+        """The fingerprint of the conversation so far."""
         self._messages: list[Any] = []
         self._restored: list[str] = []
 
     def restore(self, key: str, mark: str) -> None:
-        """A step of it is done, and its messages are in the journal."""
+        """Adds a finished step whose messages are in the journal."""
         self._restored.append(key)
         self.last, self.mark = key, mark
 
     def messages(self, rows: Mapping[str, list[tuple[str, Any]]]) -> list[Any]:
         for key in self._restored:
             own = rows.get(key, [])
-            if f"{key}/tried/1" in rows:  # a row that was set aside keeps its place
+            if f"{key}/tried/1" in rows:  # rows that were set aside keep their place
                 own = sorted(own, key=lambda one: float(one[1]["at"]))
             self._messages = conversation_after(self._messages, own)
         self._restored.clear()

@@ -1,4 +1,4 @@
-"""A run on its way: what its steps share, and how one step, one question and many steps are done."""
+"""`Run`: the state that the steps of a run share, and how one step, one question and many steps are run."""
 
 import asyncio
 import re
@@ -38,12 +38,12 @@ _CLEANUP_SECONDS = 1.0
 _ITEM_OR_VISIT = re.compile(r"/each/\d+|#\d+")
 _VISIT = re.compile(r"#(\d+)")
 _INNER_WORKFLOW = re.compile(r"(?<!^routes)(?<!^nodes)/workflow/")
-"""In a key, between a step and those of the workflow that it runs; a route or a node may have any name."""
+"""In a key, separates a step from the steps of its inner workflow; a route or node may be named workflow."""
 _NOTHING_TO_DO = "Begin."
-"""The question to an agent whose step has no input and nothing before it."""
+"""The prompt for an agent whose step has no input and no step before it."""
 
 AskHuman = Callable[[str], Awaitable[str]]
-"""Puts a question to a human; Interrupted if nobody will answer."""
+"""Asks a human; raises Interrupted if nobody will answer."""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     force: bool = False
     """Whether artifacts may replace existing files."""
     trace: bool = False
-    """Whether to write the record of the run next to its artifacts."""
+    """Whether to write a trace of the run next to its artifacts."""
     ask_human: AskHuman | None = None
     ask_consent: AskConsent | None = None
     """Asks for consent to calls that need it. Without it, such calls are refused."""
@@ -64,21 +64,21 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     cancel: Cancellation | None = None
     """Set it to cancel the run."""
     model: "Model | None" = None
-    """A model of the SDK's that answers in place of every provider, such as `testing.ScriptedModel`."""
+    """An SDK model that replaces every provider, such as `testing.ScriptedModel`."""
     store: "Store | None" = None
-    """Where the run is journalled. Without one, a run that is interrupted is lost."""
+    """Where the run is saved. Without a store, the run cannot be resumed."""
     resume: str = ""
     """The id of a run in the store, to resume it."""
     accept_changes: bool = False
-    """Whether a resumed run does again what no longer fits its workflow, and keeps the rest."""
+    """Whether a resumed run uses the changed workflow file and repeats the steps that it affects."""
     take_over: bool = False
-    """Whether to resume a run even if another process is working on it, which then can write no more."""
+    """Whether to resume a run that another process is working on; that process can then no longer write."""
     on_row: Callable[[str, Any], None] | None = None
-    """Given the key and the value of each row of the journal, as it is written."""
+    """Called with the key and the value of each row of the journal when it is written."""
     record: Path | None = None
-    """A file for all requests to models and their answers, written when the run ends."""
+    """A file to record all model requests and answers in, written when the run ends."""
     replay: Path | None = None
-    """Such a file, which answers in place of all models. RunError where a request is not the recorded one."""
+    """A recording that answers instead of all models. RunError if a request differs from the recorded one."""
     replay_ignore: Sequence[str] = ()
     """The tools whose results may differ from the recorded ones."""
 
@@ -87,7 +87,7 @@ DEFAULTS = RunOptions()
 
 
 class AgentWork(msgspec.Struct, frozen=True, kw_only=True):
-    """A step that an agent does; see `patterns.pattern.StepRunner.step`."""
+    """A step of an agent; see `patterns.pattern.StepRunner.step`."""
 
     key: str
     step: Step
@@ -103,10 +103,10 @@ class AgentWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run:
-    """One run. Patterns see of it what `patterns.pattern.StepRunner` lists."""
+    """One run. Patterns use only the methods of `patterns.pattern.StepRunner`."""
 
     prefix = ""
-    """What the keys of all its steps begin with."""
+    """The beginning of the keys of all its steps."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Run:
         journal: "Journal | None" = None,
         outer: "Run | None" = None,
     ) -> None:
-        """`outer` is the run whose step this one is; they report, and end, together."""
+        """`outer` is the run that this one is a step of; they share events, budgets and their end."""
         self.resources = resources
         self.journal = journal
         self.id: str = outer.id if outer else journal.run if journal else new_run_id()
@@ -127,19 +127,19 @@ class Run:
         self._outer = outer
         self._stopped_by: StrandsError | None = None
         self.names: dict[str, Any] = {}
-        """What the pattern knows so far, for the templates of artifacts."""
+        """The names that the pattern has defined so far, for the templates of artifacts."""
         self.results: dict[str, StepResult] = {}
         self.titles: dict[str, str] = {}
-        """What people call the steps that have begun, by their keys."""
+        """The titles of the steps that have begun, by their keys."""
         self.done_without: list[str] = []
-        """What agents could not do for want of consent, and did without."""
+        """Messages about calls that were refused without consent and that agents did not need."""
         self.ledger: Ledger = Ledger(self.spec.runtime.budgets, self.stop, outer.ledger if outer else None)
         self._rounds: dict[str, int] = {}
         self.emit = Emitter(options.listeners, resources.redactor)
         self._own_slots = asyncio.Semaphore(self.spec.runtime.max_parallel)
         self._started = perf_counter()
         self.earlier_seconds = 0.0
-        """How long the run has worked before it was resumed."""
+        """How long the run worked before it was resumed."""
         if journal is not None and outer is None:
             self.earlier_seconds = (journal.get("status") or {}).get("seconds") or 0.0
             journal.on_failure = self.stop
@@ -164,7 +164,7 @@ class Run:
         return self._outer.stopped_by if self._outer else self._stopped_by
 
     def stop(self, reason: StrandsError) -> None:
-        """Ends the run cleanly, from any thread: running steps end, and no other begins."""
+        """Stops the run cleanly, from any thread: running steps are cancelled, and no new step begins."""
         if self._outer is not None:
             self._outer.stop(reason)
         elif self._stopped_by is None:
@@ -175,27 +175,27 @@ class Run:
         self.stop(Interrupted("Interrupted."))
 
     def fail(self, error: BaseException) -> None:
-        """A resumed run tries the step again that has failed; what cannot be used of it is set aside.
+        """Sets aside the rows of a failed step if its answer was invalid or withheld.
 
-        What led to an outage of a provider is still good; an answer that does not fit, or was withheld,
-        would only fail again.
+        A resumed run would otherwise reuse that answer and fail again. After a provider outage the rows are
+        still good, so they are kept.
         """
         if isinstance(error, RunError) and not isinstance(error, BudgetExceeded):
             rows = StepRows(self, error.step, "")
             begun = rows.get("begun")
-            # What is finished is kept, though a condition cannot judge it; what a reviewer says is not.
+            # A finished step is kept, even if a condition after it failed; a reviewer's answer is not.
             if begun is not None and (begun["kind"] == "human" or rows.result() is None):
                 rows.set_aside()
 
     def record_end(self, result: RunResult) -> None:
-        """Keeps what the run has cost so far."""
+        """Records the answer and the cost of the run so far."""
         if self.journal is not None:
             answer = {"last_response": result.last_response, "output": result.output}
             done = [step.key for step in result.steps]
             self._record_progress(answer=answer, done=done, seconds=result.duration)
 
     def _record_progress(self, **more: Any) -> None:
-        """Keeps how far the run is, for whoever looks at it meanwhile, or after a crash."""
+        """Records the state of the run, for `strands runs` during the run and after a crash."""
         if self._outer is not None:
             self._outer._record_progress()
         elif self.journal is not None:
@@ -205,7 +205,7 @@ class Run:
             self.journal.put("status", {**before, **spent, **more})
 
     def close(self) -> None:
-        """A cancellation that outlives the run does not hold on to it."""
+        """Unregisters from the caller's Cancellation, which may outlive the run."""
         if self.options.cancel is not None:
             self.options.cancel.remove_callback(self.interrupt)
 
@@ -235,7 +235,7 @@ class Run:
         )
 
     def _place(self, result: StepResult) -> tuple[int, ...]:
-        """The round of the pattern, then the place in the file: what ended first does not matter."""
+        """The sort key of a result: the round of the pattern, then the place in the file."""
         key = result.key.removeprefix(self.prefix)
         own = _INNER_WORKFLOW.split(key, maxsplit=1)[0]
         _, line, column = self.spec.position(self.pointer(own, ""))
@@ -255,7 +255,7 @@ class Run:
         return render_values(value, self.scope(names), spec=self.spec, pointer=pointer)
 
     def pointer(self, key: str, part: str) -> str:
-        """Where a part of a step stands in the file: its key also says which time, and for which item."""
+        """The JSON pointer to a part of a step; unlike the key, it has no number of a visit or an item."""
         return f"/pattern/config/{_ITEM_OR_VISIT.sub('', key.removeprefix(self.prefix))}/{part}"
 
     def holds(self, condition: str, names: Mapping[str, Any], *, pointer: str, step: str) -> bool:
@@ -278,7 +278,7 @@ class Run:
     async def do(
         self, key: str, step: AnyStep, *, title: str, names: Mapping[str, Any], turn: int = 0, **more: Any
     ) -> StepResult:
-        """Does a step by its whole key, as its kind is done; other kinds are those of `step_kinds.AnyRun`."""
+        """Runs an agent step or a human step by its full key; `step_kinds.AnyRun` adds the other kinds."""
         if isinstance(step, HumanStep):
             at = more.get("input_at", "")
             return await self.ask_human(key, step, title=title, names=names, turn=turn, input_at=at)
@@ -288,7 +288,7 @@ class Run:
         )
 
     async def ask_agent(self, work: AgentWork) -> StepResult:
-        """Waits for its turn, renders, asks the agent, records."""
+        """Waits for a slot, renders the input, asks the agent and records the answer."""
         self.check()
         self.ledger.begin_step()
         key, agent, title = work.key, work.step.agent, work.title
@@ -332,7 +332,7 @@ class Run:
         return result
 
     def _begun_agent(self, work: AgentWork, talk: Talk | None) -> dict[str, Any]:
-        """What an agent is asked, and what its answer rests on."""
+        """The row `begun` of an agent step: its input, and the fingerprint of everything it depends on."""
         own, agent = self.spec.agents[work.step.agent], work.step.agent
         at = work.input_at or self.pointer(work.key, "input")
         text = self.render(work.step.input if work.input is None else work.input, work.names, at).strip()
@@ -359,7 +359,7 @@ class Run:
         }
 
     def _talk(self, sequence: str, step: Step) -> Talk | None:
-        """The conversation that a step of an agent goes on with, in a sequence of steps."""
+        """The conversation that a step of an agent continues in a sequence of steps."""
         own = step.conversation or self.spec.agents[step.agent].conversation
         if not sequence:
             return None
@@ -382,11 +382,11 @@ class Run:
         begin: Callable[[], dict[str, Any]],
         talk: Talk | None = None,
     ) -> StepResult | None:
-        """The result of a step that is finished, if the journal has it and the step has not changed."""
+        """The result of a finished step, if the journal has it and the step has not changed."""
         before = rows.get("begun")
         if before is None:
             return None
-        # What a person agreed to is this very call of a tool, whoever resumes the run with other variables.
+        # A person consented to exactly this call, so it must be the same after a resume with other variables.
         is_judged = self.options.accept_changes or (before["kind"] == "tool" and rows.result() is None)
         if is_judged and begin()["fingerprint"] != before["fingerprint"]:
             self.ledger.spend(rows.set_aside(self._rows_by_step()))
@@ -396,7 +396,7 @@ class Run:
             if not self.redactor.is_empty and rows.has_masked_calls(self._rows_by_step()):
                 self.ledger.spend(rows.set_aside(self._rows_by_step()))
                 self.notice(
-                    "The journal keeps no secrets, and a call with one was not made: the step begins again.",
+                    "The journal keeps no secrets, and a call with one was not made: the step starts again.",
                     rows.key,
                 )
             return None
@@ -407,14 +407,14 @@ class Run:
         return self.keep_result(msgspec.structs.replace(result, id=own_id or rows.title), rows.title, turn)
 
     def judge_refusals(self, key: str, title: str, meter: StepMeter) -> None:
-        """Ends the run where an agent could not make a call that needs consent, and found no other way."""
+        """Ends the run if a call was refused without consent and the agent found no other way."""
         if names := ", ".join(name for name in meter.done_without if name not in meter.refused):
-            self.done_without.append(f"{title}: did without {names}, which needs consent; --yes gives it.")
+            self.done_without.append(f"{title}: skipped {names}, which needs consent; --yes gives it.")
         if meter.refused:
             names, rules = ", ".join(meter.refused), ", ".join(f"{name}: allow" for name in meter.refused)
             paused = Paused(
                 f"{title}: {names} needs consent, and nobody can be asked here.",
-                hint=f"Give it with --yes, run it in a terminal, or set security.consent: {{{rules}}}.",
+                hint=f"Consent with --yes, run it in a terminal, or set security.consent: {{{rules}}}.",
             )
             paused.step = key
             raise paused
@@ -429,7 +429,7 @@ class Run:
         own_id: str,
         turn: int = 0,
     ) -> StepResult:
-        """Reports a step, keeps its result, and says which step a failure belongs to."""
+        """Runs the work of a step: emits its events, records its result, and names the step in an error."""
         key, title, agent, began = started.step, started.title, started.agent, perf_counter()
         self.titles[key], self._rounds[key] = title, turn
         self.emit(started)
@@ -440,7 +440,7 @@ class Run:
             if failed is not self.stopped_by:
                 failed.step = failed.step or key
                 if self.stopped_by is not None:
-                    self.fail(failed)  # nobody else hears of it
+                    self.fail(failed)  # no other code sees this error
             reason = self.stopped_by or failed
             waiting, stopped = isinstance(reason, Paused), reason is not failed or failed.step != key
             error = "" if waiting else reason.message
@@ -459,7 +459,7 @@ class Run:
             usage=meter.usage,
             seconds=seconds,
         )
-        if meter.refused:  # which ends the run; with consent, the step is done again
+        if meter.refused:  # this ends the run; with consent, the step runs again
             rows.set_aside()
         else:
             rows.put("result", {"at": time(), **msgspec.structs.asdict(result)})
@@ -478,7 +478,7 @@ class Run:
     # --- people -----------------------------------------------------------------------------------------
 
     async def ask_consent(self, calls: Sequence[PendingCall]) -> Collection[str]:
-        """Asks about calls, but not beyond the end of the run."""
+        """Asks for consent to calls; stops asking when the run ends."""
         assert self.options.ask_consent is not None
         try:
             return await self.unless_stopped(self.options.ask_consent(calls))
@@ -497,7 +497,7 @@ class Run:
         turn: int = 0,
         input_at: str = "",
     ) -> StepResult:
-        """Puts a question to a human; the default if nobody answers in time, or nobody can be asked."""
+        """Asks a human; uses the default if nobody answers in time or nobody can be asked."""
         self.check()
         rows = StepRows(self, key, title)
         place = input_at or self.pointer(key, "human/prompt")
@@ -529,7 +529,7 @@ class Run:
         return await self.perform(started, ask(), meter, rows, own_id=step.id, turn=turn)
 
     async def unless_stopped(self, question: Awaitable[T]) -> T:
-        """A person's answer, which may take any time: the end of the run does not wait for it."""
+        """Waits for a person's answer, but not longer than the run."""
         answer, end = asyncio.ensure_future(question), asyncio.ensure_future(self.cancel.wait())
         try:
             await asyncio.wait({answer, end}, return_when=asyncio.FIRST_COMPLETED)
@@ -540,11 +540,11 @@ class Run:
             answer.cancel()
             await asyncio.wait({answer}, timeout=_CLEANUP_SECONDS)
             if answer.done() and not answer.cancelled():
-                answer.exception()  # retrieved, so that asyncio does not complain
+                answer.exception()  # retrieved, so asyncio does not warn
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Waits until a step may begin: so many may run at the same time, here and in the outer run."""
+        """Waits for one of the `max_parallel` slots of this run and of the outer run."""
         async with self._own_slots, self._outer.slot() if self._outer else nullcontext():
             yield
 
@@ -553,7 +553,7 @@ class Run:
     async def steps(
         self, at: str, steps: Steps, *, titles: str = "", names: Mapping[str, Any] | None = None
     ) -> list[StepResult]:
-        """Steps one after the other; each sees those before it. `titles` is what people call the whole."""
+        """Runs steps one after the other; each sees the earlier ones. `titles` is the sequence's title."""
         done: list[StepResult] = []
         for index, step in enumerate(steps):
             seen = {**(names or {}), "steps": StepList(done)}
@@ -567,9 +567,9 @@ class Run:
         return done
 
     async def together(self, work: Sequence[Awaitable[T]]) -> list[T]:
-        """The result of each, in order. If one fails, the others are ended cleanly; then that is raised.
+        """Runs work in parallel and returns the results in order. If one fails, the others are cancelled.
 
-        A step that the budget refuses, or that waits for a person, ends nothing else: those that run may
+        A step that the budget refuses, or that waits for a person, does not cancel the others: they may
         finish.
         """
 
@@ -589,7 +589,7 @@ class Run:
         for failure in failures:
             self.fail(failure)
         if failures:
-            # A bug before all else, then what ended the run: the rest only follows from it.
+            # A bug comes first, then the error that stopped the run: the others are only consequences.
             bugs = [failure for failure in failures if not isinstance(failure, StrandsError)]
             raise bugs[0] if bugs else self.stopped_by or main_failure(failures)
         return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]

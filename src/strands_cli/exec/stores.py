@@ -1,8 +1,8 @@
-"""Where the journals of runs are kept: a file of SQLite, or memory.
+"""Stores for the journals of runs: a SQLite file, or memory.
 
-A run is a number of rows, key to bytes. Whoever writes a run takes it first, and gets a fence: a number that
-is higher than those of everybody who had the run before. A write with an older fence is refused, so that a
-process that was frozen, and wakes up after another one has taken its run, does no harm.
+A run is a set of rows, key to bytes. A process that writes a run takes it first, and gets a fencing number
+that is higher than those of all earlier owners. A write with an older number is refused, so a process that
+was frozen, and wakes up after another one has taken over its run, does no harm.
 """
 
 import errno
@@ -40,36 +40,36 @@ class Owner(msgspec.Struct, frozen=True):
     host: str
     pid: int
     started: str = ""
-    """When the process began, as the system counts it, so that a later one with its number is not it."""
+    """When the process began, in the system's own units, to recognise a reused pid."""
 
 
 class Lost(SessionError):
-    """The run is no longer this process's to write."""
+    """This process no longer owns the run: it was deleted or taken over."""
 
 
 class Store(Protocol):
-    """Rows of runs. Any thread may call it, and each call is done when it returns, or SessionError."""
+    """Stores the rows of runs. Thread-safe. When a call returns, it is committed; else SessionError."""
 
     def take(self, run: str, *, owner: Owner | None = None, take_over: bool = False) -> int:
-        """The right to write a run, by default for this process; a run that is not there is created.
+        """Takes ownership of a run, by default for this process, and creates it if it is new.
 
-        SessionError if a process that lives has it, unless `take_over`.
+        Returns the fencing number. SessionError if a living process owns it, unless `take_over`.
         """
         ...
 
     def load(self, run: str) -> dict[str, bytes]:
-        """All rows, in the order in which their keys came; none where there is no such run."""
+        """All rows, in the order in which their keys were first put; empty if there is no such run."""
         ...
 
     def put(self, run: str, fence: int, rows: Mapping[str, bytes]) -> None:
-        """Writes all of these rows or none; a key that is there already keeps its place.
+        """Writes all of these rows or none; an existing key keeps its place in the order.
 
-        Lost if the fence is old.
+        Raises Lost if the fencing number is outdated.
         """
         ...
 
     def release(self, run: str, fence: int) -> None:
-        """Gives the run back; nothing happens if another process has taken it."""
+        """Releases the run; does nothing if another process has taken it."""
         ...
 
     def runs(self) -> dict[str, dict[str, bytes]]:
@@ -77,7 +77,7 @@ class Store(Protocol):
         ...
 
     def delete(self, run: str) -> None:
-        """Removes a run with all its rows. Whoever writes it has Lost it."""
+        """Deletes a run with all its rows. A process that still writes it gets Lost."""
         ...
 
     def close(self) -> None: ...
@@ -91,7 +91,7 @@ def new_run_id() -> str:
 
 
 def find_run(store: Store, text: str) -> str:
-    """The run with this id or this prefix. Raises SessionError if none has it, or several do."""
+    """The id of the run that begins with this text. SessionError if there is none, or several."""
     known = store.runs()
     if text in known:
         return text
@@ -99,7 +99,7 @@ def find_run(store: Store, text: str) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        hint = f"Write more of it: {', '.join(found[-5:])}."
+        hint = f"Type more characters of the id: {', '.join(found[-5:])}."
         raise SessionError(f"{len(found)} runs begin with {text!r}.", hint=hint)
     raise SessionError(f"There is no run {text!r}.", hint="List your runs: strands runs list")
 
@@ -112,7 +112,7 @@ def this_process() -> Owner:
 
 
 def is_alive(owner: Owner) -> bool:
-    """Whether a process on this machine lives; one of another machine is not known to."""
+    """Whether a process lives on this machine; False for a process on another machine."""
     if owner.host != _host_name() or owner.pid <= 0:
         return False
     if sys.platform == "win32":
@@ -133,14 +133,14 @@ def _host_name() -> str:
 
 
 def _start_of(pid: int) -> str | None:
-    """When a process began: the boot of the machine, and clock ticks since then. None where nobody tells."""
+    """When a process began: the boot id, and clock ticks since then. Empty if it ended, None if unknown."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
-        # The name of the program, in brackets, may have blanks and brackets in it.
+        # The program's name, in parentheses, may itself contain spaces and parentheses.
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:
         return None
-    is_gone = fields[0] in "ZX"  # it ended, and its parent has not looked yet
+    is_gone = fields[0] in "ZX"  # a zombie: it ended, but its parent has not waited for it
     return "" if is_gone else f"{boot[:8]}:{fields[19]}"
 
 
@@ -167,7 +167,7 @@ def _refuse_taken(run: str, owner: Owner | None, *, take_over: bool) -> None:
 
 
 def _fence_after(before: int) -> int:
-    """A higher one, and not the one of a run of the same name that was deleted."""
+    """A higher fencing number, also higher than those of a deleted run with the same id."""
     return max(before + 1, time.time_ns() // 1000)
 
 
@@ -181,7 +181,7 @@ def _lost(run: str, fence: int | None) -> Lost:
 
 
 class MemoryStore:
-    """Runs that end with the process."""
+    """Keeps runs in memory, until the process ends."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -231,7 +231,7 @@ class MemoryStore:
 
 
 def open_store(settings: Settings) -> "SqliteStore":
-    """The user's journal, with the durability and the retention that the settings ask for."""
+    """The user's journal, with the durability and the retention of the settings."""
     try:
         file = data_directory() / JOURNAL_NAME
     except RuntimeError:
@@ -243,9 +243,9 @@ def open_store(settings: Settings) -> "SqliteStore":
 
 
 class SqliteStore:
-    """Runs in one file, which is opened when it is first needed, and created when a run is first taken.
+    """Keeps runs in one SQLite file. It is opened on first use, and created when the first run is taken.
 
-    Several processes may use it at once.
+    Several processes can use it at the same time.
     """
 
     migrations: ClassVar[tuple[tuple[str, ...], ...]] = (
@@ -257,7 +257,7 @@ class SqliteStore:
             "CREATE TABLE chores (name TEXT PRIMARY KEY, done REAL NOT NULL)",
         ),
     )
-    """What makes each version of the file of the one before it. What was released is never changed."""
+    """The SQL that upgrades the file to each version. Released migrations are never changed."""
 
     def __init__(
         self,
@@ -267,7 +267,7 @@ class SqliteStore:
         keep_days: float | None = None,
         wait: float = _WAIT_SECONDS,
     ) -> None:
-        """`keep_days`: remove runs that were done so long ago. `wait`: for other processes that write."""
+        """`keep_days`: when finished runs are deleted. `wait`: seconds to wait for other processes' locks."""
         self.path = Path(path)
         self._durability, self._keep_days, self._wait = durability, keep_days, wait
         self._lock = threading.Lock()
@@ -335,7 +335,7 @@ class SqliteStore:
             if self._connection is not None:
                 import sqlite3
 
-                with suppress(sqlite3.Error):  # all that was promised is written
+                with suppress(sqlite3.Error):  # all committed rows are already written
                     self._connection.close()
                 self._connection = None
 
@@ -343,7 +343,7 @@ class SqliteStore:
 
     @contextmanager
     def _open(self, *, create: bool = False) -> "Iterator[sqlite3.Connection | None]":
-        """The database, for one thread at a time, or None if it does not exist and `create` is not set."""
+        """The database, locked for this thread; None if it does not exist and `create` is not set."""
         import sqlite3
 
         with self._lock:
@@ -370,13 +370,13 @@ class SqliteStore:
         return connection
 
     def _has_file(self, *, create: bool) -> bool:
-        """Whether there is a file, which is then the user's own. Nobody else may read one that is created.
+        """Whether the file exists; OSError if it is not the user's own. A new file has mode 0600.
 
-        The file is not opened to look: closing it would give up the locks of other connections.
+        The file is not opened for this check: closing it would drop the locks of other connections.
         """
         if create:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # SQLite takes what others have put beside the file for a part of it.
+        # SQLite would also use -wal and -shm files that another user has put beside the file.
         beside = (self.path.with_name(f"{self.path.name}-{part}") for part in ("wal", "shm", "journal"))
         if foreign_owner((self.path.parent, self.path, *beside), os.environ) is not None:
             raise PermissionError(errno.EPERM, "it belongs to another user", str(self.path))
@@ -396,7 +396,7 @@ class SqliteStore:
         return True
 
     def _mode(self) -> str:
-        """Where nothing can be written, nobody writes, and SQLite need not create files to find that out."""
+        """`immutable` if nothing can be written there: SQLite then needs no files beside the database."""
         is_writable = os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
         is_whole = not self.path.with_name(f"{self.path.name}-wal").exists()
         return "mode=ro&immutable=1" if is_whole and not is_writable else "mode=rw"
@@ -413,19 +413,19 @@ class SqliteStore:
         [(tables,)] = connection.execute("SELECT count(*) FROM sqlite_master")
         if application not in (0, _APPLICATION) or (application == 0 and (tables or version)):
             raise SessionError(
-                f"{self.path} is not a journal of strands-cli, but another program's database.",
+                f"{self.path} is the database of another program, not a journal of strands-cli.",
                 hint="Move it away; the next run creates a new journal.",
             )
         if version > len(self.migrations):
             known = len(self.migrations)
             raise SessionError(
                 f"The journal {self.path} was written by a newer version of strands-cli.",
-                hint=f"Update strands-cli. The file has version {version}; this one knows {known}.",
+                hint=f"Update strands-cli. The file has version {version}; this one supports {known}.",
             )
         return int(version)
 
     def _migrate(self, connection: "sqlite3.Connection") -> None:
-        """Brings the file to this version, all of the way or not at all; another process may do the same."""
+        """Upgrades the file to this version in one transaction; another process may do the same."""
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         self._use_write_ahead_log(connection)
         with _transaction(connection):
@@ -436,7 +436,7 @@ class SqliteStore:
             connection.execute(f"PRAGMA user_version = {len(self.migrations)}")
 
     def _use_write_ahead_log(self, connection: "sqlite3.Connection") -> None:
-        """SQLite itself does not wait for others here."""
+        """Retries, since SQLite itself does not wait for other processes here."""
         import sqlite3
 
         end = time.monotonic() + self._wait
@@ -451,14 +451,14 @@ class SqliteStore:
                 return
 
     def _remove_old_runs(self, database: "sqlite3.Connection", *, but: str) -> None:
-        """Once a day. Runs that are not done are kept: somebody may want to resume them, as now `but`."""
+        """Deletes old runs, once a day. Unfinished runs and `but` are kept: somebody may want to resume them."""
         import sqlite3
 
         keep, self._keep_days = self._keep_days, None
         if keep is None:
             return
         now = time.time()
-        # Whatever is wrong here is found by the run as well, if it matters to that.
+        # Errors are ignored here: if the file is broken, the run itself will report it.
         with suppress(sqlite3.Error), _transaction(database):
             last = database.execute("SELECT done FROM chores WHERE name = 'retention'").fetchone()
             if last and now - _DAY < last[0] <= now:
@@ -471,7 +471,7 @@ class SqliteStore:
             _free_pages(database)
 
     def _refused(self, error: "sqlite3.Error | OSError") -> SessionError:
-        """What is wrong with the file, and what to do."""
+        """The error for the user: what is wrong with the file, and what to do."""
         name = _error_name(error)
         place, hint = (
             str(self.path),
@@ -494,7 +494,7 @@ class SqliteStore:
         return SessionError(f"The journal {place} {reason}.", hint=hint)
 
     def _disk_is_full(self, name: str) -> bool:
-        """SQLite tells of some full disks as of any other failure."""
+        """SQLite reports some full disks like any other I/O error."""
         if not name.startswith("SQLITE_IOERR") or not hasattr(os, "statvfs"):
             return False
         with suppress(OSError):
@@ -534,7 +534,7 @@ def _delete_run(database: "sqlite3.Connection", run: str) -> None:
 
 
 def _free_pages(database: "sqlite3.Connection") -> None:
-    """Gives the space of what was deleted back to the disk."""
+    """Returns the space of deleted runs to the disk."""
     database.executescript("PRAGMA incremental_vacuum")  # `execute` would free one page
 
 

@@ -1,7 +1,7 @@
-"""The stages of a model request that record it, and that answer it from a recording.
+"""The stages of a model request for `--record` and `--replay`.
 
-A request is recorded around its retries, so that a recording has what came of it in the end. A recorded
-answer stands in the place of the provider's, so that it is reported, checked and journalled like any other.
+Recording happens outside the retries, so a recording has the final outcome of a request. A replayed answer
+takes the place of the provider's, so it is reported, checked and journalled like any other.
 """
 
 from collections.abc import AsyncGenerator
@@ -21,16 +21,16 @@ Answer = dict[str, Any]
 
 class AnswerRecorder(Protocol):
     def keep(self, step: str, request: Request, answer: Answer) -> None:
-        """Takes a request and its answer; neither is kept by reference."""
+        """Records a request and its answer; both are copied."""
 
 
 class RecordedAnswers(Protocol):
     def answer(self, step: str, request: Request) -> Answer:
-        """The recorded answer, as a value of its own; RunError if the request is not the recorded one."""
+        """A copy of the recorded answer; RunError if the request differs from the recorded one."""
 
 
 class RecordStage:
-    """`record` is a middleware of InvokeModelStage, around the retries."""
+    """`record` is an InvokeModelStage middleware, outside the retries."""
 
     def __init__(self, recorder: AnswerRecorder, step: str) -> None:
         self._recorder, self._step = recorder, step
@@ -53,12 +53,12 @@ class RecordStage:
             raise
 
     def _keep(self, context: InvokeModelContext, **answer: Any) -> None:
-        # Now, and not before the request: until it is made, images that the provider refuses are replaced.
+        # After the request, not before: images that the provider does not accept are replaced until then.
         self._recorder.keep(self._step, _request_of(context), answer)
 
 
 class ReplayStage:
-    """`replay` is a middleware of InvokeModelStage, and the innermost one: the model is not asked."""
+    """`replay` is the innermost InvokeModelStage middleware: it answers instead of the model."""
 
     def __init__(self, recorded: RecordedAnswers, step: str) -> None:
         self._recorded, self._step = recorded, step

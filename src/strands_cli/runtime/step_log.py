@@ -1,7 +1,7 @@
-"""What a step leaves in the journal, and what it finds there when its run is resumed.
+"""How an agent's step uses the journal: it records model answers and tool results, and reuses them on resume.
 
-The journal answers in place of the model and of the tools, as far as it goes: what was committed is never
-done again.
+Recorded requests and calls are answered from the journal instead of the model and the tools, so committed
+work is never repeated.
 """
 
 import time
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from strands_cli.runtime.agent_hooks import PendingCall
 
 _WHOLE = frozenset({"end_turn", "stop_sequence", "tool_use"})
-"""The stop reasons of answers that a run can go on with. Others are asked for again after a resume."""
+"""The stop reasons of complete answers. Other answers are requested again after a resume."""
 
 
 class StepLog(Protocol):
@@ -37,20 +37,20 @@ class StepLog(Protocol):
     def put(self, name: str, value: Any) -> None: ...
 
     async def committed(self) -> None:
-        """Waits until what was put so far cannot be lost any more."""
+        """Waits until all rows put so far are stored."""
 
     async def consent(self, name: str, calls: "Sequence[PendingCall]") -> Collection[str]:
-        """The ids of the calls that a person agrees to, or has agreed to; Paused if nobody can be asked."""
+        """The ids of the calls that a person allows, or allowed before; Paused if nobody can be asked."""
 
     async def ask(self, asker: str, question: str) -> str:
-        """A person's answer to what a tool asks; Paused if nobody can be asked.
+        """A person's answer to a tool's question; Paused if nobody can be asked.
 
-        `asker` is the call and its question: after a resume, calls that are done do not ask again.
+        `asker` identifies the call and its question: after a resume, finished calls do not ask again.
         """
 
 
 class RememberedAnswers:
-    """The model's answers in a step. `answer` is a middleware of InvokeModelStage, and the outermost one."""
+    """Records and reuses the model's answers. `answer` is the outermost InvokeModelStage middleware."""
 
     def __init__(
         self,
@@ -60,14 +60,14 @@ class RememberedAnswers:
         price: Price | None,
         spend: Callable[[Usage, str], None],
     ) -> None:
-        """`names` are those of the rows; `spend` is told the cost and stop reason of replayed answers."""
+        """`names` are the names of the rows; `spend` gets the usage and stop reason of answers from the journal."""
         self._log, self._names, self._model, self._price, self._spend = log, names, model, price, spend
         self._name = ""
 
     async def answer(
         self, context: InvokeModelContext, next_fn: "MiddlewareNext[InvokeModelContext, TypedEvent]"
     ) -> AsyncGenerator[TypedEvent, None]:
-        self._name = self._name or next(self._names)  # that of a request that failed is used again
+        self._name = self._name or next(self._names)  # the name of a failed request is used again
         if (row := self._log.get(self._name)) is not None:
             self._name = ""
             usage = msgspec.convert(row["usage"], Usage)
@@ -115,13 +115,13 @@ def numbered(kind: str) -> Iterator[str]:
 
 
 class RememberedMessages:
-    """Keeps each message to the model that no tool has made: the question, and what is asked again."""
+    """Records each message to the model that is not a tool result: the prompt and follow-up prompts."""
 
     def __init__(self, log: StepLog) -> None:
         self._log, self._names = log, numbered("user")
 
     def keep(self, event: MessageAddedEvent) -> None:
-        """A hook."""
+        """A hook of the SDK."""
         content = event.message["content"]
         if event.message["role"] != "user" or any("toolResult" in block for block in content):
             return

@@ -192,5 +192,5 @@ class CallTool:
             context = msgspec.structs.replace(self.context, resolve=resolve)
             return ToolOutcome(asyncio.run(calls.call_tool(tool, arguments, context, **keywords)))
         raise UsageError(
-            "This cannot be called in a loop that runs.", hint="Write: await strands_cli.call_tool(…)"
+            "This cannot be called in a running event loop.", hint="Write: await strands_cli.call_tool(…)"
         )
