@@ -305,10 +305,10 @@ def test_a_question_is_called_by_the_id_of_its_step_or_by_its_key() -> None:
         (["yes"], TWO, "send (Allow it?)"),
         (["nobody=yes"], TWO, "ok (Publish?)"),
         (["send=perhaps"], TWO, "Answer yes or no."),
-        (["ok=a", "steps/1=b"], TWO, "Give it one."),
+        (["ok=a", "steps/1=b"], TWO, "Keep only one of them."),
         (["approve=no"], BRANCHES, "branches/0/steps/1 (Good?)"),
         (["aprove=yes"], BRANCHES[:1], "Did you mean 'approve'?"),
-        (["yes"], [], "Leave --answer out."),
+        (["yes"], [], "Leave out --answer."),
         (["red"], [Asked(key="q", question="?", choices=["blue", "green"])], "Answer one of blue, green."),
     ],
 )

@@ -178,7 +178,7 @@ def test_a_file_that_is_not_a_whole_run_is_refused_with_its_place(data: bytes, r
 def test_what_a_resumed_run_takes_for_granted_is_in_every_row(key: str, row: dict[str, Any]) -> None:
     read_archive(replaced(key, row), "run.jsonl")
     for name in row.keys() - {"title", "tool", "status"}:
-        with pytest.raises(SessionError, match=f"the row '{key}' is not one of a run: .*`{name}`"):
+        with pytest.raises(SessionError, match=f"the row '{key}' is invalid: .*`{name}`"):
             read_archive(replaced(key, {k: v for k, v in row.items() if k != name}), "run.jsonl")
 
 

@@ -1,4 +1,4 @@
-"""The state of a run, from its events: what it does now, and the lines that are worth writing."""
+"""The state of a run, from its events: its current activity, and the progress lines to print."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -44,17 +44,17 @@ Kind = Literal[
 
 _KEPT_CHARACTERS = 400
 _PROGRESS_SECONDS = 5.0
-"""How often lines that stay tell the progress of one call; a live display shows all of it."""
+"""The interval of permanent progress lines for one call; a live display shows every report."""
 _LONGEST_REASON = 400
 _LONGEST_FAILURE = 120
 _LONGEST_CALL = 120
-# Until a model has counted, what it streams is counted so, and shown with a tilde.
+# Until the model reports its tokens, they are estimated from the streamed text and shown with a tilde.
 _CHARACTERS_PER_TOKEN = 4
 _STOPPED = {"budget": "over budget", "paused": "paused", "interrupted": "interrupted"}
 
 
 class ProgressLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line that stays, in the same words on terminals and in files."""
+    """A permanent line of progress, with the same words on terminals and in files."""
 
     kind: Kind
     title: str = ""
@@ -75,34 +75,34 @@ class ProgressLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunningCall(msgspec.Struct):
-    """A tool call that goes on."""
+    """A running tool call."""
 
     tool_id: str
     arguments: Any
     started: float
     progress: str = ""
     told_at: float = -_PROGRESS_SECONDS
-    """When a line that stays told its progress."""
+    """When its progress was last printed in a permanent line."""
 
 
 class RunningStep(msgspec.Struct):
-    """A step that goes on."""
+    """A running step."""
 
     title: str
     agent: str
     model: str
     started: float
     used: int = 0
-    """Tokens that the model has counted."""
+    """Tokens that the model has reported."""
     calls: dict[str, RunningCall] = {}
     calls_made: int = 0
     again_at: float = 0.0
-    """When the next try of a request begins."""
+    """When the next attempt of a request begins."""
     text: str = ""
-    """The end of the answer that streams in."""
+    """The end of the streamed answer."""
     streamed: int = 0
     preview: str = ""
-    """What is shown of the text, renewed now and then: what changes all the time cannot be read."""
+    """The displayed part of the text, updated now and then: constantly changing text is unreadable."""
     preview_at: float = 0.0
 
     def take(self, event: Event, now: float, *, verbose: bool) -> ProgressLine | None:
@@ -171,7 +171,7 @@ class RunningStep(msgspec.Struct):
 
     @property
     def activity(self) -> str:
-        """What it does right now, for a line that stays."""
+        """Its current activity, for a permanent line."""
         if self.calls:
             return f"calling {', '.join(one_line(call.tool_id) for call in self.calls.values())}"
         return "answering" if self.text else f"waiting for {self.model or 'an answer'}"
@@ -195,13 +195,13 @@ class Board:
         """The keys of steps that wait for a person, without those that they are part of."""
         self.is_running = False
         self._used = 0
-        """Of the steps that have ended."""
+        """Tokens of the finished steps."""
         self._verbose = verbose
         self.outside = RunningStep("", "", "", now)
-        """For calls that no step makes, as those of `strands tool call`."""
+        """For calls outside of steps, such as those of `strands tool call`."""
 
     def take(self, event: Event, now: float) -> list[ProgressLine]:
-        """Takes an event in, and returns the lines that it is worth."""
+        """Processes an event; returns the lines to print for it."""
         match event:
             case RunStarted():
                 self.workflow, self.started, self.is_running = one_line(event.workflow), now, True
@@ -277,7 +277,7 @@ class Board:
             yield ProgressLine(kind="note", rest=rest)
 
     def abandon(self, now: float) -> list[ProgressLine]:
-        """A line for each step that never reported its end; no more events of theirs will come."""
+        """A line for each step that never reported its end; no more events will come."""
         lines = [step.line("stopped", "not finished", now - step.started) for step in self.steps.values()]
         self.steps.clear()
         return lines
@@ -288,13 +288,13 @@ class Board:
 
     @property
     def tokens(self) -> tuple[int, bool]:
-        """As those of a step, of the whole run."""
+        """The tokens of the whole run so far, and whether that is an estimate."""
         counts = [step.tokens for step in self.steps.values()]
         return self._used + sum(number for number, _ in counts), any(about for _, about in counts)
 
 
 def is_call(event: ToolFinished) -> bool:
-    """Whether a call is over; one that asks a human will be made again."""
+    """Whether a call is finished; a call that asks a human will be made again."""
     return event.code != "interrupted"
 
 

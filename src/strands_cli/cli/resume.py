@@ -1,4 +1,4 @@
-"""`strands resume`: continuing a run that did not finish."""
+"""`strands resume`: continues an unfinished run."""
 
 import os
 import re
@@ -59,21 +59,19 @@ def resume(run_id: str | None, how: Execution) -> None:
 
 
 def resume_run(run_id: str, how: Execution) -> None:
-    """Resumes a run, by default with the latest unfinished one of this project."""
+    """Resumes a run, by default the latest unfinished one of this project."""
     store = open_store(load_settings())
     run_id = find_run(store, run_id) if run_id else _latest_unfinished(store)
     rows = store.load(run_id)
     if "head" not in rows:
-        raise SessionError(f"Run {run_id} ended before it began.", hint="Start the workflow again.")
+        raise SessionError(f"Run {run_id} ended before its first step.", hint="Start the workflow again.")
     began: dict[str, Any] = {key: decode_row(rows[key]) for key in ("head", "spec", "status") if key in rows}
     head, status = began["head"], began.get("status", {}).get("status", "")
     if head["pattern"] == CHAT:
-        raise SessionError(
-            f"Run {run_id} is a conversation.", hint=f"Continue it: strands chat --continue {run_id}"
-        )
+        raise SessionError(f"Run {run_id} is a chat.", hint=f"Continue it: strands chat --continue {run_id}")
     if status == "done" and not how.accept_changes:
         if how.answers:
-            raise UsageError(f"Run {run_id} is finished.", hint="Leave --answer out to see its result.")
+            raise UsageError(f"Run {run_id} is finished.", hint="Leave out --answer to see its result.")
         print_note(f"Run {run_id} ({head['name']}) is finished; this is its result.")
         store.close()
         print_result(_stored_result(rows), how)
@@ -94,7 +92,7 @@ def resume_run(run_id: str, how: Execution) -> None:
     )
     try:
         prepared = prepare(spec, options=options)
-    except TrustError as error:  # the file on disk may ask for something else, or be gone
+    except TrustError as error:  # the file on disk may have changed, or be gone
         error.hint += f", or trust it for this run alone: strands resume {run_id} --trust"
         raise
     require_models(spec, spec.agents)
@@ -105,7 +103,7 @@ def resume_run(run_id: str, how: Execution) -> None:
 
 
 def _stored_result(rows: Mapping[str, bytes]) -> RunResult:
-    """What a run that is done came to."""
+    """The result of a finished run."""
     head, status = decode_row(rows["head"]), decode_row(rows["status"])
     steps = [decode_row(rows[f"{key}/result"]) for key in status["done"]]
     return RunResult(
@@ -121,7 +119,7 @@ def _stored_result(rows: Mapping[str, bytes]) -> RunResult:
 
 
 def enter_directory(run_id: str, head: Mapping[str, Any]) -> None:
-    """Settings, tools and relative paths are those of the directory in which the run began."""
+    """Changes to the directory in which the run began, for its settings, tools and relative paths."""
     directory = Path(head["directory"])
     try:
         os.chdir(directory)
@@ -133,7 +131,7 @@ def enter_directory(run_id: str, head: Mapping[str, Any]) -> None:
 
 
 def _spec_to_resume(began: Mapping[str, Any], how: Execution) -> Spec:
-    """The workflow of the run, or with --accept-changes what its file has become."""
+    """The workflow of the run, or with --accept-changes the current one."""
     head = began["head"]
     if how.accept_changes:
         return with_stored_models(load_spec(workflow_path(head), head["variables"]), head)
@@ -141,7 +139,7 @@ def _spec_to_resume(began: Mapping[str, Any], how: Execution) -> Spec:
         more = f" and {len(changes) - _MOST_CHANGES} more" if len(changes) > _MOST_CHANGES else ""
         print_note(f"The workflow has changed since: {'; '.join(changes[:_MOST_CHANGES])}{more}.")
         print_note(
-            "The run keeps the old version; --accept-changes uses the new one and keeps what still fits."
+            "The run uses the old version; --accept-changes uses the new one and repeats the changed steps."
         )
     return stored_spec(began)
 
@@ -150,7 +148,7 @@ def _spec_to_resume(began: Mapping[str, Any], how: Execution) -> Spec:
 
 
 def _unfinished(store: Store) -> Iterator[tuple[RunSummary, dict[str, Any]]]:
-    """The runs of workflows that are not done, with their heads; what was worked on last comes first."""
+    """The unfinished runs of workflows with their heads, the most recently active first."""
     listed = store.runs()
     for run in sorted(list_runs(listed), key=lambda one: one.updated, reverse=True):
         if run.status not in ("done", "damaged") and "head" in listed[run.id]:
@@ -183,7 +181,7 @@ def run_to_go_on_with(spec: Spec, options: RunOptions) -> str:
 
 
 def _marks(head: Mapping[str, Any]) -> list[Any]:
-    """In what runs agree that are the same run for --auto-resume."""
+    """The facts that must be the same for --auto-resume to continue a run."""
     options = (head["options"].get(name) for name in ("provider", "model_id", "host", "out"))
     return [head["file"], head["variables"], head["directory"], *options]
 
@@ -192,13 +190,13 @@ def _marks(head: Mapping[str, Any]) -> list[Any]:
 
 
 def chosen_answers(given: Iterable[str], waiting: Iterable[Asked]) -> dict[str, str]:
-    """The text for each question by its key. An answer names a question by its key, or by the title or id of
-    its step, unless there is only one."""
+    """The answer to each question, by the question's key. If there are several questions, an answer names its
+    question by the key, or by the title or id of the step."""
     questions = {asked.key: asked for asked in waiting}
     if not questions:
         raise UsageError(
             "The run is not waiting for an answer.",
-            hint="Leave --answer out. The run asks when it needs one.",
+            hint="Leave out --answer. The run asks when it needs one.",
         )
     answers: dict[str, str] = {}
     for text in given:
@@ -208,22 +206,21 @@ def chosen_answers(given: Iterable[str], waiting: Iterable[Asked]) -> dict[str, 
             _refuse_unclear(text, name if separator else "", questions)
         key = named[0] if named else next(iter(questions))
         if key in answers:
-            raise UsageError(f"There are two answers to {key}.", hint="Give it one.")
+            raise UsageError(f"There are two answers to {key}.", hint="Keep only one of them.")
         answers[key] = _fitting_answer(questions[key], rest if named else text)
     return answers
 
 
 def _names(asked: Asked) -> tuple[str, str, str]:
-    """What --answer may call a question."""
+    """The names of a question that --answer accepts."""
     return asked.key, asked.title, id_in_title(asked.title)
 
 
 def _refuse_unclear(text: str, name: str, questions: Mapping[str, Asked]) -> None:
-    """UsageError if an answer that names no question may be meant for several, or has a typo in the name."""
+    """UsageError if an answer could be for several questions, or seems to have a typo in the name."""
     if len(questions) > 1:
         raise UsageError(
-            f"{count_text(len(questions), 'question')} wait for an answer, and {text!r} does not say "
-            "which one it is for.",
+            f"{count_text(len(questions), 'question')} are open, and {text!r} does not name one.",
             hint=f"Write --answer NAME=TEXT. The names are {_listed_questions(questions)}.",
         )
     (asked,) = questions.values()

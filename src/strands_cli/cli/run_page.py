@@ -1,7 +1,7 @@
-"""A run as one page for a browser: the timeline, and each step with all that was asked, answered and called.
+"""A run as one page for a browser: the timeline, and each step with its messages and tool calls.
 
-The page needs nothing but itself: it has no scripts, and its policy forbids them and every other resource.
-What models and tools wrote is data: the template escapes it, and shows what a browser would hide.
+The page is self-contained: it has no scripts, and its policy forbids them and all external resources. The
+template escapes everything that models and tools wrote, and shows characters that a browser would hide.
 """
 
 from base64 import b64encode
@@ -61,7 +61,7 @@ def _template() -> "Template":
 
 
 def _bars(step: StepView, axis: Axis) -> Iterator[tuple[str, float, float]]:
-    """The kind of each bar, and where it begins and how wide it is, in thousandths of the axis."""
+    """The kind of each bar, its start and its width, in thousandths of the axis."""
     parts = [("whole", step.at, step.end), *((span.kind, span.start, span.end) for span in step.spans())]
     for kind, start, end in parts:
         left, right = (round(1000 * axis.place(time), 1) for time in (start, end))
@@ -69,7 +69,7 @@ def _bars(step: StepView, axis: Axis) -> Iterator[tuple[str, float, float]]:
 
 
 def _picture(part: Part) -> str:
-    """The address of an image that browsers show; nothing for others."""
+    """The data URL of an image in a format that browsers show; otherwise empty."""
     if part.format not in _IMAGES:
         return ""
     return f"data:image/{part.format};base64,{b64encode(part.image).decode()}"

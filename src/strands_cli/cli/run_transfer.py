@@ -1,4 +1,4 @@
-"""`strands runs export` and `strands runs import`: a run as a file, for another machine."""
+"""`strands runs export` and `strands runs import`: move a run to another machine."""
 
 import sys
 from pathlib import Path
@@ -21,8 +21,8 @@ from strands_cli.settings import load_settings
 def export_run(run_id: str, file: Path | None, force: bool) -> None:
     """Write a run to a file, to continue it on another machine.
 
-    FILE is run-ID.jsonl by default; '-' is standard output. It has the prompts, the answers and the results
-    of tools, without secrets.
+    FILE is run-ID.jsonl by default; '-' is standard output. It contains the prompts, answers and tool
+    results, without secrets.
     """
     store = open_store(load_settings())
     run_id = find_run(store, run_id)
@@ -38,11 +38,11 @@ def export_run(run_id: str, file: Path | None, force: bool) -> None:
         write_named_file(file, data, replace=force)
     except FileExistsError:
         raise ArtifactError(
-            f"{file} already exists.", hint="Use --force to replace it, or name another file."
+            f"{file} already exists.", hint="Use --force to replace it, or choose another file."
         ) from None
     except OSError as error:
         raise ArtifactError(
-            f"{file} cannot be written: {error.strerror}.", hint="Name another file."
+            f"{file} cannot be written: {error.strerror}.", hint="Choose another file."
         ) from None
     print_note(f"Wrote {file}. In the other project: strands runs import {file}")
 
@@ -50,13 +50,12 @@ def export_run(run_id: str, file: Path | None, force: bool) -> None:
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--new-id", is_flag=True, help="Import the run under a new id.")
-@click.option("--force", is_flag=True, help="Replace the run of the same id.")
+@click.option("--force", is_flag=True, help="Replace the run with the same id.")
 @json_option
 def import_run(file: Path, new_id: bool, force: bool, as_json: bool) -> None:
-    """Take over a run from a file that 'strands runs export' has written; '-' is standard input.
+    """Import a run from a file that 'strands runs export' has written; '-' is standard input.
 
-    The run continues in this project. The consent, --force, --host and --allow-write that it was given
-    elsewhere do not count here.
+    The run continues in this project. Its consent, --force, --host and --allow-write are not imported.
     """
     settings, archive = load_settings(), read_archive(_file_data(file), str(file))
     run_id = new_run_id() if new_id else archive.id
@@ -81,7 +80,7 @@ def _file_data(file: Path) -> bytes:
     if str(file) == "-":
         data = sys.stdin.buffer.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            raise SessionError(f"The input has more than {MAX_BYTES} bytes.", hint="Give an exported run.")
+            raise SessionError(f"The input has more than {MAX_BYTES} bytes.", hint="Use an exported run.")
         return data
     try:
         return read_regular_file(file, MAX_BYTES)
@@ -91,7 +90,7 @@ def _file_data(file: Path) -> bytes:
 
 
 def _make_room(store: Store, run_id: str, *, force: bool) -> None:
-    """Removes a run of the same id if that is wanted; SessionError if it is not, or if a process has it."""
+    """Deletes a run with the same id if `force` is set; otherwise, or if it is running, SessionError."""
     if run_id not in store.runs():
         return
     if not force:

@@ -1,4 +1,4 @@
-"""How a run, new or resumed, is shown on the terminal: its options, its progress, its result, its way on."""
+"""What `strands run` and `strands resume` share: options, progress, the result, and how to continue."""
 
 import os
 import sys
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run is shown, what its user agrees to, and how it goes on if it is resumed."""
+    """The options that `strands run` and `strands resume` share."""
 
     verbose: bool
     yes: bool
@@ -52,7 +52,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def execution_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of `strands run` and `strands resume` alike; the command gets them as `how`."""
+    """Adds the options that `strands run` and `strands resume` share; the command gets them as `how`."""
 
     @wraps(command)
     def gathered(*args: Any, **values: Any) -> None:
@@ -72,13 +72,13 @@ def execution_options(command: Callable[..., None]) -> Callable[..., None]:
             "answers",
             multiple=True,
             metavar="[NAME=]TEXT",
-            help="With a resumed run: answer a question that it is waiting for. Can be repeated.",
+            help="When resuming: answer an open question. Can be repeated.",
         ),
         click.option("--hitl-response", "hitl_responses", multiple=True, hidden=True),
         click.option(
             "--accept-changes",
             is_flag=True,
-            help="With a resumed run: use the workflow's file as it is now; steps that still fit are kept.",
+            help="When resuming: use the current workflow file; unchanged steps are kept.",
         ),
         click.option(
             "--take-over", is_flag=True, help="Resume a run even if another process is working on it."
@@ -92,7 +92,7 @@ def execution_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def execute(prepared: "Prepared", how: Execution) -> None:
-    """Runs it, shows its progress, and prints its answer; an error says how to resume it."""
+    """Runs it, shows its progress and prints its answer. An error says how to resume it."""
     from strands_cli.toolkit.cancellation import Cancellation
 
     hide_secrets(prepared.resources.redactor)
@@ -156,7 +156,7 @@ async def _run_with_progress(prepared: "Prepared", cancel: "Cancellation", how: 
 
 
 def _live_transcript(progress: "Progress") -> Callable[[str, Any], None]:
-    """What --debug prints as it happens, in place of the log of events: it has the same, and more."""
+    """Prints the transcript during the run, for --debug. It replaces the event log, which has less."""
     import logging
 
     from strands_cli.cli.transcript import LiveTranscript

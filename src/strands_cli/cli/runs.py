@@ -1,4 +1,4 @@
-"""`strands runs`: the runs that the journal has, listed, shown and deleted."""
+"""`strands runs`: lists, shows and deletes the runs in the journal."""
 
 import sys
 import time
@@ -32,7 +32,7 @@ STATUSES = ("running", "paused", "interrupted", "failed", "budget", "done")
 # Commands in other modules, as in `app.COMMANDS`; those of this module are added below.
 COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("strands_cli.cli.run_transfer:export_run", "Write a run to a file, for another machine."),
-    "import": ("strands_cli.cli.run_transfer:import_run", "Take over a run from a file."),
+    "import": ("strands_cli.cli.run_transfer:import_run", "Import a run from a file."),
 }
 _DAY = 86_400.0
 _SHORT = 80
@@ -46,7 +46,7 @@ def runs() -> None:
 
 @contextmanager
 def opened_store() -> Iterator[Store]:
-    """The user's journal, until the end of the block."""
+    """The user's journal, closed at the end of the block."""
     store = open_store(load_settings(Path()))
     try:
         yield store
@@ -64,11 +64,11 @@ def opened_store() -> Iterator[Store]:
     "most",
     type=click.IntRange(0),
     default=20,
-    help="List at most so many runs; by default 20, 0 for all.",
+    help="The maximum number of runs; 20 by default, 0 for all.",
 )
 @json_option
 def list_command(status: str | None, most: int, as_json: bool) -> None:
-    """List runs, the newest first: what became of them, and what they cost."""
+    """List runs with their status and cost, the newest first."""
     with opened_store() as store:
         found = list_runs(store.runs())
     chosen = [run for run in found if status in (None, run.status)]
@@ -108,20 +108,20 @@ def _row(run: RunSummary) -> tuple[str, ...]:
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write all of it to FILE, as one page for a browser.",
+    help="Write everything to FILE as one page for a browser.",
 )
 @click.option(
     "-n",
     "most",
     type=click.IntRange(0),
     default=200,
-    help="Draw at most so many steps; by default 200, 0 for all.",
+    help="The maximum number of steps to draw; 200 by default, 0 for all.",
 )
 @json_option
 def show(run: str, transcript: bool, html: Path | None, most: int, as_json: bool) -> None:
-    """Show what a run did: a line for each step, on a common time axis.
+    """Show what a run did, with a line for each step on a common time axis.
 
-    ID is the id of a run or its first characters. Without it, the latest run is shown.
+    ID is the id of a run or its first characters; by default, the latest run.
     """
     if transcript + as_json + (html is not None) > 1:
         raise UsageError("--transcript, --html and --json cannot be combined.", hint="Use one of them.")
@@ -204,7 +204,7 @@ def _write_page(view: RunView, file: Path) -> None:
     try:
         write_named_file(file, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror}.", hint="Name another file.") from None
+        raise UsageError(f"{file} cannot be written: {error.strerror}.", hint="Use another file.") from None
     print_note(f"Wrote {file}")
 
 
@@ -215,7 +215,7 @@ def _write_page(view: RunView, file: Path) -> None:
 @click.argument("ids", metavar="ID…", nargs=-1, required=True, shell_complete=complete_runs)
 @json_option
 def delete(ids: tuple[str, ...], as_json: bool) -> None:
-    """Delete runs. All of them are found before the first is deleted."""
+    """Delete runs. If one of them does not exist or is running, none is deleted."""
     with opened_store() as store:
         known = {run.id: run for run in list_runs(store.runs())}
         chosen = [known[run] for run in dict.fromkeys(find_run(store, one) for one in ids)]
@@ -235,15 +235,15 @@ def delete(ids: tuple[str, ...], as_json: bool) -> None:
     type=click.FloatRange(0),
     default=30,
     metavar="DAYS",
-    help="Delete runs that ended more than DAYS ago; by default 30.",
+    help="Delete runs that ended more than DAYS ago; 30 by default.",
 )
 @click.option("--all", "also_unfinished", is_flag=True, help="Also delete runs that could be resumed.")
-@click.option("--yes", "-y", is_flag=True, help="Delete them without a question.")
+@click.option("--yes", "-y", is_flag=True, help="Delete them without asking.")
 @json_option
 def clean(days: float, also_unfinished: bool, yes: bool, as_json: bool) -> None:
-    """Delete old runs: those that are done, and with --all those that could be resumed.
+    """Delete old runs: those that are done, and with --all also those that could be resumed.
 
-    The runs are listed, and deleted when you agree. Running ones are never deleted.
+    The runs are listed first, and deleted after you confirm. Running ones are never deleted.
     """
     with opened_store() as store:
         oldest, found = time.time() - days * _DAY, list_runs(store.runs())

@@ -1,4 +1,4 @@
-"""The steps of a run on a common time axis, for terminals: a line with a bar for each of them."""
+"""The timeline of a run for terminals: a line with a bar for each step, on a common time axis."""
 
 import math
 from bisect import bisect_right
@@ -37,18 +37,18 @@ _SHOWN_GAPS = 3
 _SHORTEST_GAP = 10.0
 _WIDEST_GAP = 0.25
 _GAP_WIDTH = 0.04
-"""Of the axis."""
+"""As a part of the axis."""
 
 
 class Axis:
-    """Maps times to places from 0 to 1. Times in which nothing is done, as when a run is paused, are cut."""
+    """Maps times to positions from 0 to 1. Idle time, for example while a run is paused, is cut out."""
 
     def __init__(self, steps: Iterable[StepView]) -> None:
         busy = _merged(part for step in steps for part in _busy_parts(step))
         worked = sum(end - start for start, end in busy)
         longest, cut = max(_SHORTEST_GAP, _WIDEST_GAP * worked), max(worked, 1.0) * _GAP_WIDTH
         self.gaps: list[tuple[float, float]] = []
-        """The times that are cut: when they begin, and for how many seconds."""
+        """The idle times that are cut out: start and seconds of each."""
         self._times: list[float] = []
         self._offsets: list[float] = []
         offset = 0.0
@@ -61,16 +61,16 @@ class Axis:
             self._offsets += [offset, offset + end - start]
             offset = self._offsets[-1]
         self.seconds = offset
-        """How long it is, with gaps at the width that they are shown."""
+        """The length of the axis, with gaps at their displayed width."""
 
     def gaps_in(self, step: StepView) -> Iterator[tuple[float, float]]:
-        """When those that are cut out of a step begin and end."""
+        """Start and end of each gap that is cut out of a step."""
         for began, gap in self.gaps:
             if step.at <= began and began + gap <= step.end:
                 yield began, began + gap
 
     def place(self, time: float) -> float:
-        """Where a time is, from 0 to 1."""
+        """The position of a time, from 0 to 1."""
         after = bisect_right(self._times, time)
         if not after or not self.seconds:
             return 0.0
@@ -85,7 +85,7 @@ def _busy_parts(step: StepView) -> Iterator[tuple[float, float]]:
     yield (step.at, step.at)
     yield from ((span.start, span.end) for span in step.spans() if span.kind != "person")
     waits = any(span.kind == "person" for span in step.spans())
-    if step.status == "running":  # what it does now leaves a row when it is done
+    if step.status == "running":  # its current work has no row yet
         yield (step.at, step.end)
     elif step.status != "waiting":
         yield (max(step.at, step.end - step.seconds) if not waits else step.end, step.end)
@@ -105,7 +105,7 @@ def _merged(parts: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def timeline_lines(view: RunView, stream: TextIO, width: int, most: int) -> Iterator[Line]:
-    """At most so many steps; those that failed, run or wait come first where not all are shown."""
+    """The lines for at most `most` steps; failed, running and waiting steps are preferred."""
     style = StreamStyle(stream, coloured=False)
     bars = _BARS if style.signs.dots == "…" else _ASCII_BARS
     steps = shown_steps(view.steps, most)
@@ -136,7 +136,7 @@ def timeline_lines(view: RunView, stream: TextIO, width: int, most: int) -> Iter
 
 
 def shown_steps(steps: Sequence[StepView], most: int) -> list[StepView]:
-    """At most so many steps, in order: all that are not done before those that are, and the last of these."""
+    """At most `most` steps, in order: unfinished ones are preferred, then the last ones."""
     if not most or len(steps) <= most:
         return [*steps]
     ranked = sorted(range(len(steps)), key=lambda place: (steps[place].status == "done", -place))
@@ -153,7 +153,7 @@ def _sign(style: StreamStyle, status: str) -> str:
 
 
 def step_counts(step: StepView) -> list[str]:
-    """What a step used and did, each in a few words."""
+    """Tokens, calls and other counts of a step, each in a few words."""
     calls, failed = step.calls, sum(bool(call.code) for call in step.calls)
     parts = [
         tokens_text(step.usage.total_tokens) if step.usage.total_tokens else "",
@@ -174,7 +174,7 @@ def run_facts(view: RunView) -> list[str]:
 
 
 def moment_text(seconds: float) -> str:
-    """A time for people, where they are."""
+    """A time for people, in their time zone."""
     return f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M}"
 
 
@@ -186,7 +186,7 @@ def _axis_line(axis: Axis, steps: Sequence[StepView], indent: int, room: int) ->
 
 
 def bar_text(step: StepView, axis: Axis, room: int, bars: Mapping[str, str]) -> str:
-    """A step as a bar in so many cells of the axis."""
+    """A step as a bar on an axis of `room` cells."""
     cells = [" "] * room
 
     def fill(start: float, end: float, character: str) -> None:
@@ -212,14 +212,14 @@ def _below(step: StepView) -> Iterator[Line]:
 
 
 def question_lines(view: RunView, asked: Asked, width: int | None) -> Iterator[Line]:
-    """A question that waits, and the command that answers it."""
+    """An open question, and the command that answers it."""
     yield [Styled(f"? {one_line(asked.title or asked.key)}", "yellow"), f" ({one_line(asked.kind)})"]
     yield from ([line.text] for line in gutter_lines(asked.question, width))
     yield [f"  {answer_command(view, asked)}"]
 
 
 def way_on(view: RunView) -> str:
-    """The command that continues a run which waits for no answer, or an empty text."""
+    """The command that continues a run without open questions, or an empty text."""
     if view.head.pattern == CHAT:
         return f"strands chat --continue {view.id}" if view.status.status != "running" else ""
     options = {"failed": "", "interrupted": "", "budget": " --accept-changes"}

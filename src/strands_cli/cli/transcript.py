@@ -1,6 +1,6 @@
 """A run as text: each prompt, message, call and result as the model saw it, step by step.
 
-What models, tools and people wrote stands behind a gutter, so that none of it looks like a line of ours.
+Each line of text from models, tools and people begins with `|`, so it cannot imitate our own lines.
 """
 
 import json
@@ -53,13 +53,13 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["text", "reasoning", "call", "result", "data", "image"]
     text: str = ""
     name: str = ""
-    """Of the tool that is called, or of a document."""
+    """The name of the called tool, or of a document."""
     image: bytes = b""
     format: str = ""
 
 
 def content_parts(content: Any) -> Iterator[Part]:
-    """The parts of what a message, or the result of a tool, contains."""
+    """The parts of the content of a message or a tool result."""
     for block in _blocks(content):
         if isinstance(block, dict) and isinstance(block.get("toolResult"), dict):
             yield Part(kind="result")
@@ -93,7 +93,7 @@ def _part(block: Any) -> Part:
 
 
 def data_text(value: Any) -> str:
-    """A value as JSON that people read, on one line if that is short; bytes as their number."""
+    """A value as readable JSON, on one line if it is short; of bytes, only their number."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=_shown_as)
         if len(text) > _SHORT:
@@ -116,12 +116,12 @@ class Line(NamedTuple):
 
 
 def transcript_lines(view: RunView, width: int | None = None) -> Iterator[Line]:
-    """All steps of a run, one after the other in the order of the file; `width` is that of a terminal."""
+    """All steps of a run, one after the other in the order of the file; `width` is the terminal's."""
     for number, step in enumerate(view.steps, 1):
         yield Line("text")
         yield from _heading(step, width, facts=step_facts(step), number=f"{number} of {len(view.steps)}: ")
         for attempt in step.attempts:
-            yield Line("trouble", "-- set aside: what was done before the step began anew")
+            yield Line("trouble", "-- discarded attempt: the step started again after this")
             yield from _heading(attempt, width, facts=step_facts(attempt))
             yield from _body(attempt, width)
             yield Line("trouble", "-- anew")
@@ -137,7 +137,7 @@ def _body(step: StepView, width: int | None) -> Iterator[Line]:
 
 
 class LiveTranscript:
-    """The same as it happens; `row` takes the rows of the journal. Steps that run at once take turns."""
+    """The transcript during a run, from the rows of the journal. Parallel steps are interleaved."""
 
     def __init__(self, write: Callable[[Sequence[str]], None], width: int | None = None) -> None:
         self._write, self._width = write, width
@@ -195,7 +195,7 @@ def _begin_facts(step: StepView) -> list[str]:
 
 
 def step_facts(step: StepView) -> list[str]:
-    """Who works in a step, since when, what became of it, and what it used."""
+    """The agent, start, status, duration and usage of a step."""
     began = f"began {datetime.fromtimestamp(step.at):%H:%M:%S}"
     ended = step.status if step.status == "waiting" else f"{step.status} after {duration_text(step.seconds)}"
     return [*_begin_facts(step), began, ended, *usage_facts(step.usage)]
@@ -292,7 +292,7 @@ def _part_lines(part: Part, width: int | None) -> Iterator[Line]:
 
 
 def gutter_lines(text: str, width: int | None) -> Iterator[Line]:
-    """The text behind a gutter; with a width, no line of it is wider."""
+    """The text with `|` before each line, wrapped to the width if there is one."""
     room = max(width - len(_GUTTER) - 1, _NARROWEST) if width else 0
     for line in visible_text(without_credentials(text), lines=True).expandtabs(4).split("\n"):
         if not room or cell_width(line) <= room:

@@ -1,4 +1,4 @@
-"""`strands trust`"""
+"""`strands trust`: shows requests that reach beyond a project, and records the user's decision."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from strands_cli.settings import Settings
 
 Asked = Mapping[Path, Mapping[str, Ask]]
-"""What is asked for, by project and id."""
+"""The asks, by project and id."""
 Pending = dict[Path, "tuple[Settings, PendingPlugin]"]
-"""The plugins that ask for more than every plugin gets, and that nobody has approved as they are."""
+"""The plugins that need more than the default permissions and are not approved in their current state."""
 
 
 @click.command()
@@ -43,16 +43,16 @@ Pending = dict[Path, "tuple[Settings, PendingPlugin]"]
     help="List what you have trusted, in all projects, and the plugins that you approved.",
 )
 @click.option(
-    "--revoke", is_flag=True, help="Take back what you have trusted in a project, with its plugins."
+    "--revoke", is_flag=True, help="Revoke your trust in a project and the approval of its plugins."
 )
-@click.option("--yes", "-y", is_flag=True, help="Trust it without a question.")
+@click.option("--yes", "-y", is_flag=True, help="Trust it without asking.")
 @json_option
 def trust(paths: tuple[Path, ...], *, lists: bool, revoke: bool, yes: bool, as_json: bool) -> None:
     """Show what a project asks for beyond its own directory, and trust it.
 
     Settings, workflows and plugins can ask for more than their project: files elsewhere, calls without your
     consent, your keys. None of it has an effect until you trust it. Without DIR or FILE, the current project
-    is shown with all its workflows. Nothing is run.
+    and all its workflows are shown. Nothing is run.
     """
     if lists:
         _list_trusted(as_json)
@@ -86,10 +86,10 @@ def _approve(pending: "Pending") -> None:
 
 def _is_agreed() -> bool:
     if not can_ask():
-        raise TrustError("Nobody can be asked here.", hint="'strands trust --yes' trusts what is shown.")
+        raise TrustError("Nobody can be asked here.", hint="To trust everything above: strands trust --yes")
     from strands_cli.cli.questions import confirm
 
-    if not confirm("Trust all that is new?"):
+    if not confirm("Trust everything new?"):
         raise TrustError("Nothing was trusted.")
     return True
 
@@ -97,8 +97,8 @@ def _is_agreed() -> bool:
 def _asked_for(paths: tuple[Path, ...]) -> tuple[Asked, Pending]:
     """Everything that projects and workflows ask for, each with whether it is trusted.
 
-    It is read as if all of it were trusted: only then is seen what a file of another user asks for. What is
-    read this way is shown and not used.
+    Files are read as if they were trusted, to see what a file of another user asks for. The result is only
+    shown, never used.
     """
     environment = dict(os.environ)
     decided = {name: value for name, value in environment.items() if name != TRUST_VARIABLE}
@@ -150,7 +150,7 @@ def _project_of(ask: Ask, project: Path) -> Path:
 
 
 def _no_longer_asked(project: Path, asks: Mapping[str, Ask]) -> dict[str, str]:
-    """What was trusted in the files that were looked at, and is not asked for any more."""
+    """Trusted asks that the examined files no longer contain."""
     files = {ask.shown_file for ask in asks.values()}
     known = trusted_projects().get(project_key(project), {})
     return {
@@ -215,7 +215,7 @@ def _list_trusted(as_json: bool) -> None:
 
 
 def _revoke(path: Path) -> None:
-    """For a path that is gone, what was trusted there."""
+    """Revokes all trust in a project; the path need not exist any more."""
     from strands_cli.plugins.approvals import forget_approvals, read_approvals
 
     project = path.resolve()
@@ -226,5 +226,7 @@ def _revoke(path: Path) -> None:
     if approved:
         forget_approvals(*approved)
     if not revoke_trust(project) and not approved:
-        raise UsageError(f"Nothing is trusted in {project}.", hint="'strands trust --list' lists what is.")
-    print_note(f"Nothing is trusted in {project} any more.")
+        raise UsageError(
+            f"Nothing is trusted in {project}.", hint="See what is trusted: strands trust --list"
+        )
+    print_note(f"Revoked all trust in {project}.")

@@ -95,7 +95,7 @@ class RequestRecorder(Recording):
         except OSError as error:
             raise ArtifactError(
                 f"The recording {self.file} cannot be written: {error.strerror or error}.",
-                hint="Name another file.",
+                hint="Choose another file.",
             ) from error
 
 

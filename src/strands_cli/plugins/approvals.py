@@ -1,9 +1,9 @@
-"""What a user has approved: a record of plugins, and a copy of each that runs in its place.
+"""The plugins that a user has approved: a record, and a read-only copy of each, which is what runs.
 
-Both are in the user's data directory. `approvals.json` has the hash of each approved plugin by the plugin's
-place. `plugins/<hash>/` is the copy: read-only, made whole or not at all, and what is started. So what
-changes at the plugin's place, before a call or during one, cannot run; it is compared to tell the user of it.
-What is left out of the hash (`.git`, `__pycache__`) is not in the copy either.
+Both are in the user's data directory. `approvals.json` maps the directory of each approved plugin to its
+hash. `plugins/<hash>/` is the copy, created atomically. Changes in the plugin's own directory, before a call
+or during one, never run; the directory is only compared, to report changes to the user. Files that are not
+hashed (`.git`, `__pycache__`) are not in the copy either.
 """
 
 import os
@@ -41,24 +41,24 @@ _in_use: dict[Path, int] = {}
 
 
 class PluginApproval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One plugin as a user approved it."""
+    """The approval of one plugin."""
 
     name: str
     digest: str
     """The hash of all its files: the name of its copy."""
     permissions: tuple[str, ...] = ()
-    """What was shown of each tool."""
+    """The permissions that were shown, for each tool."""
     approved: str = ""
-    """When."""
+    """When it was approved."""
 
 
 class Approvals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     plugins: dict[str, PluginApproval] = {}
-    """By the place of the plugin."""
+    """By the directory of the plugin."""
 
 
 def approvals_file() -> Path | None:
-    """None where there is no home directory."""
+    """The record of approvals; None without a home directory."""
     try:
         return data_directory() / APPROVALS_NAME
     except RuntimeError:
@@ -66,26 +66,26 @@ def approvals_file() -> Path | None:
 
 
 def read_approvals() -> Approvals:
-    """SpecError where the file is damaged: what was approved is not known then, so nothing is."""
+    """All approvals. SpecError if the file is damaged: then nothing counts as approved."""
     file = approvals_file()
     approvals = read_decision(file, Approvals) if file else None
     if approvals is None or file is None:
         return Approvals()
     if not is_our_own(file.stat()):
-        hint = "Delete it, or become its owner. Then approve your plugins again."
+        hint = "Delete it, or change its owner and mode. Then approve your plugins again."
         raise SpecError(f"{file} can be written by another user, so it is not used.", hint=hint)
     return approvals
 
 
 def approval_of_place(place: Path) -> PluginApproval | None:
-    """What the user approved at a place, which is one of `plugin_place`."""
+    """The approval of the plugin in a directory, as `plugin_place` returns it."""
     return read_approvals().plugins.get(str(place))
 
 
 def other_owner_of_name(name: str, place: Path, project: Path) -> Path | None:
-    """Where the plugin is that a name belongs to in a project, if that is not the one at `place`.
+    """The directory of another plugin that owns the name in a project; None if `place` may use it.
 
-    A name belongs to the plugin that the user approved under it, in the project or for all projects.
+    The user's approval gives a name to one plugin, in the project or for all projects.
     """
     plugins = read_approvals().plugins
     owners = [Path(where) for where, approval in plugins.items() if approval.name == name]
@@ -99,9 +99,9 @@ def other_owner_of_name(name: str, place: Path, project: Path) -> Path | None:
 def recorded_approval(
     place: Path, name: str, origin: Path, files: dict[str, str], permissions: tuple[str, ...] = ()
 ) -> Iterator[None]:
-    """Approves a plugin that has these files, copied from `origin`; takes it back if the rest fails.
+    """Approves a plugin with these files, copied from `origin`; undone if the block fails.
 
-    From now on its name belongs to it: another approval of that name beside it is dropped.
+    The plugin now owns its name: another approval with the same name is dropped.
     """
     with _decisions() as file:
         digest = _store_copy(origin, files)
@@ -124,7 +124,7 @@ def recorded_approval(
 
 
 def forget_approvals(*places: Path) -> None:
-    """Drops what was approved at places, and the copies that nothing names any more."""
+    """Deletes the approvals of plugins in these directories, and copies that are no longer needed."""
     keys = {str(plugin_place(place)) for place in places}
     if not keys & read_approvals().plugins.keys():
         return
@@ -138,7 +138,7 @@ def forget_approvals(*places: Path) -> None:
 
 @contextmanager
 def _decisions() -> Iterator[Path]:
-    """The file of approvals, for one command at a time."""
+    """The file of approvals, locked against other commands."""
     file = approvals_file()
     if file is None:
         raise StrandsError("There is no home directory for your approvals.", hint="Set XDG_DATA_HOME.")
@@ -156,9 +156,9 @@ def _decisions() -> Iterator[Path]:
 
 
 def approved_copy(approval: PluginApproval, place: Path) -> Path:
-    """The directory that runs of an approved plugin, verified; made again if it was lost or changed.
+    """The verified copy of an approved plugin; created again if it was deleted or changed.
 
-    SpecError where that cannot be, since the plugin at its place is no longer what was approved.
+    SpecError if that is impossible, because the plugin's own directory has changed too.
     """
     copy = _store() / approval.digest
     if copy not in _in_use:
@@ -175,13 +175,13 @@ def approved_copy(approval: PluginApproval, place: Path) -> Path:
 
 
 def kept_copy(approval: PluginApproval) -> Path | None:
-    """The copy of an approved plugin; None where it was lost or changed."""
+    """The copy of an approved plugin; None if it was deleted or changed."""
     copy = _store() / approval.digest
     return copy if _is_intact(copy, approval.digest) else None
 
 
 def copy_plugin(origin: Path, target: Path) -> None:
-    """What the hashes of a plugin stand for: no repository, no caches, no empty directories."""
+    """Copies the hashed files of a plugin: no repository, no caches, no empty directories."""
     target.mkdir()
     left = MAX_PLUGIN_BYTES
     for name, digest in plugin_digests(origin).items():
@@ -194,7 +194,7 @@ def copy_plugin(origin: Path, target: Path) -> None:
 
 
 def _copy_file(origin: Path, target: Path, max_bytes: int) -> int:
-    """Copies a regular file that may be growing; the answer is its size."""
+    """Copies a regular file, even if it is growing; returns its size."""
     size = 0
     with open_regular_file(origin) as source, target.open("xb") as copy:
         while data := source.read(_CHUNK_BYTES):
@@ -211,7 +211,7 @@ def _store() -> Path:
 
 
 def _hold(copy: Path) -> None:
-    """Keeps a copy from being deleted for as long as this process lives."""
+    """Locks a copy against deletion while this process lives."""
     with suppress(ImportError):  # Windows, which runs no plugins
         import fcntl
 
@@ -230,7 +230,7 @@ def digest_of_files(files: dict[str, str]) -> str:
 
 
 def _is_intact(copy: Path, digest: str) -> bool:
-    """Whether a copy is what its name says, and nobody else may change it."""
+    """Whether a copy matches its hash, and only the user can change it."""
     try:
         if not (is_our_own(copy.parent.stat()) and is_our_own(copy.lstat())):
             return False
@@ -240,7 +240,7 @@ def _is_intact(copy: Path, digest: str) -> bool:
 
 
 def _store_copy(origin: Path, files: dict[str, str]) -> str:
-    """Puts a plugin into the store, unless it is there; StrandsError where it has other files by now."""
+    """Copies a plugin into the store, unless it is there; StrandsError if its files have changed."""
     digest, store = digest_of_files(files), _store()
     target = store / digest
     if _is_intact(target, digest):
@@ -251,10 +251,10 @@ def _store_copy(origin: Path, files: dict[str, str]) -> str:
         copy = stage / digest
         copy_plugin(origin, copy)
         if plugin_digests(copy) != files:
-            raise StrandsError(f"{origin} was changed while it was copied.", hint="Try it again.")
+            raise StrandsError(f"{origin} was changed while it was copied.", hint="Try again.")
         for file in copy.rglob("*"):
             if not file.is_symlink():
-                file.chmod(0o555)  # that a file may be executed decides nothing inside the sandbox
+                file.chmod(0o555)  # the execute bit grants nothing inside the sandbox
         if os.path.lexists(target):  # damaged
             if not target.is_symlink():
                 target.chmod(0o700)  # a directory that cannot be written cannot be moved
@@ -265,7 +265,7 @@ def _store_copy(origin: Path, files: dict[str, str]) -> str:
 
 
 def _drop_unused_copies() -> None:
-    """Deletes the copies that no approval names and no process runs from."""
+    """Deletes copies without an approval that no process runs from."""
     named = {approval.digest for approval in read_approvals().plugins.values()}
     with suppress(FileNotFoundError):
         for copy in sorted(_store().iterdir()):

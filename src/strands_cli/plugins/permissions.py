@@ -1,7 +1,7 @@
-"""What plugins ask for, and whether they may run: what a user approved, what locks say, whose a name is.
+"""The permissions of plugins, and whether a plugin may run: approvals, lock files and ownership of names.
 
-A plugin of the project that nobody approved runs as it lies there, if it asks for no more than every plugin
-gets: no network, nothing of the environment, files of the workspace only, and no protected ones to write.
+A plugin of the project runs without approval, from its own directory, if the default permissions are enough:
+no network, no environment variables, only files of the workspace, and no writing to protected paths.
 """
 
 import os
@@ -58,14 +58,14 @@ from strands_cli.sandbox.messages import SYSTEM_DIRECTORIES
 from strands_cli.settings import Settings
 
 _GIVEN_VARIABLES = frozenset({"PATH", "LANG", "LC_ALL", "TZ"})
-"""What every executable gets of the environment."""
+"""The environment variables that every executable gets."""
 _SHOWN_ASKS = 3
 
 # --- What a plugin asks for ---------------------------------------------------------------------------------
 
 
 def access_lines(manifest: Manifest, tool: CliTool) -> list[str]:
-    """What a tool may touch besides the workspace, which it may read, and its own directory."""
+    """The access of a tool beyond reading the workspace and its own directory."""
     lines = ["network: opens connections, to any host"] if tool.network else []
     lines += [f"files: reads {path}" for path in tool.files.read]
     lines += [f"files: writes {path}" for path in tool.files.write]
@@ -78,7 +78,7 @@ def access_lines(manifest: Manifest, tool: CliTool) -> list[str]:
 
 
 def permission_lines(manifest: Manifest) -> tuple[str, ...]:
-    """All that an approval allows: the access and the limits of each tool."""
+    """Everything that an approval allows: the access and the limits of each tool."""
     return tuple(
         f"{manifest.tool_id(tool)}  {line}"
         for tool in manifest.cli_tools
@@ -87,7 +87,7 @@ def permission_lines(manifest: Manifest) -> tuple[str, ...]:
 
 
 def _own_programs(tool: CliTool) -> list[str]:
-    """The programs outside system directories that it gets to read, each with what it was installed with."""
+    """The programs outside system directories that it can read, each with its installation tree."""
     if not tool.requires.binaries:
         return []
     from strands_cli.plugins.processes import program_elsewhere
@@ -97,7 +97,7 @@ def _own_programs(tool: CliTool) -> list[str]:
 
 
 def permissions_to_approve(plugin: Plugin, settings: Settings) -> list[Issue]:
-    """What a plugin asks for beyond what every plugin gets, with the line that does."""
+    """The permissions of a plugin beyond the default ones, with their lines in the manifest."""
     remedy = f"'strands plugin update {plugin.name}' shows what it may do and approves it."
     asked = [*_settings_to_approve(plugin.manifest, plugin.manifest.config, "its tools", ())]
     for index, tool in enumerate(plugin.manifest.cli_tools):
@@ -122,7 +122,7 @@ def _access_to_approve(tool: CliTool, settings: Settings, at: JsonPath) -> Itera
 def _settings_to_approve(
     manifest: Manifest, config: dict[str, Setting], who: str, at: JsonPath
 ) -> Iterator[tuple[JsonPath, str]]:
-    """Settings that may hold a secret: not a number, and not one of the manifest's own words."""
+    """Settings that may contain a secret: not numbers, and not values from the manifest's `enum`."""
     for name, setting in config.items():
         variable, verb = setting_variable(manifest.name, name, setting), "gets" if at else "get"
         if setting.sensitive:
@@ -132,7 +132,7 @@ def _settings_to_approve(
 
 
 def _path_to_approve(path: str, settings: Settings, *, writes: bool) -> str:
-    """Why a declared path is more than every plugin gets; empty where it is not."""
+    """Why a declared path goes beyond the default permissions; empty if it does not."""
     roots = settings.workspace
     whole = Path(os.path.normpath(os.path.join(*roots[:1], os.path.expanduser(path))))
     root = next((root for root in roots if whole.is_relative_to(root)), None)
@@ -148,27 +148,27 @@ State = Literal["approved", "changed", "locked", "unlocked", "unapproved", "dupl
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions come to for a plugin."""
+    """Whether a plugin may run, and why not."""
 
     state: State
-    """`locked` and `unlocked` run as they lie there: a lock names the one, and none the other."""
+    """`locked` and `unlocked` plugins run from their own directory, with and without a lock file entry."""
     refusal: Issue | None = None
     """Why its tools do not run."""
     asks: tuple[Issue, ...] = ()
-    """What the user has to approve first."""
+    """The permissions that the user has to approve first."""
     changes: Changes | None = None
-    """How it differs from what the user approved, or else from what a lock says."""
+    """How it differs from the approved version, or else from the lock file."""
     approval: PluginApproval | None = None
     lock: Path | None = None
     locked: Approved | None = None
-    """What the lock says of it."""
+    """Its entry in the lock file."""
 
 
 def plugin_standing(place: Path, name: str, settings: Settings, plugin: Plugin | None = None) -> Standing:
-    """Whether the plugin of a name at a place may run; with the `plugin`, also whether it asks for too much.
+    """Whether the plugin in a directory may run; with `plugin`, its permissions are checked too.
 
-    The place is one of `plugin_place`, which is not asked again: every call of a tool comes here.
-    SpecError where a lock or the user's approvals cannot be read, OSError where the plugin cannot.
+    `place` must come from `plugin_place`, which is not called again, since every tool call comes here.
+    SpecError if a lock file or the approvals cannot be read, OSError if the plugin cannot.
     """
     approval = approval_of_place(place)
     entries = [*entries_of_locks(place, settings.project)]
@@ -219,7 +219,7 @@ def _refusal(name: str, asks: tuple[Issue, ...]) -> Issue:
 
 
 def runnable_plugin(plugin: Plugin, settings: Settings) -> Plugin:
-    """The plugin that runs: the user's copy of an approved one; ToolError (`denied`) if none may run."""
+    """The plugin to run, which is the copy of an approved plugin; ToolError (`denied`) if it may not run."""
     try:
         standing = plugin_standing(plugin.place, plugin.name, settings, plugin)
         if refusal := standing.refusal:
@@ -236,7 +236,7 @@ def runnable_plugin(plugin: Plugin, settings: Settings) -> Plugin:
 
 
 def refuse_unapproved(plugin: Plugin, settings: Settings) -> None:
-    """ToolFailed (`denied`) where a plugin that was loaded may not run any more."""
+    """ToolFailed (`denied`) if a loaded plugin may no longer run."""
     try:
         standing = plugin_standing(plugin.place, plugin.name, settings)
         if plugin.approval and standing.approval and not standing.refusal:
@@ -262,20 +262,20 @@ def _unreadable(plugin: Plugin, error: SpecError | OSError) -> tuple[str, str]:
 
 
 class PendingPlugin(msgspec.Struct, frozen=True, kw_only=True):
-    """A plugin that does not run until the user approves it, as it was when it was looked at."""
+    """A plugin that needs the user's approval, in the state in which it was shown."""
 
     plugin: Plugin
     files: dict[str, str]
     asks: tuple[Issue, ...]
-    """What it asks for beyond what every plugin gets: reason, file and line."""
+    """Its permissions beyond the default ones: reason, file and line."""
     changes: Changes | None = None
-    """How it differs from what was approved before."""
+    """How it differs from the approved version."""
 
 
 def plugins_to_approve(settings: Settings, places: Iterable[Path] = ()) -> list[PendingPlugin]:
-    """The plugins of a project, and those at other `places`, that need the user's approval to run.
+    """The plugins of a project, and of other `places`, that need the user's approval to run.
 
-    One that cannot be read, or whose name belongs to another, is not among them: approving it is of no use.
+    Unreadable plugins, and those whose name belongs to another one, are left out: approval would not help.
     """
     pending = []
     for place in (*plugins_in(plugin_roots(settings)["project"]), *places):
@@ -296,13 +296,12 @@ def approve_plugin(
 ) -> None:
     """Approves a plugin as it was shown: from now on its copy runs.
 
-    Locks that name it are brought up to date, and `lock` names it afterwards. StrandsError where its files
-    are others by now.
+    Updates its entries in lock files, and adds one to `lock`. StrandsError if its files have changed since.
     """
     with copied_plugin(plugin.place) as (copy, copied):
         if copied != files or copy.manifest != plugin.manifest:
             reason = f"{plugin.place} was changed after it was shown, so it is not approved."
-            raise StrandsError(reason, hint="Look at it again.")
+            raise StrandsError(reason, hint="Run the command again to see the changes.")
         permissions = permission_lines(copy.manifest)
         with recorded_approval(plugin.place, plugin.name, copy.directory, files, permissions):
             _renew_locks(plugin.place, files, settings, lock)
@@ -313,7 +312,7 @@ def _renew_locks(place: Path, files: dict[str, str], settings: Settings, lock: P
     if lock and lock not in entries:
         entries[lock] = Approved(files={})
     for file, entry in entries.items():
-        if entry.files != files:  # it is no longer what a commit has
+        if entry.files != files:  # it no longer matches the commit
             with changed_lock(place, file, msgspec.structs.replace(entry, files=files, commit="")):
                 pass
 
@@ -322,33 +321,33 @@ def _renew_locks(place: Path, files: dict[str, str], settings: Settings, lock: P
 def copied_plugin(
     place: Path, shown: Path | None = None, called: str = ""
 ) -> Iterator[tuple[Plugin, dict[str, str]]]:
-    """A plugin as it is at this moment, in a directory of ours, with its hashes; gone afterwards.
+    """A temporary copy of a plugin, with its hashes.
 
-    SpecError with all its problems if it is invalid, or would be something else in another place. Their
-    places are those below `shown`, where the plugin lies at its source, if that is not `place`.
+    SpecError with all problems if it is invalid, or would not be the same after copying. Problems name files
+    below `shown`, the plugin's source, if that is not `place`.
     """
     with TemporaryDirectory(prefix="strands-plugin-") as name:
         copy, reading = Path(name).resolve() / "copy", None
         issues = [*unportable_files(place)]
-        if not issues:  # else a pipe might be read
+        if not issues:  # otherwise a pipe might be read
             copy_plugin(place.resolve(), copy)
             reading = read_plugin(copy)
             issues = [*unportable_files(copy), *reading.issues]
         if issues or reading is None or reading.plugin is None:
             found = [_issue_in_source(issue, (copy, place), shown or place) for issue in issues]
-            raise SpecError(f"The plugin of {called or place} is invalid.", issues=found)
+            raise SpecError(f"The plugin in {called or place} is invalid.", issues=found)
         yield reading.plugin, plugin_digests(copy)
 
 
 def _issue_in_source(issue: Issue, ours: tuple[Path, ...], shown: Path) -> Issue:
-    """The same issue, about the plugin's source and not about our copy."""
+    """The same issue, with the path in the plugin's source instead of our copy."""
     file = Path(issue.file)
     inside = next((file.relative_to(place) for place in ours if file.is_relative_to(place)), file)
     return msgspec.structs.replace(issue, file=str(shown / inside))
 
 
 def unportable_files(directory: Path, *, severity: Severity = "error") -> list[Issue]:
-    """What in a plugin would be something else in another place."""
+    """Files of a plugin that would not be the same after copying."""
     root = directory.resolve()
     remedy = "Remove it, or replace it with a copy of the file: 'strands plugin add' rejects it."
     issues: list[Issue] = []
@@ -370,7 +369,7 @@ def unportable_files(directory: Path, *, severity: Severity = "error") -> list[I
 def _stays_inside(root: Path, name: str, target: str) -> bool:
     try:
         return not Path(target).is_absolute() and (root / name).resolve().is_relative_to(root)
-    except (OSError, RuntimeError):  # a circle of links
+    except (OSError, RuntimeError):  # a link loop
         return False
 
 
@@ -379,7 +378,7 @@ def _stays_inside(root: Path, name: str, target: str) -> bool:
 
 class FoundPlugin(msgspec.Struct, frozen=True, kw_only=True):
     owner: Literal["project", "user", "path"]
-    """`path`: it is in neither directory of plugins."""
+    """`path`: it is outside the plugin directories of the project and of the user."""
     reading: PluginReading
     is_enabled: bool
     standing: Standing
@@ -390,12 +389,12 @@ class FoundPlugin(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Its own name; that of its directory where its manifest cannot be read."""
+        """Its name in the manifest, or the name of its directory if the manifest cannot be read."""
         return self.reading.plugin.name if self.reading.plugin else self.place.name
 
 
 def find_plugins(settings: Settings) -> list[FoundPlugin]:
-    """All plugins of the project and of the user, those that are switched off or not in order included."""
+    """All plugins of the project and of the user, including disabled and invalid ones."""
     import logging
 
     log = logging.getLogger("strands_cli.plugins")
@@ -416,7 +415,7 @@ def _found_plugin(place: Path, owner: Literal["project", "user", "path"], settin
     name = reading.plugin.name if reading.plugin else place.name
     try:
         standing = plugin_standing(reading.place, name, settings, reading.plugin)
-    except OSError as error:  # it went away, or a part of it cannot be read
+    except OSError as error:  # it was deleted, or a part of it cannot be read
         gone = Issue(file=str(place), reason=f"The plugin cannot be read: {error.strerror}.")
         standing = Standing(state="unlocked", refusal=gone)
         reading = msgspec.structs.replace(reading, plugin=None, issues=(*reading.issues, gone))
@@ -425,10 +424,10 @@ def _found_plugin(place: Path, owner: Literal["project", "user", "path"], settin
 
 
 def find_plugin(reference: str, settings: Settings, *, anywhere: bool = False) -> FoundPlugin:
-    """The plugin of a name, else the one at a path; UsageError suggests the closest if neither is found.
+    """The plugin with this name, or at this path. UsageError with the closest name if there is none.
 
-    Of two that have the name, the one that the user approved is meant. With `anywhere`, a path may lead to a
-    plugin that lies in no directory of plugins.
+    If two have the name, the approved one is returned. With `anywhere`, the path may be outside the plugin
+    directories.
     """
     found = find_plugins(settings)
     path = Path(reference)
@@ -440,7 +439,7 @@ def find_plugin(reference: str, settings: Settings, *, anywhere: bool = False) -
         if len(rivals) > 1:
             both = " and ".join(str(plugin.place) for plugin in rivals)
             raise UsageError(
-                f"There are several plugins {reference!r}: {both}.", hint="Give the path of one."
+                f"There are several plugins {reference!r}: {both}.", hint="Use the path of one of them."
             )
     by_path = (plugin for plugin in found if plugin.place == place)
     if meant := next(iter(by_name), None) or next(by_path, None):

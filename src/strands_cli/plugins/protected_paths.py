@@ -1,7 +1,7 @@
-"""What a tool may not write although it lies in a directory that it may write: see `files.PROTECTED_NAMES`.
+"""Protected paths inside writable directories: see `files.PROTECTED_NAMES`.
 
-What exists when a call begins is mounted read-only over the directory. A name that does not exist cannot be
-kept free that way, so the directory is looked at again after the call, and what has appeared is renamed.
+Protected paths that exist when a call begins are mounted read-only. A path that does not exist yet cannot be
+mounted, so the directory is searched again after the call, and new protected paths are renamed.
 """
 
 import logging
@@ -16,7 +16,7 @@ import msgspec
 from strands_cli.documents.files import is_protected_name, locate, protected_part
 
 MAX_DIRECTORIES = 64
-"""How many directories are looked at, the nearest first: a large workspace must not slow every call."""
+"""How many directories are searched, the nearest first: a large workspace must not slow down every call."""
 _RENAMED = ".refused"
 _log = logging.getLogger(__name__)
 
@@ -25,11 +25,11 @@ class Guard(msgspec.Struct, frozen=True):
     """The protected paths of the directories that a call may write, as they are when it begins."""
 
     roots: tuple[Path, ...]
-    """Those of the workspace."""
+    """The roots of the workspace."""
     writes: tuple[str, ...]
     """Real paths."""
     found: dict[str, str]
-    """Each protected path with what tells it from another that takes its place."""
+    """Each protected path, with a mark that changes if another file replaces it."""
 
     @property
     def has_directories(self) -> bool:
@@ -37,11 +37,11 @@ class Guard(msgspec.Struct, frozen=True):
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """What a mount can protect: files and directories, except those that the tool declares by name."""
+        """The paths to mount read-only: files and directories, but no links."""
         return tuple(path for path, mark in self.found.items() if not mark.startswith("link"))
 
     def rename_new(self, tool_id: str) -> str:
-        """Renames the protected paths that appeared since, or were replaced, and tells which; often empty."""
+        """Renames protected paths that are new or were replaced. Returns a message if there are any."""
         if not self.has_directories:
             return ""
         now = guard_of(self.writes, self.roots).found
@@ -60,7 +60,7 @@ class Guard(msgspec.Struct, frozen=True):
     def _rename(self, path: str) -> str:
         top = next(Path(place) for place in self.writes if Path(path).is_relative_to(place))
         parent, name = os.path.split(path)
-        # By descriptor: what it stands in could have become a link meanwhile.
+        # By descriptor: the parent could have become a link in the meantime.
         with suppress(OSError), locate(parent, top, [top], links=False) as place, place.directory() as inside:
             assert isinstance(inside, int)
             new = name + _RENAMED
@@ -72,7 +72,7 @@ class Guard(msgspec.Struct, frozen=True):
 
 
 def guard_of(writes: tuple[str, ...], roots: tuple[Path, ...]) -> Guard:
-    """Guards what a call may write. A path that is protected itself was declared by name, and is left out."""
+    """Guards the paths that a call may write. A protected path that the tool declares by name is left out."""
     found: dict[str, str] = {}
     for place in writes:
         if not any(protected_part(Path(place), root) for root in roots):
@@ -103,7 +103,7 @@ def _entries(directory: str) -> "list[os.DirEntry[str]]":
 
 
 def _mark(entry: "os.DirEntry[str]", directory: str) -> str:
-    """A directory by its number, a link by its target; a file, which editors replace, by its directory."""
+    """A directory by its inode, a link by its target, a file by its directory: editors replace files."""
     with suppress(OSError):  # gone again
         if entry.is_symlink():
             return f"link to {os.readlink(entry.path)}"

@@ -60,7 +60,7 @@ class RememberedAnswers:
         price: Price | None,
         spend: Callable[[Usage, str], None],
     ) -> None:
-        """`names` are the names of the rows; `spend` gets the usage and stop reason of answers from the journal."""
+        """`names` are those of the rows; `spend` gets the usage and stop reason of replayed answers."""
         self._log, self._names, self._model, self._price, self._spend = log, names, model, price, spend
         self._name = ""
 

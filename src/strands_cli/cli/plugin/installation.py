@@ -334,7 +334,7 @@ def _put_plugin(candidate: Candidate, place: Path, lock: Path, approved: Approve
         copy = stage / place.name
         copy_plugin(origin, copy)
         if plugin_digests(copy) != files:
-            raise StrandsError(f"{origin} was changed while it was copied.", hint="Try it again.")
+            raise StrandsError(f"{origin} was changed while it was copied.", hint="Try again.")
         with (
             recorded_approval(place, name, origin, files, permissions),
             changed_lock(place, lock, approved),
