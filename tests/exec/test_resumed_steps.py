@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -250,6 +250,46 @@ def test_a_conversation_that_was_summarised_goes_on_as_it_was(
     assert len(model.requests) == asked + 1
     assert result.usage.total_tokens == 50
     assert result.last_response == "done"
+
+
+class Cutting(ScriptedModel):
+    """Answers "cut", and nothing else, are cut at the limit of tokens."""
+
+    async def stream(self, messages: Any, *given: Any, **more: Any) -> AsyncIterator[Any]:
+        said = ""
+        async for event in super().stream(messages, *given, **more):
+            said += event.get("contentBlockDelta", {}).get("delta", {}).get("text", "")
+            is_cut = "messageStop" in event and said == "cut"
+            yield {"messageStop": {"stopReason": "max_tokens"}} if is_cut else event
+
+
+@pytest.mark.parametrize("first", ["the first summary", "", "cut"])
+def test_each_summary_keeps_its_own_place_whatever_became_of_those_before_it(
+    flow: Durable, first: str
+) -> None:
+    model = Cutting()
+    compaction = {"when_tokens_over": 1000, "preserve_recent_messages": 2}
+    spec = flow.spec(
+        "chain",
+        {"steps": steps("go")},
+        tools={"python": ["echo"]},
+        context_policy={"compaction": compaction},
+    )
+    reading = call("echo", message="a" * 4000)
+    model.enqueue(reading).enqueue(reading)
+    model.enqueue(*filter(None, [first])).enqueue(reading)
+    model.enqueue("the second summary").enqueue(reading)
+    model.enqueue("the third summary").enqueue(outage())
+    with pytest.raises(ProviderError):
+        flow.go(spec, model=model)
+    before, asked = model.requests[-1].messages, len(model.requests)
+    assert "the third summary" in str(before)
+    model.enqueue(reading).enqueue("the fourth summary").enqueue("done")
+    assert flow.go(spec, model=model).last_response == "done"
+    again, summarised, last = model.requests[asked:]
+    assert again.messages == before
+    assert "the third summary" in str(summarised.messages)
+    assert "the fourth summary" in str(last.messages)
 
 
 def test_a_conversation_keeps_its_order_after_a_second_attempt(flow: Durable, model: ScriptedModel) -> None:

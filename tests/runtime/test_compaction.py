@@ -71,7 +71,7 @@ def tokens(messages: list[Message]) -> int:
     return len(str([message["content"] for message in messages])) // 4
 
 
-def report(agent: Agent, emit: Listener) -> None:
+def report(agent: Agent, emit: Listener, names: object) -> None:
     agent.add_middleware(InvokeModelStage, Reporting(emit, "steps/0", "acme one").report)
 
 
@@ -170,7 +170,7 @@ def test_what_a_summary_costs_is_told_and_its_text_is_not() -> None:
 def test_who_prepares_the_writer_of_the_summary_reports_for_it() -> None:
     prepared: list[Agent] = []
 
-    def prepare(agent: Agent, emit: Any) -> None:
+    def prepare(agent: Agent, emit: Any, names: object) -> None:
         prepared.append(agent)
         emit(ModelText("steps/0", "a piece of the summary"))
 
@@ -250,7 +250,7 @@ def test_a_summary_that_is_cut_at_its_limit_of_tokens_is_taken_as_far_as_it_goes
 def test_a_run_that_is_stopped_while_a_summary_is_written_stops() -> None:
     talk: Talk
 
-    def prepare(agent: Agent, emit: Any) -> None:
+    def prepare(agent: Agent, emit: Any, names: object) -> None:
         talk.setting.equipment.stop()
 
     talk = Talk(policy(), prepare=prepare)
@@ -267,7 +267,7 @@ def test_a_run_that_is_stopped_while_a_summary_is_written_stops() -> None:
 def test_a_stop_does_not_wait_for_a_summary_that_does_not_come() -> None:
     cancel = Cancellation()
 
-    def prepare(agent: Agent, emit: Any) -> None:
+    def prepare(agent: Agent, emit: Any, names: object) -> None:
         equip(agent, context=CallContext(cancel=cancel))
         asyncio.get_running_loop().call_later(0.1, cancel.set)
 

@@ -23,8 +23,10 @@ from strands_cli.runtime.step_log import StepLog
 from strands_cli.runtime.structured import canonical_json
 from strands_cli.types.sections import Compaction
 
-Prepare = Callable[[Agent, Listener], object]
-"""Puts what a request to a model needs, such as retries and reports, on the agent that writes a summary."""
+Prepare = Callable[[Agent, Listener, Iterator[str]], object]
+"""Puts what a request to a model needs, such as retries and reports, on the agent that writes a summary.
+
+It is also given the names of the answers in the log."""
 
 CHARACTERS_PER_TOKEN = 4
 SUMMARY_HEADING = "Summary of the conversation so far:"
@@ -109,13 +111,13 @@ class Compactor(NullConversationManager):
         number = self._answers + 1
         while (row := self._log.get(f"compaction/{self._summaries + 1}")) and row["before"] == number:
             self._summaries += 1
-            if self._log.get(f"summary/{self._summaries}") is not None:
+            if self._log.get(self._summary_name) is not None:
                 await self._summary(agent, "")  # which the log answers, so that it counts
             agent.messages[:] = row["messages"]
         return self._log.get(f"model/{number}") is not None
 
     async def _compact(self, agent: Agent, cut: int, max_tokens: int) -> bool:
-        """Puts a summary in the place of the messages between the first and the cut; false after a stop.
+        """Puts a summary in the place of the messages between the first and the cut; false if there is none.
 
         `max_tokens` is how long the request for the summary may be.
         """
@@ -123,21 +125,26 @@ class Compactor(NullConversationManager):
         before = len(messages)
         first, earlier = _without_summary(messages[0])
         request = _summary_request(first, earlier, messages[1:cut], max_tokens * CHARACTERS_PER_TOKEN)
-        summary = await self._summary(agent, request)
-        if not summary:
-            return False
-        block: ContentBlock = {"text": f"{SUMMARY_HEADING}\n{summary}"}
-        messages[:cut] = [cast(Message, {**messages[0], "content": [*first, block]})]
-        self.removed_message_count += before - len(messages)
-        self._emit(ContextCompacted(self._step, before, len(messages)))
         self._summaries += 1
+        summary = await self._summary(agent, request)
+        if summary is None:
+            return False
+        if summary:
+            block: ContentBlock = {"text": f"{SUMMARY_HEADING}\n{summary}"}
+            messages[:cut] = [cast(Message, {**messages[0], "content": [*first, block]})]
+            self.removed_message_count += before - len(messages)
+            self._emit(ContextCompacted(self._step, before, len(messages)))
         if self._log is not None:
             row = {"at": time.time(), "before": self._answers + 1, "messages": messages}
             self._log.put(f"compaction/{self._summaries}", row)
-        return True
+        return bool(summary)
 
-    async def _summary(self, agent: Agent, request: str) -> str:
-        """What the same model makes of it, in a conversation of its own without tools; empty after a stop."""
+    @property
+    def _summary_name(self) -> str:
+        return f"summary/{self._summaries}"
+
+    async def _summary(self, agent: Agent, request: str) -> str | None:
+        """What the same model makes of it, in a conversation of its own without tools; None after a stop."""
         writer = Agent(
             model=agent.model,
             system_prompt=_INSTRUCTION,
@@ -151,13 +158,13 @@ class Compactor(NullConversationManager):
             if not isinstance(event, ModelText):  # a summary is not the step's answer
                 self._emit(event)
 
-        self._prepare(writer, emit)
+        self._prepare(writer, emit, iter([self._summary_name]))
         try:  # one turn: a model that calls a tool here, though it has none, is not answered
             result = await writer.invoke_async(
                 request, limits={"turns": 1}, cancel_signal=agent.cancel_signal
             )
             if result.stop_reason == "cancelled":
-                return ""
+                return None
         except MaxTokensReachedException:
             pass  # what was written before the limit is a list of points, and better than nothing
         answers = [message for message in writer.messages if message["role"] == "assistant"]

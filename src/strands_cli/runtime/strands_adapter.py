@@ -129,7 +129,7 @@ def build_agent(
     state: AgentState | None = None,
 ) -> Agent:
     """An agent of the SDK's under our contract; `messages` and `state` are those of an earlier one."""
-    stages = partial(add_request_stages, resources, request, numbered("summary"))
+    stages = partial(add_request_stages, resources, request)
     parts = [request.prompt, *resources.tools.prompts_for(request.agent)]
     parts += [structured.instruction] if structured else []
     agent = Agent(
@@ -147,7 +147,7 @@ def build_agent(
     )
     context = call_context(resources, request)
     contract = partial(equip, agent, context=context, ask_consent=request.ask_consent, log=request.log)
-    stages(agent, request.emit, between=contract)
+    stages(agent, request.emit, numbered("model"), between=contract)
     if request.log is not None:
         agent.add_hook(RememberedMessages(request.log).keep, MessageAddedEvent)
     if structured:
@@ -192,15 +192,15 @@ async def invoke_agent(agent: Agent, prompt: AgentInput, step: str) -> AgentResu
 def add_request_stages(
     resources: RunResources,
     request: AgentRequest,
-    summaries: Iterator[str],
     agent: Agent,
     emit: Listener,
+    names: Iterator[str],
     *,
     between: Callable[[], object] | None = None,
 ) -> None:
     """The stages of a request to the model, the outermost first; `between` adds those of the contract.
 
-    The agent that writes a summary has no contract; `summaries` are the names of its answers in the log.
+    `names` are those of the answers in the log. The agent that writes a summary has no contract.
     """
     retrying = Retrying(
         resources.spec.runtime.failure_policy,
@@ -212,7 +212,6 @@ def add_request_stages(
     )
     price = price_of(resources.choice(request.agent), resources.settings)
     if request.log is not None:
-        names = summaries if between is None else numbered("model")
         remembered = RememberedAnswers(request.log, names, request.model, price, request.spend)
         agent.add_middleware(InvokeModelStage, remembered.answer)
     if resources.recorder is not None:
