@@ -58,12 +58,38 @@ def test_a_list_continues_after_a_resume_where_it_was(project: Project) -> None:
     script = f"[{{when: Judge, answers: [Good.]}}, {calls}]"
     asked = "[SAY, {agent: writer, input: Judge}, SAY, {human: {prompt: More?}}, SAY]"
     file = written(project, script, asked.replace("SAY", "{agent: writer, input: Say}"))
+    assert answers_after_a_pause(file) == ["One.", "Good.", "Two.", "yes", "Three."]
+
+
+def answers_after_a_pause(file: str | Path) -> list[str]:
+    """Of a workflow with a question to a human."""
     store = MemoryStore()
     with pytest.raises(Paused) as paused:
         run_sync(file, options=RunOptions(store=store))
     resumed = RunOptions(store=store, resume=paused.value.run_id, ask_human=lambda _: asyncio.sleep(0, "yes"))
-    result = run_sync(file, options=resumed)
-    assert [step.response for step in result.steps] == ["One.", "Good.", "Two.", "yes", "Three."]
+    return [step.response for step in run_sync(file, options=resumed).steps]
+
+
+def test_a_summary_is_one_of_the_answers_that_a_resumed_list_goes_past(project: Project) -> None:
+    read = f"{{call: echo, with: {{message: {'a' * 4000}}}}}"
+    file = written(
+        project,
+        f"[{read}, {read}, A summary., One., Two.]",
+        "[{agent: writer, input: Say}, {human: {prompt: More?}}, {agent: writer, conversation: fresh}]",
+    )
+    policy = "context_policy: {compaction: {when_tokens_over: 1000, preserve_recent_messages: 2}}\n"
+    Path(file).write_text(Path(file).read_text() + policy)
+    assert answers_after_a_pause(file) == ["One.", "yes", "Two."]
+
+
+def test_any_name_of_a_route_is_counted_in_a_resumed_list(project: Project) -> None:
+    project.write("answers.yaml", "[{output: {route: tried}}, One., Two.]")
+    said = "{agent: writer, input: Say}"
+    routes = f"{{tried: {{steps: [{said}, {{human: {{prompt: More?}}}}, {said}]}}}}"
+    flow = FLOW.partition("pattern:")[0].replace("RUNTIME", "").replace("CRITIC", "")
+    config = f"{{router: {{agent: writer}}, routes: {routes}}}"
+    file = project.write("flow.yaml", f"{flow}pattern: {{type: routing, config: {config}}}\n")
+    assert answers_after_a_pause(file)[1:] == ["One.", "yes", "Two."]
 
 
 def test_the_command_runs_a_script_without_a_package_or_a_key(project: Project) -> None:

@@ -14,6 +14,7 @@ from strands_cli.events import ModelRetried
 from strands_cli.exec.accounts import StepMeter
 from strands_cli.exec.journal import decode_row, encode_row
 from strands_cli.patterns.pattern import matching_choice
+from strands_cli.runtime.compaction import SUMMARY_INSTRUCTION
 from strands_cli.runtime.step_log import conversation_after
 from strands_cli.runtime.strands_adapter import consent_refusal
 from strands_cli.runtime.structured import canonical_json
@@ -31,6 +32,7 @@ OWN_NAME = re.compile(
 )
 """The key of a row: `steps/0/consent/1/answer` is a row of `steps/0`, so the key of a step ends soon."""
 _ATTEMPTED = re.compile(r".+/tried/\d+/(?:model|summary)/\d+")
+_ATTEMPT = re.compile(r".+/tried/\d+")
 _MAX_QUESTIONS = 5
 """How often a person is asked again after an answer that is not one of the choices."""
 _MAX_SHOWN = 300
@@ -59,14 +61,17 @@ def asked_before(journal: "Journal", model: str) -> "Iterator[ScriptedRequest]":
     from strands_cli.providers.scripts import ScriptedRequest
 
     for key, rows in rows_by_step(journal).items():
+        if _ATTEMPT.fullmatch(key):
+            continue
         system, prompt = "", list[Any]()
         for name, row in rows:
             if name == "begun":
                 system = row["prompt"]
             elif name.startswith("user/"):
                 prompt = [{"role": "user", "content": row["content"]}]
-            elif name.startswith("model/") and row["model"] == model and "/tried/" not in key:
-                yield ScriptedRequest(prompt, [], system)
+            elif name.startswith(("model/", "summary/")) and row["model"] == model:
+                is_summary = name.startswith("summary/")
+                yield ScriptedRequest(prompt, [], SUMMARY_INSTRUCTION if is_summary else system)
 
 
 def fingerprint(*parts: object) -> str:

@@ -36,7 +36,7 @@ _SMALLEST_SHARE = 0.1
 _FEWEST_KEPT = 2
 _LONGEST_PART = 4000
 """Characters of one call, result or text that the summary is made from."""
-_INSTRUCTION = (
+SUMMARY_INSTRUCTION = (
     "You summarise the conversation of an agent at work, which will go on with your summary in its place. "
     "Keep what it needs: facts, figures, names, paths and results exactly as they are, decisions with their "
     "reasons, what has been done, what failed, and what is still to be done. Leave out what has been "
@@ -147,7 +147,7 @@ class Compactor(NullConversationManager):
         """What the same model makes of it, in a conversation of its own without tools; None after a stop."""
         writer = Agent(
             model=agent.model,
-            system_prompt=_INSTRUCTION,
+            system_prompt=SUMMARY_INSTRUCTION,
             name=agent.name,
             callback_handler=None,
             conversation_manager=NullConversationManager(),
