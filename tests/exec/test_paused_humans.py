@@ -275,6 +275,16 @@ def test_a_reviewer_who_has_asked_for_too_much_can_still_approve(flow: Unwatched
     assert flow.go_to_end(spec, {gates[-1]: "yes"}).steps[-1].key == gates[-1]
 
 
+def test_a_node_that_is_called_review_is_no_review(flow: Unwatched, echo: Echoing) -> None:
+    nodes = {"draft": steps("x")[0], "review": {"human": {"prompt": "?"}}}
+    back = {"from": "review", "to": "draft", "when": "last_response == 'again'"}
+    config = {"nodes": nodes, "edges": [{"from": "draft", "to": "review"}, back], "start": "draft"}
+    spec = flow.spec("graph", config)
+    flow.go_to_end(spec, {"nodes/review": "again", "nodes/review#2": "fine"})
+    asked = [row for key, row in flow.rows().items() if key.endswith("/question")]
+    assert [row["kind"] for row in asked] == ["human", "human"]
+
+
 def test_an_answer_that_is_not_one_of_the_choices_pauses_again(flow: Unwatched, echo: Echoing) -> None:
     spec = flow.spec("chain", {"steps": [{"human": {"prompt": "?", "choices": ["a", "b"]}}, *steps("x")]})
     with pytest.raises(Paused):

@@ -501,7 +501,7 @@ class Run:
         self.check()
         rows = StepRows(self, key, title)
         place = input_at or self.pointer(key, "human/prompt")
-        kind = "review" if "/review#" in key else "human"
+        kind = "review" if input_at else "human"
 
         def begin() -> dict[str, Any]:
             question = self.redactor.text(self.render(step.prompt, names, place))
