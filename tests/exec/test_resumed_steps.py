@@ -19,7 +19,7 @@ from strands_cli.errors import (
     SessionError,
     UsageError,
 )
-from strands_cli.events import ToolProgress
+from strands_cli.events import RunNoticed, ToolProgress
 from strands_cli.exec.journal import decode_row
 from strands_cli.exec.run import run
 from strands_cli.exec.steps import RunOptions
@@ -538,6 +538,24 @@ def test_the_loop_goes_on_while_the_journal_is_closed(flow: Durable, model: Scri
 class FullStore(MemoryStore):
     def put(self, run: str, fence: int, rows: Mapping[str, bytes]) -> None:
         raise SessionError("The disk is full.")
+
+
+class FullAtTheEnd(MemoryStore):
+    """Has no room for the row that says that a run is done."""
+
+    def put(self, run: str, fence: int, rows: Mapping[str, bytes]) -> None:
+        if b'"status":"done"' in rows.get("status", b""):
+            raise SessionError("The disk is full.")
+        super().put(run, fence, rows)
+
+
+def test_a_run_whose_end_is_not_recorded_says_so_and_has_its_result(
+    flow: Durable, model: ScriptedModel
+) -> None:
+    flow.store = FullAtTheEnd()  # type: ignore[assignment]
+    model.enqueue("done")
+    assert flow.go(flow.spec("chain", {"steps": steps("go")})).last_response == "done"
+    assert [event.text for event in flow.heard(RunNoticed)] == ["The disk is full."]
 
 
 def test_no_model_is_asked_in_a_run_that_cannot_be_kept(flow: Durable, model: ScriptedModel) -> None:

@@ -215,6 +215,8 @@ async def opened_journal(
         before = journal.get("status") or {}
         journal.put("status", {**before, **_status(status, ended), "owner": None})
         await asyncio.to_thread(journal.close)  # a disk may take its time
+        if status == "done" and journal.failure is not None:
+            _to_listeners(options, RunNoticed(journal.failure.message))  # the work is done all the same
 
 
 def _status(status: str, error: StrandsError | None = None) -> dict[str, Any]:
