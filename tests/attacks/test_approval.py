@@ -321,6 +321,25 @@ def test_a_second_plugin_of_an_approved_name_does_not_run_and_is_reported(user: 
 
 
 @pytest.mark.long
+def test_a_plugin_in_the_place_of_a_link_to_an_approved_one_is_the_one_that_is_listed_and_runs(
+    user: Project,
+) -> None:
+    place = approved(user, network=True)
+    old = time.time() - 60  # what is older than a moment is remembered
+    for path in (*place.rglob("*"), *(user.root.parent / "data").rglob("*")):
+        os.utime(path, (old, old))
+    clone = user.root.parent / "clone"
+    clone.mkdir()
+    (clone / "strands.toml").touch()
+    (clone / "plugins").symlink_to(place.parent)
+    time.sleep(1)
+    for _ in range(2):
+        assert good(user.strands("tool", "call", "greeter__say", "{}", cwd=clone))
+    (clone / "plugins").unlink()
+    write_plugin(clone / "plugins" / "greeter", EVIL)  # its own, with no more than every plugin gets
+    assert user.strands("tool", "call", "greeter__say", "{}", cwd=clone).out == "evil\n"
+
+
 def test_a_name_that_is_asked_for_means_the_approved_plugin_in_every_command(user: Project) -> None:
     place = approved(user)
     write_plugin(user.root / "plugins" / "a-first", EVIL, network=True)

@@ -116,11 +116,12 @@ def _scan_plugin_root(root: Path, places: list[Path], settings: Settings, cache:
     for place in places:
         if is_plugin_disabled(place, state):
             continue
-        found = known.find(str(place))
+        name = f"{place}|{os.path.realpath(place)}"  # a link may lead elsewhere than it did
+        found = known.find(name)
         if found is None:
             found = _read_plugin_tools(place, settings)
             if not found.issues:  # what would repair them may be a file that the reading did not get to
-                known.keep(str(place), found)
+                known.keep(name, found)
         parts.append(found)
         if "logging" in sys.modules:  # somebody wants to know
             import logging
