@@ -256,9 +256,9 @@ def refuse_untrusted(asks: Iterable[Ask], argument: str) -> None:
     refused = [ask for ask in asks if not ask.trusted and ask.kind not in IGNORED]
     if refused:
         first, number = refused[0], len(refused)
-        these = f"all {number}" if number > 1 else "it"
+        these = "it" if number == 1 else "both" if number == 2 else f"all {number}"
         hint = f"Look at {these} and decide: strands trust {argument}"
-        raise TrustError(f"{first.place} {first.text}, which you have not trusted.", hint=hint)
+        raise TrustError(f"{first.place} {first.text}, and you have not trusted that.", hint=hint)
 
 
 def ask_issue(ask: Ask, argument: str = "") -> Issue:

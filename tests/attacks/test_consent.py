@@ -252,6 +252,24 @@ def test_what_was_typed_before_is_not_an_answer(
     assert not (project.root / "b.txt").exists()
 
 
+def test_many_asks_for_trust_do_not_hide_what_they_are(
+    project: Project, opened: Callable[..., Window]
+) -> None:
+    settings = {"allow": [f"os.path.join{number}" for number in range(400)], "workspace": [".", "/"]}
+    project.write(
+        "strands.toml", "\n".join(f"{key} = {json.dumps(value)}" for key, value in settings.items())
+    )
+    window = opened("trust")
+    window.expect("Trust all 401 (workspace, callable)? [y/N] ")
+    window.type("n\r")
+    assert window.process.wait(30) == 21
+    project.write("strands.toml", 'workspace = ["/"]\n')
+    window = opened("trust")
+    window.expect("Trust it? [y/N] ")
+    window.type("y\r")
+    assert window.process.wait(30) == 0
+
+
 def test_typing_ahead_approves_no_plugin(project: Project, opened: Callable[..., Window]) -> None:
     tool = {"name": "go", "path": "go.sh", "description": "Goes.", "network": True}
     manifest = {

@@ -265,7 +265,7 @@ def test_a_workflow_that_widens_is_refused_before_anything_runs(
     with OllamaStandin() as ollama:
         outcome = project.strands("run", "flow.yaml", "--host", ollama.url, "--yes")
         assert (outcome.exit_code, outcome.out) == (REFUSED, "")
-        assert f"{sentence}, which you have not trusted." in outcome.err
+        assert f"{sentence}, and you have not trusted that." in outcome.err
         assert "strands trust flow.yaml" in outcome.err
         assert ollama.requests == []
         for command in ("validate", "plan", "explain", "graph"):  # looking is free
@@ -525,6 +525,12 @@ def test_nothing_in_an_ask_can_look_like_another_one(project: Project) -> None:
     assert "\\n" in sentence
 
 
+def test_the_end_of_a_long_ask_is_shown(project: Project) -> None:
+    (sentence,) = asked(project, flow(security={"workspace": [f"/{'safe/' * 300}home/ann/.ssh"]}))
+    assert sentence.endswith("/home/ann/.ssh (1514 characters)")
+    assert len(sentence) < 600
+
+
 # --- Decisions ----------------------------------------------------------------------------------------------
 
 
@@ -540,7 +546,7 @@ def test_a_clone_that_widens_is_refused_once_and_runs_after_the_command_that_it_
         refused = project.strands(*run)
         assert refused.exit_code == REFUSED
         assert refused.err.splitlines() == [
-            "error: flow.yaml:13 asks to call file_write without your consent, which you have not trusted.",
+            "error: flow.yaml:13 asks to call file_write without your consent, and you have not trusted that.",
             "  Look at it and decide: strands trust flow.yaml",
         ]
         assert project.strands(*run, "--trust").out == "One.\n"
@@ -565,7 +571,8 @@ def test_trust_is_listed_and_taken_back(project: Project) -> None:
     assert [ask["text"] for ask in shown["projects"][0]["asks"]] == ["asks for network access to 10.0.0.1"]
     assert project.strands("trust", "--list").err == "You have trusted nothing.\n"
     assert load_settings(project.root, project.environment | {"STRANDS_TRUST": shown["pin"]}).refused == ()
-    assert load_settings(project.root, project.environment | {"STRANDS_TRUST": "1"}).refused == ()
+    for yes in ("1", " yes "):
+        assert load_settings(project.root, project.environment | {"STRANDS_TRUST": yes}).refused == ()
     assert load_settings(project.root, project.environment | {"STRANDS_TRUST": "0"}).refused
     project.strands("trust", "--yes")
     assert "10.0.0.1" in project.strands("trust", "--list").out

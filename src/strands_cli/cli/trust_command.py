@@ -69,7 +69,7 @@ def trust(paths: tuple[Path, ...], *, lists: bool, revoke: bool, yes: bool, as_j
         _show(asked, gone, pending)
     new = {project: [ask for ask in asks.values() if not ask.trusted] for project, asks in asked.items()}
     number = sum(map(len, new.values())) + len(pending)
-    if number and (yes or (not as_json and _is_agreed())):
+    if number and (yes or (not as_json and _is_agreed(_question(new, pending)))):
         for project, asks in new.items():
             record_trust(project, asks, dropped=gone[project])
         _approve(pending)
@@ -84,12 +84,20 @@ def _approve(pending: "Pending") -> None:
         approve_plugin(one.plugin, one.files, settings)
 
 
-def _is_agreed() -> bool:
+def _question(new: Mapping[Path, list[Ask]], pending: "Pending") -> str:
+    """With what it is about: long lists push their beginning out of sight."""
+    kinds = [ask.kind for asks in new.values() for ask in asks] + ["plugin"] * len(pending)
+    if len(kinds) == 1:
+        return "Trust it?"
+    return f"Trust all {len(kinds)} ({', '.join(dict.fromkeys(kinds))})?"
+
+
+def _is_agreed(question: str) -> bool:
     if not can_ask():
         raise TrustError("Nobody can be asked here.", hint="To trust everything above: strands trust --yes")
     from strands_cli.cli.questions import confirm
 
-    if not confirm("Trust everything new?"):
+    if not confirm(question):
         raise TrustError("Nothing was trusted.")
     return True
 

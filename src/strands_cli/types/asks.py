@@ -23,11 +23,15 @@ IGNORED = ("owner", "unread")
 
 
 _SHOWN_CHARACTERS = 500
+_SHOWN_AT_THE_END = 200
 
 
 def _shown(text: str) -> str:
-    """On one line, and without what a terminal acts on: nothing may look like another ask."""
-    cut = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({len(text)} characters)"
+    """On one line, with its end, and without what a terminal acts on: nothing may look like another ask."""
+    cut = text
+    if len(text) > _SHOWN_CHARACTERS:
+        begin, end = text[: _SHOWN_CHARACTERS - _SHOWN_AT_THE_END], text[-_SHOWN_AT_THE_END:]
+        cut = f"{begin}…{end} ({len(text)} characters)"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
 
 
