@@ -401,7 +401,7 @@ def is_trusted(
 
     Without `looks_up`, the latter does not count.
     """
-    named = {item.strip() for item in environment.get("STRANDS_TRUST", "").split(",")}
+    named = {item.strip().lower() for item in environment.get("STRANDS_TRUST", "").split(",")}
     if named & _TRUE_WORDS or ask.id in named:
         return True
     return looks_up and ask.id in trusted_projects(environment).get(project_key(project), {})

@@ -571,7 +571,7 @@ def test_trust_is_listed_and_taken_back(project: Project) -> None:
     assert [ask["text"] for ask in shown["projects"][0]["asks"]] == ["asks for network access to 10.0.0.1"]
     assert project.strands("trust", "--list").err == "You have trusted nothing.\n"
     assert load_settings(project.root, project.environment | {"STRANDS_TRUST": shown["pin"]}).refused == ()
-    for yes in ("1", " yes "):
+    for yes in ("1", "True", " yes "):
         assert load_settings(project.root, project.environment | {"STRANDS_TRUST": yes}).refused == ()
     assert load_settings(project.root, project.environment | {"STRANDS_TRUST": "0"}).refused
     project.strands("trust", "--yes")
