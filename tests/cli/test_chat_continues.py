@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from strands_cli.exec.run_archive import archive_lines
 from strands_cli.exec.stores import SqliteStore
+from tests.cli.recorded_runs import store_of
 from tests.projects import Outcome, Project
 
 ANSWERS = """\
@@ -54,6 +56,22 @@ def test_a_conversation_goes_on_with_its_model_its_tools_and_all_that_was_spoken
     assert "Calls `note` with:" in spoken
     shown = talk.strands("runs", "show", "--transcript").out
     assert ("Be kind." in shown, "Hello, Bo." in shown) == (True, True), shown
+
+
+def test_a_conversation_cannot_be_moved_and_says_how_to_keep_it(talk: Project, tmp_path: Path) -> None:
+    assert chat(talk, *SCRIPTED, text="My name is Ada\n").exit_code == 0
+    [run] = talk.strands("runs", "list", "--json").json["runs"]
+    refused = talk.strands("runs", "export", run["id"])
+    assert refused.exit_code == 17, refused
+    assert refused.err == (
+        f"error: Run {run['id']} is a chat, which cannot be exported.\n"
+        f"  Print it: strands runs show {run['id']} --transcript\n"
+    )
+    store = store_of(talk)
+    (tmp_path / "talk.jsonl").write_bytes(b"".join(archive_lines(run["id"], store.load(run["id"]))))
+    store.close()
+    imported = talk.strands("runs", "import", str(tmp_path / "talk.jsonl"))
+    assert (imported.exit_code, "is a chat, which cannot be imported" in imported.err) == (17, True)
 
 
 @pytest.mark.long

@@ -9,6 +9,8 @@ from strands_cli.cli.options import complete_runs, json_option
 from strands_cli.cli.output import print_json, print_note, print_text
 from strands_cli.documents.files import read_regular_file, unread_reason
 from strands_cli.errors import ArtifactError, SessionError
+from strands_cli.exec.history import CHAT
+from strands_cli.exec.journal import decode_row
 from strands_cli.exec.run_archive import MAX_BYTES, archive_lines, moved_run, read_archive
 from strands_cli.exec.stores import Store, find_run, new_run_id, open_store
 from strands_cli.settings import load_settings
@@ -26,8 +28,12 @@ def export_run(run_id: str, file: Path | None, force: bool) -> None:
     """
     store = open_store(load_settings())
     run_id = find_run(store, run_id)
-    data = b"".join(archive_lines(run_id, store.load(run_id)))
+    rows = store.load(run_id)
     store.close()
+    if decode_row(rows.get("head", b"{}")).get("pattern") == CHAT:
+        hint = f"Print it: strands runs show {run_id} --transcript"
+        raise SessionError(f"Run {run_id} is a chat, which cannot be exported.", hint=hint)
+    data = b"".join(archive_lines(run_id, rows))
     if str(file) == "-":
         print_text(data.decode().removesuffix("\n"))
         return

@@ -242,7 +242,11 @@ def _is_deep(value: Any, left: int = MAX_DEPTH) -> bool:
 
 def _check_rows(rows: Mapping[str, Any], name: str) -> None:
     """Checks the form that the engine expects of rows."""
-    head = _checked("head", rows.get("head"), _Head, name)
+    if (
+        _checked("head", rows.get("head"), _Head, name).pattern == CHAT
+    ):  # its tools would be used without asking
+        hint = "Save it as text with /save in the chat."
+        raise SessionError(f"{name} is a chat, which cannot be imported.", hint=hint)
     files = _checked("spec", rows.get("spec"), _Spec, name).files
     if (rows.get("status") or {}).get("status") == "done":
         for step in _checked("status", rows["status"], _Status, name).done:
@@ -251,9 +255,6 @@ def _check_rows(rows: Mapping[str, Any], name: str) -> None:
         if row is not None and (own := OWN_NAME.fullmatch(key)):
             parts = own["name"].split("/")
             _checked(key, row, _KINDS[parts[-1] if parts[0] in ("consent", "ask") else parts[0]], name)
-    if head.pattern == CHAT:  # the tools in its head would be used without asking
-        hint = "Save it as text with /save in the chat."
-        raise SessionError(f"{name} is a chat, which cannot be imported.", hint=hint)
     if not files or len(files) > MAX_FILES:
         raise _refused(f"{name} has no workflow, or one of more than {MAX_FILES} files.")
     if large := [file for file, text in files.items() if len(text) > MAX_FILE_BYTES]:
