@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,14 @@ def test_a_request_that_is_refused_is_not_repeated(project: Project) -> None:
         answer(project, "[{error: credentials}, never]")
 
 
+def test_an_error_may_wait_and_say_what_was_asked(project: Project) -> None:
+    began = time.monotonic()
+    with pytest.raises(ProviderError, match="no credit for Summarise owls"):
+        answer(project, "- {answers: [{wait: 0.3, error: refused, text: 'no credit for {{ prompt }}'}]}")
+    assert time.monotonic() - began >= 0.3
+    assert answer(project, "- {answers: [{wait: 0.01, error: server}, {error: busy}, Fine.]}") == "Fine."
+
+
 def test_an_answer_that_waits_is_ended_by_a_stop(project: Project) -> None:
     cancel = Cancellation()
 
@@ -242,6 +251,7 @@ def test_a_script_that_is_at_its_end_says_what_is_asked(project: Project) -> Non
         ("- one\n- {when: x}\n", "answers.yaml:2:3  /1/answers", "The key 'answers' is missing."),
         ("- {cal: echo}\n", "answers.yaml:1:4  /0/cal", "There is no key 'cal' here."),
         ("- {error: slow}\n", "answers.yaml:1:4  /0/error", "must be one of"),
+        ("- {error: server, tokens: {input: 1}}\n", "answers.yaml:1:19  /0/tokens", "There is no key"),
         ("- {with: {a: 1}}\n", "answers.yaml:1:3  /0/call", "The key 'call' is missing."),
         ("tokens: {input: 1}\n", "answers.yaml:1:1  /answers", "The key 'answers' is missing."),
         ("text\n", "answers.yaml:1:1", "A script must be"),

@@ -14,7 +14,7 @@ from strands.types.tools import ToolSpec
 
 from strands_cli.providers.scripts import Part, ScriptedCall, ScriptedPause, ScriptedRequest, ScriptedUsage
 
-Reply = Callable[[ScriptedRequest], Part | list[Part]]
+Reply = Callable[[ScriptedRequest], Part | Sequence[Part | Exception]]
 """Answers a request: with a text, a call, several parts, or by raising."""
 
 
@@ -98,7 +98,7 @@ class ScriptedModel(Model):
             raise answer
         if callable(answer):
             given = answer(self.requests[-1])
-            return given if isinstance(given, list) else [given]
+            return [given] if isinstance(given, Part) else given
         if answer is not None:
             return answer
         if self.default_answer is None:

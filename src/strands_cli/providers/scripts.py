@@ -193,8 +193,8 @@ class Script:
     _failures: dict[tuple[str, str], int] = field(default_factory=dict)
     """How often each request has failed on purpose, until it is answered."""
 
-    def __call__(self, request: ScriptedRequest) -> list[Part]:
-        """The answer to a request. Raises if it is to fail; ProviderError if there is no answer."""
+    def __call__(self, request: ScriptedRequest) -> list[Part | Exception]:
+        """The answer to a request, which may be to fail; ProviderError if there is no answer."""
         rule = next((rule for rule in self.rules if rule.fits(request)), None)
         if rule is not None:
             answer = self._of_rule(rule, request)
@@ -203,10 +203,14 @@ class Script:
             self._given += 1
         else:
             raise self._unanswered(request)
-        if answer.error is not None:
-            raise failure(answer.error, answer.text)
         with Meter().running():  # all templates of an answer may take as long as one
             parts = [*_parts(answer, request)]
+        if answer.error is not None:
+            text = next((part for part in parts if isinstance(part, str)), "")
+            failed = failure(answer.error, text)
+            if not answer.wait:
+                raise failed
+            return [ScriptedPause(answer.wait), failed]
         return [*parts, ScriptedUsage(**answer.tokens) if answer.tokens else self.usage]
 
     def count_off(self, answered: Iterable[ScriptedRequest]) -> None:
