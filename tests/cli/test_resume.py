@@ -179,6 +179,17 @@ def test_a_run_that_another_process_works_on_can_be_taken_over(news: News) -> No
         process.communicate(timeout=60)
 
 
+def test_a_process_that_has_lost_its_run_does_not_say_how_to_resume_it(news: News) -> None:
+    news.write("answers.yaml", ANSWERS.replace('["A text."]', '[{wait: 5, text: "A text."}]'))
+    process = start(news, "run", "flow.yaml")
+    wait_until_kept(news, process)
+    news.write("answers.yaml", ANSWERS)
+    assert news.strands("resume", "--take-over").exit_code == 19
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, "was taken over by another process" in err) == (17, True), err
+    assert "strands resume" not in err
+
+
 def start(project: Project, *arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-m", "strands_cli", *arguments],
@@ -214,6 +225,9 @@ def test_a_changed_file_is_told_and_used_only_if_that_is_accepted(news: News) ->
     assert accepted.json["error"]["questions"][0]["text"] == "Publish Another text.?", accepted
     assert "draft: done" in accepted.err
     (news.root / "flow.yaml").unlink()
+    gone = news.strands("resume", run, "--accept-changes")
+    assert gone.exit_code == 17, gone
+    assert "flow.yaml was not found, so there is no change to accept." in gone.err
     done = news.strands("resume", run, "--answer", "ok=yes")
     assert (done.exit_code, "changed" in done.err) == (0, False), done
 
@@ -225,6 +239,9 @@ def test_auto_resume_goes_on_with_the_same_file_and_inputs_alone(news: News) -> 
     again = news.strands("run", "flow.yaml", "--var", "topic=tea", "--auto-resume", "--answer", "yes")
     assert again.exit_code == 0, again
     assert f"Resuming run {run} (news)." in again.err
+    unasked = news.strands("run", "flow.yaml", "--var", "topic=tea", "--auto-resume", "--answer", "no")
+    assert unasked.exit_code == 2, unasked
+    assert "There is no unfinished run of flow.yaml with these inputs" in unasked.err
     assert paused_run(news, "--var", "topic=tea", "--auto-resume", "--force") not in (run, other)
 
 
@@ -346,6 +363,8 @@ def test_a_paused_run_goes_on_in_another_clone_and_another_home(news: News, tmp_
     assert (done.exit_code, done.out) == (0, "Published, as you say: yes\n"), done
     assert (clone.root / "results" / "out.txt").read_text() == "Published, as you say: yes"
     assert not (news.root / "results").exists()
+    missing = clone.strands("runs", "import", "no.jsonl")
+    assert (missing.exit_code, "error: no.jsonl was not found.\n" in missing.err) == (17, True), missing
     broken = clone.strands("runs", "import", "answers.yaml")
     assert (broken.exit_code, "is not an exported run" in broken.err) == (17, True), broken
 

@@ -110,7 +110,7 @@ def test_a_list_can_be_narrowed_and_read_by_programs(project: Project) -> None:
     [run] = project.strands("runs", "list", "--status", "done", "--json").json["runs"]
     assert run["usage"]["input_tokens"] == 1000
     shorter = project.strands("runs", "list", "-n", "1")
-    assert "2 older ones are not shown; -n 0 lists all." in shorter.err
+    assert "2 older runs are not shown; -n 0 lists all." in shorter.err
 
 
 def test_a_list_without_runs_is_empty(project: Project) -> None:

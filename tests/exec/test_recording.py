@@ -183,7 +183,7 @@ def test_answers_that_nobody_asks_for_are_told_at_the_end(recorded: Project) -> 
         (HEAD + LINE.replace('"after": 0', '"after": 1'), "run.jsonl:2 is not a line of a recording"),
         (HEAD + LINE.replace('"role": "user"', '"role": "owl"'), "run.jsonl:2 is not a line of a recording"),
         (HEAD + LINE.replace('"error": "x"', '"message": {}'), "run.jsonl:2 is not a line of a recording"),
-        (None, "cannot be used: run.jsonl not found."),
+        (None, "The recording run.jsonl was not found."),
     ],
 )
 def test_what_is_not_a_recording_is_refused(inside: Project, text: str | None, reason: str) -> None:

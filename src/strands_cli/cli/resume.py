@@ -134,7 +134,10 @@ def _spec_to_resume(began: Mapping[str, Any], how: Execution) -> Spec:
     """The workflow of the run, or with --accept-changes the current one."""
     head = began["head"]
     if how.accept_changes:
-        return with_stored_models(load_spec(workflow_path(head), head["variables"]), head)
+        if not (file := workflow_path(head)).exists():
+            hint = "Leave --accept-changes out: the run has a copy of its workflow."
+            raise SessionError(f"{file} was not found, so there is no change to accept.", hint=hint)
+        return with_stored_models(load_spec(file, head["variables"]), head)
     if changes := changes_since(began):
         more = f" and {len(changes) - _MOST_CHANGES} more" if len(changes) > _MOST_CHANGES else ""
         print_note(f"The workflow has changed since: {'; '.join(changes[:_MOST_CHANGES])}{more}.")

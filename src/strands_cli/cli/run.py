@@ -130,6 +130,11 @@ def _run_file(
         if found := run_to_go_on_with(spec, options):
             resume_run(found, how)
             return
+        if how.answers:
+            reason = (
+                f"There is no unfinished run of {file} with these inputs, so nothing waits for an answer."
+            )
+            raise UsageError(reason, hint="Leave --answer out to start a new run.")
     prepared = prepare(spec, options=options)
     if replay is None:
         require_models(spec, spec.agents)

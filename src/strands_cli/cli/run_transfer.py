@@ -91,7 +91,8 @@ def _file_data(file: Path) -> bytes:
     try:
         return read_regular_file(file, MAX_BYTES)
     except (OSError, ValueError) as error:
-        reason = f"{file} cannot be read: {unread_reason(error)}"
+        is_gone = isinstance(error, FileNotFoundError)
+        reason = f"{file} was not found." if is_gone else f"{file} cannot be read: {unread_reason(error)}"
         raise SessionError(reason, hint="Use a file that 'strands runs export' has written.") from None
 
 

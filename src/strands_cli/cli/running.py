@@ -119,7 +119,9 @@ def print_result(result: RunResult, how: Execution) -> None:
 
 def _way_on(error: StrandsError) -> str:
     """How to resume a run that did not finish."""
-    if not error.run_id:
+    from strands_cli.exec.stores import Lost
+
+    if not error.run_id or isinstance(error, Lost):  # which another process has now
         return ""
     command = f"strands resume {error.run_id}"
     if isinstance(error, Paused) and error.questions:

@@ -78,7 +78,9 @@ def list_command(status: str | None, most: int, as_json: bool) -> None:
         return
     print_columns([_row(run) for run in shown], indent="")
     if len(shown) < len(chosen):
-        print_note(f"{len(chosen) - len(shown)} older ones are not shown; -n 0 lists all.")
+        hidden = len(chosen) - len(shown)
+        verb = "is" if hidden == 1 else "are"
+        print_note(f"{count_text(hidden, 'older run')} {verb} not shown; -n 0 lists all.")
     if not chosen:
         print_note("There are no such runs." if found else "There are no runs yet.")
 

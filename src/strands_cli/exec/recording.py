@@ -230,6 +230,8 @@ def _read_recording(path: Path, shown: Path) -> Iterator[_Request]:
     hint = "Make one with --record FILE."
     try:
         lines = read_regular_file(path, MAX_BYTES).splitlines()
+    except FileNotFoundError:
+        raise UsageError(f"The recording {shown} was not found.", hint=hint) from None
     except (OSError, ValueError) as error:
         raise UsageError(f"The recording {shown} cannot be used: {unread_reason(error)}", hint=hint) from None
     try:
