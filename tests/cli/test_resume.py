@@ -211,6 +211,16 @@ def wait_until_kept(project: Project, process: "subprocess.Popen[str]") -> None:
     store.close()
 
 
+def test_a_resumed_run_shows_with_debug_which_step_and_which_call_goes_on(news: News) -> None:
+    news.tool("send", "def send():\n    return 'sent'", options="requires_consent=True")
+    steps = "[{id: mail, tool: send}]"
+    flow = f"version: 0\nname: mail\ntools: {{python: [send]}}\npattern: {{type: chain, config: {{steps: {steps}}}}}\n"
+    news.write("flow.yaml", flow)
+    done = news.strands("resume", paused_run(news), "--answer", "yes", "--debug", PYTHONUTF8="1")
+    assert done.exit_code == 0, done
+    assert "== mail (steps/0), continued\ncall send\n  | {}\nresult of send" in done.err
+
+
 # --- What has changed -----------------------------------------------------------------------------------------
 
 

@@ -329,6 +329,17 @@ def test_a_transcript_as_it_happens_names_the_step_that_speaks() -> None:
     assert text.index("Trade is old.") < text.index("Tea is from China.")
 
 
+def test_a_transcript_as_it_happens_names_no_step_that_has_nothing_to_say() -> None:
+    written: list[str] = []
+    live = LiveTranscript(written.extend)
+    for key, value in (
+        RecordedRun("r").step("a", 0, 1).step("b", 1, None).result("a", 0, 1, "Done.").rows.items()
+    ):
+        live.row(key, value)
+    live.row("a/result", {"at": 3.0, "response": "Done."})
+    assert [line for line in written if line.startswith("== ")] == ["== a", "== b"]
+
+
 def test_a_question_and_its_answer_are_written_once_each_as_they_happen() -> None:
     written: list[str] = []
     live = LiveTranscript(written.extend)

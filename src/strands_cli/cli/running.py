@@ -34,6 +34,7 @@ from strands_cli.types import RunResult
 
 if TYPE_CHECKING:
     from strands_cli.cli.progress import Progress
+    from strands_cli.cli.transcript import LiveTranscript
     from strands_cli.exec.run import Prepared
     from strands_cli.toolkit.cancellation import Cancellation
 
@@ -153,11 +154,14 @@ async def _run_with_progress(prepared: "Prepared", cancel: "Cancellation", how: 
             consent = grant_all_but_protected(options.ask_consent)
             options = msgspec.structs.replace(options, ask_consent=consent)
         if is_debugging():
-            options = msgspec.structs.replace(options, on_row=_live_transcript(progress))
+            live = _live_transcript(progress)
+            if options.store is not None and options.resume:
+                live.remember(options.store.load(options.resume))
+            options = msgspec.structs.replace(options, on_row=live.row)
         return await run_prepared(msgspec.structs.replace(prepared, options=options))
 
 
-def _live_transcript(progress: "Progress") -> Callable[[str, Any], None]:
+def _live_transcript(progress: "Progress") -> "LiveTranscript":
     """Prints the transcript during the run, for --debug. It replaces the event log, which has less."""
     import logging
 
@@ -167,4 +171,4 @@ def _live_transcript(progress: "Progress") -> Callable[[str, Any], None]:
         for name in ("runs", "models"):
             logging.getLogger(f"strands_cli.{name}").setLevel(logging.INFO)
     width = terminal_size(sys.stderr)[0] if sys.stderr.isatty() else None
-    return LiveTranscript(progress.write, width).row
+    return LiveTranscript(progress.write, width)

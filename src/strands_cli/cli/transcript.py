@@ -4,7 +4,7 @@ Each line of text from models, tools and people begins with `|`, so it cannot im
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -33,6 +33,7 @@ from strands_cli.exec.history import (
     StepEntry,
     StepView,
     Summarised,
+    decode,
 )
 from strands_cli.secrets import without_credentials
 from strands_cli.types.run_results import Usage, money_text
@@ -149,9 +150,16 @@ class LiveTranscript:
         lines = [*self._lines(key, step, entry)] if step is not None or entry is not None else []
         if step is not None:
             step.entries.clear()
-            self._shown = step.key
         if lines:
+            self._shown = step.key if step is not None else ""
             self._write([line.text for line in lines])
+
+    def remember(self, rows: Mapping[str, bytes]) -> None:
+        """Takes in what a resumed run has done before, without writing it."""
+        for key, data in rows.items():
+            step, _ = self._history.add(key, decode(data, key))
+            if step is not None:
+                step.entries.clear()
 
     def _lines(self, key: str, step: StepView | None, entry: StepEntry | None) -> Iterator[Line]:
         if step is None:
@@ -162,8 +170,12 @@ class LiveTranscript:
         if name == "begun":
             yield from _heading(step, self._width, facts=_begin_facts(step))
             return
-        if step.key != self._shown:
+        happened = [*self._happened(name, step, entry)]
+        if happened and step.key != self._shown:
             yield Line("step", f"== {_named(step)}, continued")
+        yield from happened
+
+    def _happened(self, name: str, step: StepView, entry: StepEntry | None) -> Iterator[Line]:
         if name == "failed":
             yield Line("trouble", f"failed: {one_line(step.error)}")
         elif name == "answer" and isinstance(entry, Asked):
