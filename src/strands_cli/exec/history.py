@@ -474,6 +474,7 @@ class RunHistory:
         for step in self.steps.values():
             self._finish(step, now)
         self._gather_attempts()
+        self._wait_with_parts()
         return RunView(
             id=run,
             head=self._head,
@@ -530,6 +531,14 @@ class RunHistory:
                 step.seconds = max(step.end - attempt.at, 0.0)
             step.usage += attempt.usage
 
+    def _wait_with_parts(self) -> None:
+        """A step that consists of others waits while one of them does."""
+        for step in [*self.steps.values()]:
+            above = _above(step.key.split("/")) if step.status == "waiting" else ()
+            for whole in filter(None, map(self.steps.get, above)):
+                if whole.status == "interrupted":
+                    whole.status = "waiting"
+
     def _in_order(self) -> list[StepView]:
         """By the rounds of the pattern, then by place; names in the order in which they first came."""
         firsts: dict[str, int] = {}
@@ -541,10 +550,6 @@ class RunHistory:
             step.depth = self.steps[outer].depth + 1 if outer else 0
             own = ranks[key][outer.count("/") + 1 if outer else 0 :]
             orders[key] = (*orders[outer], step.turn, *(number for pair in own for number in pair))
-            if step.status == "waiting":  # so does what it is part of
-                for above in filter(self.steps.__contains__, _above(parts)):
-                    if self.steps[above].status == "interrupted":
-                        self.steps[above].status = "waiting"
         return sorted(self.steps.values(), key=lambda step: orders[step.key])
 
 
