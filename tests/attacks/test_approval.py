@@ -656,6 +656,32 @@ def test_a_signal_leaves_no_temporary_directory(user: Project, command: str, end
         assert good(say(user))
 
 
+_SIGNALLED_ELSEWHERE = """
+import signal, socket, sys, threading, time
+from strands_cli.cli.app import run_command_line
+
+def interrupt():
+    client, _ = server.accept()
+    time.sleep(0.5)
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+    client.recv(10_000), time.sleep(60)
+
+with socket.create_server(("127.0.0.1", 0)) as server:
+    threading.Thread(target=interrupt, daemon=True).start()
+    url = f"git://127.0.0.1:{server.getsockname()[1]}/greeter.git"
+    sys.exit(run_command_line(["plugin", "add", url, "--yes"]))
+"""
+
+
+def test_a_signal_that_wakes_nobody_ends_a_fetch_too(user: Project) -> None:
+    """The kernel may hand a signal to another thread, or just before the wait begins."""
+    done = subprocess.run(
+        [sys.executable, "-c", _SIGNALLED_ELSEWHERE],
+        cwd=user.root, env=user.environment, capture_output=True, timeout=50, check=False,
+    )  # fmt: skip
+    assert done.returncode == 128 + signal.SIGTERM, done
+
+
 _COMING_AND_GOING = """
 import os, shutil, sys, time
 os.chdir(sys.argv[1])

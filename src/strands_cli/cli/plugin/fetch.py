@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -170,6 +171,7 @@ def _no_plugin(source: PluginSource, root: Path) -> SpecError:
 # --- Git, as a program -------------------------------------------------------------------------------------
 
 _FETCH_SECONDS = 300.0
+_TURN_SECONDS = 0.5
 _SAFE = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -206,11 +208,7 @@ def _run_git(source: PluginSource, *arguments: str) -> str:
             process = _start_git(argv, {**kept, **ours, "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"})
             undo.enter_context(process)
             undo.callback(_kill_git, process.pid)
-        try:
-            out, err = process.communicate(timeout=_FETCH_SECONDS)
-        except subprocess.TimeoutExpired:
-            reason = f"{source} was not fetched within {_FETCH_SECONDS:.0f} s."
-            raise ToolError(reason, code="network", hint="Try again later.") from None
+        out, err = _wait_for_git(process, source)
         undo.pop_all()
     if process.returncode != 0:
         reason = clean_text(err.decode("utf-8", "replace")).strip() or f"exit code {process.returncode}"
@@ -219,6 +217,18 @@ def _run_git(source: PluginSource, *arguments: str) -> str:
             hint = f"The repository has no branch, tag or whole commit {source.ref!r}."
         raise ToolError(f"{source} cannot be fetched: {reason}", code="network", hint=hint)
     return out.decode("utf-8", "replace")
+
+
+def _wait_for_git(process: "subprocess.Popen[bytes]", source: PluginSource) -> tuple[bytes, bytes]:
+    """In short turns: a signal that comes as a wait begins, or to another thread, does not end that wait."""
+    end = time.monotonic() + _FETCH_SECONDS
+    while True:
+        try:
+            return process.communicate(timeout=_TURN_SECONDS)
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > end:
+                reason = f"{source} was not fetched within {_FETCH_SECONDS:.0f} s."
+                raise ToolError(reason, code="network", hint="Try again later.") from None
 
 
 def _start_git(argv: list[str], environment: dict[str, str]) -> "subprocess.Popen[bytes]":
