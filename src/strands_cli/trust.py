@@ -1,8 +1,8 @@
-"""What a workflow asks for beyond its project's own directory, and what the user decided about it.
+"""The requests (asks) of a workflow that reach beyond its project, and the user's decisions about them.
 
-The settings of a project are judged where they are read, in `settings.py`; the facts about models and tools
-that a workflow's asks depend on are handed in. An ask is shown by `strands trust`, recorded in the user's
-data directory, and from then on in force. Whoever runs a workflow calls `refuse_untrusted` first.
+`strands trust` shows an ask; if the user trusts it, it is recorded in the user's data directory and takes
+effect. `refuse_untrusted` must be called before a workflow runs. The settings of a project are checked where
+they are read, in `settings.py`. Callers pass in the facts about models and tools that asks depend on.
 """
 
 import os
@@ -31,7 +31,7 @@ from strands_cli.types.sections import BaseSpec, VariableUse
 _MODEL_SETTINGS = ("model_id", "region", "provider")
 _COLLECTOR_KEYS = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
 _PLAIN_ADDRESS = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]+)?(/[^@\\]*)?", re.IGNORECASE)
-"""An address that every client reads alike: no user, no backslash, nothing that ends a host for some only."""
+"""An address that all clients parse alike: no user name, no backslash, no ambiguous end of the host name."""
 
 
 class KeyUse(msgspec.Struct, frozen=True):
@@ -41,11 +41,11 @@ class KeyUse(msgspec.Struct, frozen=True):
     host: str
     provider: str
     names: tuple[str, ...]
-    """The environment variables with a key; empty where nobody knows where its client finds one."""
+    """The environment variables with a key; empty if the client looks for its credentials elsewhere."""
     own_hosts: tuple[str, ...]
-    """Regular expressions for the names of the provider's own hosts."""
+    """Regular expressions for the provider's own host names."""
     host_variables: tuple[str, ...]
-    """Environment variables with which its users name another host."""
+    """Environment variables with which users choose another host."""
 
 
 def workflow_asks(
@@ -58,11 +58,11 @@ def workflow_asks(
     code: Iterable[tuple[str, str]] = (),
     environment: Mapping[str, str] = os.environ,
 ) -> tuple[Ask, ...]:
-    """What a workflow's file asks for. `consents` are the tools that it calls without the consent which they
-    need, `networks` the hosts that it names though they are not public, `code` the tools in files outside the
-    project, both with their pointers.
+    """The asks of a workflow file. `consents` are tools that need consent and that it calls without asking,
+    `networks` are its hosts that are not public, `code` are tools in files outside the project, both with
+    their pointers.
 
-    A Spec that a program made by itself asks for nothing: what it says, the user's own program says.
+    A Spec that a program built has no asks: the program is the user's own.
     """
     if not spec.positions:
         return ()
@@ -93,7 +93,7 @@ def workflow_asks(
 
 
 _Found = Iterator[tuple[str, str, str]]
-"""The kind of an ask, its value, and a pointer to what asks."""
+"""The kind of an ask, its value, and a pointer to its place in the file."""
 
 
 def _workspace_asks(spec: BaseSpec, settings: Settings) -> _Found:
@@ -104,7 +104,7 @@ def _workspace_asks(spec: BaseSpec, settings: Settings) -> _Found:
 
 
 def _real_path(spec: BaseSpec, text: str) -> Path | None:
-    """What a path in the file means; None where it cannot be one, which is told as what it is."""
+    """The real path of a path in the file; None if it is invalid, which is reported elsewhere."""
     try:
         return (spec.file.parent / text).resolve()
     except (OSError, RuntimeError, ValueError):
@@ -132,7 +132,7 @@ def _key_asks(
 
 
 def _secret_asks(spec: BaseSpec, settings: Settings) -> _Found:
-    """Every executor may send every secret: which header has which is for templates to decide."""
+    """Assumes that every executor sends every secret, since templates decide which header contains which."""
     sources = [*_secret_sources(spec, settings)]
     for index, executor in enumerate(spec.tools.http_executors):
         if not executor.headers or is_loopback(executor.base_url):
@@ -144,7 +144,7 @@ def _secret_asks(spec: BaseSpec, settings: Settings) -> _Found:
 
 
 def _secret_sources(spec: BaseSpec, settings: Settings) -> Iterator[str]:
-    """Environment variables, and files outside the project; a file inside is the project's own."""
+    """Environment variables and files outside the project; a file inside belongs to the project anyway."""
     for secret in spec.env.secrets:
         path = _real_path(spec, secret.path or "")
         if secret.source == "env":
@@ -154,11 +154,11 @@ def _secret_sources(spec: BaseSpec, settings: Settings) -> Iterator[str]:
 
 
 def _variable_asks(spec: BaseSpec, settings: Settings, environment: Mapping[str, str]) -> _Found:
-    """What the file takes out of the environment for others to see.
+    """Environment variables that the file puts in places that others can see.
 
-    A setting of a model may be a variable, if it is all of the setting and its name does not tell of a key:
-    `host: ${OLLAMA_URL}` sends nothing to anybody but that host, `host: http://x/${HOME}` does. So does
-    `model_id: ${USER}` where the file itself names the host.
+    Not an ask: a model setting that consists of one variable whose name does not suggest a key. With
+    `host: ${OLLAMA_URL}` only that host sees the value. `host: http://x/${HOME}` sends it to x, and so does
+    `model_id: ${USER}` if the file itself names the host.
     """
     for use in spec.environment:
         value = environment.get(use.name, "")
@@ -201,19 +201,19 @@ def _own_hosts_of_file(
 
 
 def origin_of(address: str) -> str:
-    """`https://host:port` of an address, for people; all of it where it is not a plain one."""
+    """`https://host:port` of an address, for people; the whole address if it is not a plain one."""
     plain = _PLAIN_ADDRESS.fullmatch(address)
     return f"{plain[1]}://{plain[2]}{plain[3] or ''}".lower() if plain else without_credentials(address)
 
 
 def _host_name(address: str) -> str:
-    """The name of the host of a plain address; empty where clients might not agree about it."""
+    """The host name of a plain address; empty if clients might parse the address differently."""
     plain = _PLAIN_ADDRESS.fullmatch(address)
     return plain[2].strip("[]").lower().removesuffix(".") if plain else ""
 
 
 def is_loopback(address: str) -> bool:
-    """Whether it is on this machine: a server there was started by whoever uses the machine."""
+    """Whether the address is on this machine, where a user of the machine started the server."""
     from ipaddress import ip_address
 
     name = _host_name(address if "://" in address else f"http://{address}")
@@ -224,15 +224,15 @@ def is_loopback(address: str) -> bool:
 
 
 def _is_own_host(address: str, patterns: Iterable[str]) -> bool:
-    """Only with TLS: without it, everybody on the way gets the key as well."""
+    """Only with TLS: otherwise everybody on the network path can read the key."""
     name = _host_name(address) if address.lower().startswith("https://") else ""
     return bool(name) and any(re.fullmatch(pattern, name) for pattern in patterns)
 
 
 def _is_named(address: str, named: Iterable[str]) -> bool:
-    """Whether the user has named the host of an address: its name, with the port if one is given.
+    """Whether the user's settings name the host of an address: its name, and the port if one is given.
 
-    Who names it with https does not mean that everybody on the way gets the key as well.
+    A host that is named with https does not allow http, which would expose the key on the network.
     """
     name, asked = _host_name(address), _PLAIN_ADDRESS.fullmatch(address)
     for text in filter(None, named):
@@ -249,9 +249,9 @@ def _is_named(address: str, named: Iterable[str]) -> bool:
 
 
 def refuse_untrusted(asks: Iterable[Ask], argument: str) -> None:
-    """TrustError for what is asked for without being trusted; `argument` is what `strands trust` is to show.
+    """TrustError if an ask is not trusted; `argument` is the argument for `strands trust` in the hint.
 
-    Settings of another user are not refused but ignored: else anybody could stop all runs below /tmp.
+    Settings of another user are ignored instead: otherwise anybody could stop all runs below /tmp.
     """
     refused = [ask for ask in asks if not ask.trusted and ask.kind not in IGNORED]
     if refused:
@@ -262,7 +262,7 @@ def refuse_untrusted(asks: Iterable[Ask], argument: str) -> None:
 
 
 def ask_issue(ask: Ask, argument: str = "") -> Issue:
-    """An ask that is not trusted, as a warning for whoever looks."""
+    """An untrusted ask as a warning, for commands that run nothing."""
     reason = f"This file {ask.text}, and you have not trusted that."
     if ask.kind in IGNORED:
         until = " until you trust it" if ask.kind != "unread" else ""
@@ -272,7 +272,7 @@ def ask_issue(ask: Ask, argument: str = "") -> Issue:
 
 
 def record_trust(project: Path, asks: Iterable[Ask], *, dropped: Iterable[str] = ()) -> None:
-    """Records what the user trusts in a project, and drops the ids of what is no longer asked for."""
+    """Records the asks that the user trusts in a project, and drops the ids of asks that are gone."""
     with _decisions() as decided:
         known = decided.setdefault(project_key(project), {})
         for old in dropped:
@@ -281,14 +281,14 @@ def record_trust(project: Path, asks: Iterable[Ask], *, dropped: Iterable[str] =
 
 
 def revoke_trust(project: Path) -> bool:
-    """Takes back all trust in a project; whether there was any."""
+    """Revokes all trust in a project; returns whether there was any."""
     with _decisions() as decided:
         return decided.pop(project_key(project), None) is not None
 
 
 @contextmanager
 def _decisions() -> Iterator[dict[str, dict[str, str]]]:
-    """What was decided so far, for one command at a time; changes are written when it ends."""
+    """All decisions so far, locked against other commands; changes are written at the end of the block."""
     try:
         file = decisions_file()
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

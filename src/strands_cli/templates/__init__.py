@@ -1,6 +1,7 @@
-"""`{{ … }}` in prompts, inputs, headers and paths: rendered strictly in a sandbox, and read without running.
+"""Templates (`{{ … }}`) in prompts, inputs, headers and paths: rendered in a strict sandbox, and checked
+without running.
 
-Jinja is imported only for a text with something to render. Plain text is never handed to it.
+Jinja is imported only if a text contains a template. Plain text is never passed to it.
 """
 
 from strands_cli.templates.meter import Meter

@@ -1,6 +1,6 @@
-"""Where templates are rendered: Jinja's sandbox, in which everything is paid for.
+"""The Jinja environment for templates: a sandbox in which every operation costs units of the meter.
 
-Imported only for a text with something to render.
+Imported only if there is a template to render.
 """
 # ruff: noqa: TID253
 
@@ -29,7 +29,7 @@ from strands_cli.templates.meter import (
 
 
 class UndefinedName(Exception):
-    """A name that the scope, or a mapping in it, does not have; and the names that the mapping has."""
+    """A name that is not in the scope or in a mapping; `known` has the names that are."""
 
     def __init__(self, name: str, known: list[Any] | None) -> None:
         super().__init__(name)
@@ -38,15 +38,15 @@ class UndefinedName(Exception):
 
 # --- What grows -------------------------------------------------------------------------------------------
 #
-# By the name of a filter or method, which is the same for both: the size of what it makes, and the units that
-# it takes, where the weight of what it gets does not tell them. The first value is what it is applied to.
+# For filters and methods (the names are the same): the size of the result, and the units of work, if they do
+# not follow from the weight of the arguments. The first value is the one that the filter is applied to.
 
 _PERCENT_FIELD = re.compile(r"%(\([^()]*(?:\)|(\()))?[-+ #0]*(\*|\d*)(?:\.(\*|\d*))?[hlL]?.?", re.DOTALL)
 _QUICK_CODECS = ("utf-8", "utf8", "ascii", "latin-1")
 
 
 def _integers(values: tuple[Any, ...]) -> int:
-    """What sizes among the arguments come to: it makes no difference which of them is the width."""
+    """The sum of all integer arguments: an upper bound for a width, whichever argument it is."""
     return sum(abs(value) for value in values if isinstance(value, int))
 
 
@@ -65,7 +65,7 @@ def _replaced(value: Any, old: Any = "", new: Any = "", *_: Any) -> int:
 
 
 def _joined(value: Any, *others: Any) -> int:
-    """Of the filter, whose first value is the list, and of the method, whose first is the separator."""
+    """For the filter, whose first value is the list, and the method, whose first value is the separator."""
     sides = (value, *others[:1])
     count = max(
         (len(side) for side in sides if hasattr(side, "__len__") and not isinstance(side, str)), default=0
@@ -78,7 +78,7 @@ def _formatted(value: Any, *others: Any) -> int:
     """`'%5d' % 1` and `'%5d' | format(1)`."""
     fields = _PERCENT_FIELD.findall(str(value))
     if any(nested or "*" in (width, precision) for _, nested, width, precision in fields):
-        raise TooMuch("a field of it has a width that is a value, or a name with parentheses")
+        raise TooMuch("a format field takes its width from a value, or has a name with parentheses")
     return _filled(value, others, [part for field in fields for part in field[2:]], len(fields))
 
 
@@ -86,12 +86,12 @@ def _formatted_in_braces(value: Any, *others: Any) -> int:
     """`'{:5}'.format(1)`."""
     layouts = [layout or "" for _, name, layout, _ in Formatter().parse(str(value)) if name is not None]
     if any("{" in layout for layout in layouts):
-        raise TooMuch("a field of it has a width that is a value")
+        raise TooMuch("a format field takes its width from a value")
     return _filled(value, others, re.findall(r"\d+", " ".join(layouts)), len(layouts))
 
 
 def _filled(value: Any, others: tuple[Any, ...], widths: list[str], fields: int) -> int:
-    """Every field may hold all that is given."""
+    """The upper bound of a formatted text: every field may contain all arguments."""
     text = str(value)
     weight = max((current_meter().weight(other) for other in others), default=0)
     current_meter().spend(20 * len(text))
@@ -104,7 +104,7 @@ def _indented(value: Any, *others: Any) -> int:
 
 
 def _wrapped(value: Any, width: Any = 79, *others: Any) -> int:
-    """Long words are cut into pieces one after the other, and copied each time."""
+    """Quadratic for long words: they are cut piece by piece, and the rest is copied each time."""
     text, size = str(value), max(1, width) if isinstance(width, int) else 1
     longest = max(map(len, text.split()), default=0)
     return 40 * len(text) + (len(text) // size + 1) * _longest(others) + (longest * longest // size >> 7)
@@ -115,7 +115,7 @@ def _times(factor: int) -> Callable[..., int]:
 
 
 def _per_pair(value: Any, *others: Any) -> int:
-    """Searches from the right and strips that compare every character with every other."""
+    """Quadratic: searches from the right, and strips, compare every character with every other."""
     text = str(value)
     return len(text) * (_longest(others) + 64) >> 6
 
@@ -135,7 +135,7 @@ def _encoded(value: Any, codec: Any = "utf-8", *_: Any) -> int:
 
 
 def _summed(value: Any, *others: Any) -> int:
-    """Lists are copied for each one that is added."""
+    """Quadratic for lists: the sum is copied for each list that is added."""
     is_quick = all(isinstance(other, str | int | float | None) for other in others)
     return OPERATION * _size(value) + (0 if is_quick else _size(value) * current_meter().weight(value))
 
@@ -174,11 +174,11 @@ _COSTS: dict[str, Callable[..., int]] = {
 }
 _FREE = frozenset({"attr", "count", "d", "default", "first", "items", "last", "length", "random", "safe"})
 _LAZY = frozenset({"map", "reject", "rejectattr", "select", "selectattr"})
-"""They go through what they are given while others take what they make, and pay by the item."""
+"""Filters that return iterators: they are paid for item by item, when the items are used."""
 
 
 def _paid(name: str, values: tuple[Any, ...], run: Callable[[], Any]) -> Any:
-    """What an operation makes of values, if there is enough left for it."""
+    """Runs an operation if the meter has enough units left for it."""
     meter = current_meter()
     if name in _FREE or name in _LAZY:
         meter.spend(OPERATION)
@@ -192,7 +192,7 @@ def _paid(name: str, values: tuple[Any, ...], run: Callable[[], Any]) -> Any:
 
 
 def _result_size(left: Any, operator: str, right: Any) -> int:
-    """How much `left * right` and the like would make, at least."""
+    """The minimum size of the result of `left * right` and other operators."""
     if isinstance(left, int) and isinstance(right, int):
         left, right = checked_integer(left), checked_integer(right)
         bits = left.bit_length() * abs(right) if operator == "**" else left.bit_length() + right.bit_length()
@@ -211,7 +211,7 @@ def _result_size(left: Any, operator: str, right: Any) -> int:
 
 
 def _metered_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter or test that pays for what it does."""
+    """A filter or test that pays for its work."""
     skipped = 1 if hasattr(function, "jinja_pass_arg") else 0  # the context or environment
 
     @wraps(function)
@@ -227,12 +227,12 @@ def _metered_filter(name: str, function: Callable[..., Any]) -> Callable[..., An
 # --- What templates are made into -------------------------------------------------------------------------
 
 _SPEND, _LOOP, _READ, _MADE, _CONCATENATE = "(spend)", "(loop)", "(read)", "(made)", "(~)"
-"""Filters that no template can name, put where the sandbox has no say otherwise."""
+"""Internal filters, inserted where the sandbox has no hook. Templates cannot use these names."""
 _REPEATED = (nodes.For, nodes.Macro, nodes.CallBlock, nodes.Block)
 
 
 def _loop(value: Any, cost: int) -> Any:
-    """What a loop goes through; an iterator has been paid for, by the item, where it was made."""
+    """Pays for a loop over a value. An iterator was already paid for, item by item."""
     current_meter().spend(OPERATION + cost * _size(value))
     return value
 
@@ -250,7 +250,7 @@ def _concatenate(evaluation: Any, parts: tuple[Any, ...]) -> str:
 
 
 class _Metering(NodeTransformer):
-    """Puts the meter into a template's tree."""
+    """Adds the meter to a template's syntax tree."""
 
     def visit(self, node: nodes.Node, *arguments: Any, **named: Any) -> Any:
         body = NODE * (2 + _node_count(node.body)) if isinstance(node, _REPEATED) else 0
@@ -272,7 +272,7 @@ class _Metering(NodeTransformer):
 
 
 def _node_count(found: list[nodes.Node]) -> int:
-    """The parts of a body; the sandbox makes attributes dear."""
+    """The size of a body in nodes; attributes count more, since the sandbox checks each access."""
     inner = (node for part in found for node in (part, *part.find_all(nodes.Node)))
     return sum(3 if isinstance(node, nodes.Getattr) else 1 for node in inner)
 
@@ -282,7 +282,7 @@ def _filtered(node: nodes.Node, name: str, *arguments: nodes.Expr) -> nodes.Filt
 
 
 class _Missing(ChainableUndefined, StrictUndefined):
-    """Fails when it is used; what is below it is missing too, so that `a.b | default("x")` works."""
+    """An undefined value. Using it is an error; its attributes are undefined, so `a.b | default(1)` works."""
 
     def __init__(self, hint: Any = None, obj: Any = missing, name: Any = None, exc: Any = None) -> None:
         def undefined(_: str) -> Exception:
@@ -293,7 +293,7 @@ class _Missing(ChainableUndefined, StrictUndefined):
 
 
 class _Namespace(Namespace):
-    """As Jinja's, which writes out all that it holds, and which nobody has weighed."""
+    """Like Jinja's, but its `repr` does not write out the contents, which are not metered."""
 
     def __repr__(self) -> str:
         return "<Namespace>"
@@ -304,14 +304,14 @@ def printed_json(value: Any, **options: Any) -> str:
     meter.make(meter.weight(value))
     if "indent" not in options:
         return json.dumps(value, **options)
-    # Deep values are mostly indentation, which nobody has weighed.
+    # Deep values are mostly indentation, which `weight` does not count.
     return meter.collect(json.JSONEncoder(**options).iterencode(value))
 
 
 def _printed_value(_: Any, value: Any) -> Any:
-    """What is not text, a number or a result of ours is written as JSON; nothing is written for null.
+    """The output of `{{ value }}`: JSON, unless it is text, a number or a result of ours; empty for null.
 
-    It takes the context, which it does not need, so that Jinja computes nothing when it only compiles.
+    The unused context parameter prevents Jinja from evaluating constants at compile time.
     """
     if value is None:
         return ""
@@ -329,13 +329,13 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return super()._generate(source, *arguments, **named)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """What a mapping holds comes before what it can do: a task or an input may be called `items`."""
+        """A mapping's keys win over its methods: a task or an input may be called `items`."""
         if isinstance(obj, Mapping) and attribute in obj:
             return obj[attribute]
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        current_meter().spend(3 * NODE)  # `map(attribute="a.b.c")` asks for each part
+        current_meter().spend(3 * NODE)  # `map(attribute="a.b.c")` calls this for each part
         return super().getitem(obj, argument)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
@@ -345,12 +345,12 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return result if isinstance(result, str | int | float) else meter.made(result)
 
     def call(self, context: Any, obj: Any, *arguments: Any, **named: Any) -> Any:
-        method = getattr(obj, "__wrapped__", obj)  # which Jinja puts in front of str.format
+        method = getattr(obj, "__wrapped__", obj)  # Jinja wraps str.format
         owner, name = getattr(method, "__self__", None), getattr(method, "__name__", "")
         if isinstance(obj, LoopContext):
             current_meter().spend(NODE * sum(map(_size, arguments)))
         if name == "format" and isinstance(owner, str):
-            name = "format_map"  # the filter takes other formats
+            name = "format_map"  # the filter `format` has another syntax
         if name == "join":
             arguments = tuple(list(value) if isinstance(value, Iterator) else value for value in arguments)
         values = (*(() if owner is None else (owner,)), *arguments, *named.values())

@@ -1,11 +1,11 @@
-"""What a template may cost: every loop, operation and text of it is counted while it is rendered.
+"""Limits the cost of a template: every loop, operation and text is counted while it is rendered.
 
-Nothing can stop a computation in C, and a thread cannot be ended. So what could take long or make much is
-refused before it begins, and everything else is paid for: `Meter.left` is what a template may still do. A
-unit is about a character made, or 25 ns; what only reads a value costs less than what makes one.
+Nothing can interrupt a computation in C, and a thread cannot be killed. So operations that could take long or
+create large values are refused before they start, and all others cost units: `Meter.left` is what a template
+has left. A unit is about one character of output, or 25 ns; reading a value costs less than creating one.
 
-A value is weighed as it would be written out: a list that holds another list twice weighs twice as much,
-however little memory that takes. So nothing that goes through a value takes longer than its weight says.
+The weight of a value is its length as text: a list that contains another list twice weighs twice as much,
+however little memory it needs. So no operation over a value takes longer than its weight suggests.
 """
 
 import re
@@ -18,40 +18,40 @@ from typing import Any
 import msgspec
 
 MAX_CHARACTERS = 10_000_000
-"""The longest text that a template may become, or that one operation in it may make."""
+"""The longest output of a template, and of a single operation in it."""
 MAX_WORK = 30_000_000
 MAX_SECONDS = 2.0
-"""Of CPU: what the units do not foresee ends here."""
+"""CPU time, a second limit for work that the units underestimate."""
 
 OPERATION = 100
 NODE = 20
-"""What each part of a loop's or macro's body costs each time."""
+"""The cost of each node in the body of a loop or macro, for each pass."""
 ITEM = 10
 _TOKEN = 400
 _TAG = re.compile(r"\{[{%].*?(?:[%}]\}|$)", re.DOTALL)
 _WORD = re.compile(r"\w+|[^\w\s]")
 _CLOCK = 200_000
 MAX_BITS = 14_000
-"""Of an integer: Python writes no longer ones."""
+"""The largest integer: Python does not convert longer ones to text."""
 
 
 class TooMuch(Exception):
-    """A template that would do or make more than it may."""
+    """A template that would exceed its limits."""
 
 
 class Meter:
-    """What is left of the work that one text, or one command, may cost."""
+    """The remaining units of one template, or of one command."""
 
     def __init__(self, work: int = MAX_WORK, seconds: float = MAX_SECONDS) -> None:
         self.left = work
         self._until = time.thread_time() + seconds
         self._next_look = work - _CLOCK
         self._weights: dict[int, tuple[object, int]] = {}
-        """By identity, with the value itself: while it is kept, nothing else has that identity."""
+        """By `id`, with the value itself: while it is referenced here, no other value gets that id."""
 
     @contextmanager
     def running(self) -> Iterator["Meter"]:
-        """All that is rendered in here is paid for together."""
+        """All templates rendered in this block share this meter."""
         token = _METER.set(self)
         try:
             yield self
@@ -66,7 +66,7 @@ class Meter:
                 raise TooMuch("it takes too long")
 
     def read_code(self, text: str) -> None:
-        """Pays for reading or compiling a template."""
+        """Pays for parsing or compiling a template."""
         tags = _TAG.findall(text)
         code = sum(len(_WORD.findall(tag)) + 3 * tag.count("|") for tag in tags)  # filters nest
         try:
@@ -75,17 +75,17 @@ class Meter:
             raise TooMuch("there is too much template code") from None
 
     def make(self, size: int) -> None:
-        """Pays for a text or list of that size before it is made."""
+        """Pays for a text or list of that size before it is created."""
         if size > MAX_CHARACTERS:
             raise TooMuch(f"it makes more than {MAX_CHARACTERS} characters")
         self.spend(size)
 
     def read(self, *values: Any) -> None:
-        """Pays for an operation that looks through these values."""
+        """Pays for an operation that reads these values."""
         self.spend(OPERATION + (sum(map(self.weight, values)) >> 3))
 
     def weight(self, value: Any) -> int:
-        """How long a value would be as text, at least."""
+        """The minimum length of a value as text."""
         match value:
             case str() | bytes():
                 return len(value)
@@ -108,7 +108,7 @@ class Meter:
         return known[1]
 
     def collect(self, parts: Iterable[str]) -> str:
-        """One text of many, which may not become too long on the way."""
+        """Joins texts; stops as soon as the result is too long."""
         found: list[str] = []
         size = 0
         for part in parts:
@@ -120,7 +120,7 @@ class Meter:
         return "".join(found)
 
     def made(self, value: Any) -> Any:
-        """A value that an operation has made, paid for; of an iterator, each item when it comes."""
+        """Pays for the result of an operation and returns it; an iterator pays item by item."""
         if isinstance(value, Iterator):
             return self.made_items(value)
         self.make(self.weight(value))

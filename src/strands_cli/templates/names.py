@@ -1,4 +1,4 @@
-"""The names that a template takes from its scope, read without running it."""
+"""Finds the names that a template uses, without running it."""
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -18,37 +18,37 @@ _MARKS = ("{{", "{%", "{#")
 
 
 class Each(Enum):
-    """What a loop takes of the value it goes through."""
+    """The part of a value that a loop variable stands for."""
 
     ITEM = "item"
     VALUE = "value"
-    """Of a mapping, whose items are its keys."""
+    """A value of a mapping; its items are its keys."""
 
 
 _LONGEST_PATH = 50
-"""Of a variable that stands for a part of another one, and so on: what is below may be anything."""
+"""The longest path that is followed through variables; deeper names are not checked."""
 
 Path = tuple[str | int | Each, ...]
 _KEEPING_FILTERS = ("list", "reverse", "sort", "unique", "select", "reject", "selectattr", "rejectattr")
-"""Their items are some of those that they are given."""
+"""Filters that return some or all of their input's items."""
 
 
 class Name(msgspec.Struct, frozen=True):
-    """A name that a template takes from its scope, with what it asks of it: `a[0].b` is a and (0, "b").
+    """A name that a template uses, with the path below it: `a[0].b` is a and (0, "b").
 
-    A variable of a loop is what it stands for: `b` in `for b in a` is a and (Each.ITEM,).
+    A loop variable is replaced by its source: `b` in `for b in a` is a and (Each.ITEM,).
     """
 
     name: str
     path: Path = ()
     line: int = 0
-    """Lines after the template's first."""
+    """The line in the template, counted from 0."""
     guarded: bool = False
-    """Whether the template says what to do if it is not defined."""
+    """Whether the template handles an undefined name, for example with `default`."""
 
 
 class Flaw(msgspec.Struct, frozen=True):
-    """Why a text is not a template."""
+    """A mistake in a template."""
 
     reason: str
     line: int = 0
@@ -64,7 +64,7 @@ def jinja_message(error: BaseException) -> str:
 
 
 def names_in_template(text: str) -> tuple[list[Name], list[Flaw]]:
-    """The names that a template takes from its scope, and why a text is not a template. Never raises."""
+    """The names that a template uses, and its mistakes. Never raises."""
     if not may_be_template(text):
         return [], []
     from jinja2 import TemplateSyntaxError
@@ -86,7 +86,7 @@ def names_in_template(text: str) -> tuple[list[Name], list[Flaw]]:
         return [], [
             Flaw(f"This template cannot be checked: {error}", 0, "Make the templates of this file shorter.")
         ]
-    except ValueError as error:  # Python reads no integer of so many digits
+    except ValueError as error:  # an integer with more digits than Python accepts
         return [], [Flaw(f"Invalid template: {jinja_message(error)}", 0, "Correct it.")]
 
 
@@ -94,14 +94,14 @@ def _free_names(tree: "nodes.Template") -> set[str]:
     from jinja2.meta import TrackingCodeGenerator
 
     generator = TrackingCodeGenerator(tree.environment)  # type: ignore[arg-type]
-    generator.optimizer = None  # which would compute what it can, to look at names only
+    generator.optimizer = None  # it would evaluate constants, and only names are needed
     with current_meter().running():  # as does Jinja for `autoescape`
         generator.visit(tree)
     return generator.undeclared_identifiers
 
 
 def _template_flaws(tree: "nodes.Template", filters: Mapping[str, object]) -> Iterator[Flaw]:
-    """What Jinja parses and would refuse later."""
+    """Mistakes that Jinja's parser accepts, but rendering would not."""
     from jinja2 import nodes
 
     for used in tree.find_all(nodes.Filter):
@@ -114,7 +114,7 @@ def _template_flaws(tree: "nodes.Template", filters: Mapping[str, object]) -> It
 
 
 def _with_guards(found: list[Name]) -> list[Name]:
-    """`{% if a is defined %}{{ a }}`: a name that is guarded once is taken to be guarded everywhere."""
+    """`{% if a is defined %}{{ a }}`: a name that is guarded once counts as guarded everywhere."""
     guarded = {(name.name, name.path) for name in found if name.guarded}
     return [
         msgspec.structs.replace(name, guarded=True)
@@ -125,11 +125,11 @@ def _with_guards(found: list[Name]) -> list[Name]:
 
 
 _Locals = dict[str, tuple[str, Path] | None]
-"""The variables that a template makes itself, with what they stand for; None if that may be anything."""
+"""The template's own variables with the names they stand for; None if unknown."""
 
 
 def _walk_names(node: "nodes.Node", local: _Locals, found: list[Name], guarded: bool = False) -> list[Name]:
-    """Adds the names below a node. To a list: a name would pass through a generator for each level."""
+    """Adds the names below a node to a list: nested generators would pass on each name once per level."""
     from jinja2 import nodes
 
     chain = name_and_path(node)
@@ -146,7 +146,7 @@ def _walk_names(node: "nodes.Node", local: _Locals, found: list[Name], guarded: 
             inner = {**local, "loop": None, **_loop_variables(target, source, local)}
         case nodes.Assign(target=nodes.Name(name=name), node=value):
             _walk_names(value, local, found)
-            # What is set twice may be either.
+            # A variable that is set twice may have either value.
             local[name] = _value_source(value, local) if name not in local else None
             return found
         case nodes.Macro(args=made) | nodes.CallBlock(args=made) | nodes.With(targets=made):
@@ -170,7 +170,7 @@ def _names_made(target: "nodes.Node") -> "list[nodes.Name]":
 
 
 def _without_locals(chain: tuple[str, Path], local: _Locals) -> tuple[str, Path] | None:
-    """A name and its path as the scope has them; None for what the template has made itself."""
+    """A name and its path in the scope; None for the template's own values."""
     name, path = chain
     if name not in local:
         return chain
@@ -186,7 +186,7 @@ def _value_source(node: "nodes.Node | None", local: _Locals) -> tuple[str, Path]
 
 
 def _item_source(node: "nodes.Node | None", local: _Locals) -> tuple[str, Path] | None:
-    """What an item of a value stands for."""
+    """The name and path that an item of a value stands for."""
     from jinja2 import nodes
 
     step, method = Each.ITEM, ""
@@ -214,7 +214,7 @@ def _loop_variables(target: "nodes.Node", source: "nodes.Node", local: _Locals) 
 
 
 def _names_of_attributes(node: "nodes.Filter", local: _Locals) -> Iterator[Name]:
-    """`steps | map(attribute="response")` asks for the response of each step."""
+    """`steps | map(attribute="response")` uses the response of each step."""
     from jinja2 import nodes
 
     named = [pair.value for pair in node.kwargs if pair.key == "attribute"]
@@ -232,7 +232,7 @@ def _names_of_attributes(node: "nodes.Filter", local: _Locals) -> Iterator[Name]
 
 
 def name_and_path(node: "nodes.Node") -> tuple[str, Path] | None:
-    """`a[0].b` as its name and its path; None for anything that is not made of constants alone."""
+    """`a[0].b` as its name and its path; None if a part of the path is not a constant."""
     from jinja2 import nodes
 
     path: list[str | int] = []
@@ -245,7 +245,7 @@ def name_and_path(node: "nodes.Node") -> tuple[str, Path] | None:
             ):
                 path.append(part)
             case nodes.Getitem(node=inner, arg=nodes.Neg(node=nodes.Const(value=int(index)))):
-                path.append(-index)  # which Jinja reads as an operation
+                path.append(-index)  # Jinja parses a negative index as an operation
             case _:
                 return None
         node = inner

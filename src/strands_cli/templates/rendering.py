@@ -1,4 +1,4 @@
-"""From a template and a scope to text, or to the value that it stands for."""
+"""Renders a template with a scope, to text or to a value."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from strands_cli.types.sections import BaseSpec
 
 _MANY = 1000
-"""Names, or characters of one, among which nobody looks for the one that was meant."""
+"""No suggestion (`Did you mean`) is made among more names, or for a longer name."""
 _MOST_PARTS = 2000
 _OPENING_TAGS = ("for", "if", "call", "filter", "with", "autoescape", "block")
 
@@ -33,7 +33,7 @@ def render(
     spec: "BaseSpec | None" = None,
     pointer: str = "",
 ) -> str:
-    """The text with its names filled in. An error says where the text stands, at `pointer` in `spec`."""
+    """Renders a template to text. Errors name its place, `pointer` in `spec`."""
     if not may_be_template(text):
         return text
 
@@ -46,10 +46,10 @@ def render(
 def render_values(
     value: Any, scope: Mapping[str, Any], *, spec: "BaseSpec | None" = None, pointer: str = ""
 ) -> Any:
-    """A JSON value, in which each text is a template.
+    """Renders a JSON value in which each text is a template.
 
-    A text that is one `{{ … }}` and nothing else becomes what that stands for: a number, a list, an object.
-    All of them may take as long as one template.
+    A text that is a single `{{ … }}` keeps the type of its value: a number, a list or an object. All
+    templates together have the limits of one.
     """
     if isinstance(value, dict):
         with current_meter().running():
@@ -79,9 +79,9 @@ def render_values(
 
 
 def is_expression(text: str) -> bool:
-    """Whether a text is one `{{ … }}` and nothing else, so that it comes to a value of any kind.
+    """Whether a text is a single `{{ … }}`, so its value can have any type.
 
-    So may be what is not a template at all, which is told as what it is.
+    Also true for some invalid templates; their errors are reported elsewhere.
     """
     from jinja2 import TemplateSyntaxError
 
@@ -92,7 +92,7 @@ def is_expression(text: str) -> bool:
 
 
 def _plain_value(value: Any, meter: Meter) -> Any:
-    """What an expression has come to, as JSON: results of steps are their texts, as in all templates."""
+    """The value of an expression as JSON: results of steps become their texts, as in all templates."""
     from jinja2 import Undefined
 
     if isinstance(value, Undefined):
@@ -116,13 +116,13 @@ def _computed(
     spec: "BaseSpec | None",
     pointer: str,
 ) -> Any:
-    """What a template comes to; TemplateError with its place where it cannot be computed."""
+    """The result of a template; TemplateError with its place if rendering fails."""
     import jinja2
 
     from strands_cli.templates.environment import UndefinedName
 
-    # What a template computes is its author's: a wrong type or a division by zero is not a bug of ours.
-    # A SyntaxError is Python's: loops in loops, deeper than it compiles. So is a NameError: `inf` for 1e999.
+    # The template is its author's code: a wrong type or a division by zero is not a bug of ours. Python
+    # raises SyntaxError for loops that are nested too deeply to compile, and NameError for `inf`, from 1e999.
     wrong = (
         *(ArithmeticError, LookupError, TypeError, ValueError, AttributeError),
         *(SyntaxError, RecursionError, MemoryError, NameError),
@@ -138,7 +138,7 @@ def _computed(
         hint, line = "Correct the template.", error.lineno
     except TooMuch as error:
         reason = f"The template was stopped: {error}"
-        hint, line = "Let it do less: fewer loops, shorter texts.", _template_line(error)
+        hint, line = "Make it smaller: fewer loops, shorter texts.", _template_line(error)
     except (jinja2.TemplateError, *wrong) as error:
         reason = f"The template failed: {jinja_message(error)}"
         hint, line = "Fix the template, or the values it gets.", _template_line(error)
@@ -159,10 +159,7 @@ def _unknown_name(name: str, known: "Mapping[str, Any] | list[Any]") -> tuple[st
 
 
 def render_known(text: str, scope: Mapping[str, Any]) -> str:
-    """As `render`, as far as the scope goes: a part that needs other names stays as it is written.
-
-    So does what would take long.
-    """
+    """Like `render`, but parts with names outside the scope, or that exceed the limits, stay unrendered."""
     try:
         current_meter().read_code(text)
     except TooMuch:
@@ -184,9 +181,9 @@ def _render_part(part: str, scope: Mapping[str, Any]) -> str:
 
 
 def _template_parts(text: str) -> list[str]:
-    """A template cut into texts, expressions and whole statements, each of which can be rendered by itself.
+    """Splits a template into texts, expressions and statements that can be rendered separately.
 
-    A template that makes variables or macros is one part.
+    A template that defines variables or macros is one part.
     """
     if not may_be_template(text):
         return [text]
@@ -221,12 +218,12 @@ def _compiled_template(text: str) -> "Template":
 
 
 _RESULT = "_result_of_expression"
-"""The variable of the template that keeps the value."""
+"""The template variable that gets the value."""
 
 
 @lru_cache(maxsize=512)
 def _compiled_expression(text: str) -> "Template | None":
-    """The one expression that a text is; None for a text that has more in it."""
+    """The compiled expression of a text that is a single `{{ … }}`; otherwise None."""
     from jinja2 import nodes
 
     from strands_cli.templates.environment import template_environment
@@ -240,7 +237,7 @@ def _compiled_expression(text: str) -> "Template | None":
 
 
 def _template_line(error: BaseException) -> int:
-    """The line of the template that Jinja has put into the traceback."""
+    """The template's line from the traceback, where Jinja puts it."""
     line, trace = 0, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename in ("<template>", "<unknown>"):
