@@ -233,8 +233,8 @@ def test_an_answer_that_waits_is_ended_by_a_stop(project: Project) -> None:
 def test_a_prompt_without_a_rule_is_shown_with_the_nearest(project: Project) -> None:
     with pytest.raises(ProviderError) as raised:
         answer(project, "# one\n- {when: Judge, answers: [a]}\n- {when: Sumarise owls, answers: [b]}\n")
-    assert raised.value.message == "No rule of answers.yaml fits the prompt 'Summarise owls'."
-    assert "The nearest is at answers.yaml:3: when 'Sumarise owls'." in raised.value.hint
+    assert raised.value.message == "No rule in answers.yaml matches the prompt 'Summarise owls'."
+    assert "The closest is at answers.yaml:3: when 'Sumarise owls'." in raised.value.hint
 
 
 def test_a_script_that_is_at_its_end_says_what_is_asked(project: Project) -> None:

@@ -1,4 +1,4 @@
-"""A model that gives scripted answers: a real Model of the SDK, for tests of agents and workflows."""
+"""`ScriptedModel`: an SDK model with scripted answers, for tests of agents and workflows."""
 
 import asyncio
 import json
@@ -15,34 +15,34 @@ from strands.types.tools import ToolSpec
 from strands_cli.providers.scripts import Part, ScriptedCall, ScriptedPause, ScriptedRequest, ScriptedUsage
 
 Reply = Callable[[ScriptedRequest], Part | Sequence[Part | Exception]]
-"""Answers a request: with a text, a call, several parts, or by raising."""
+"""A function that answers a request: it returns a text, a call or several parts, or raises."""
 
 
 @dataclass
 class ScriptedModel(Model):
-    """A model of the SDK's that gives the answers of `enqueue`, in order, and then those of `reply`."""
+    """An SDK model that returns the enqueued answers in order, and then those of `reply`."""
 
     reply: Reply | None = None
-    """Answers when nothing is enqueued: a function of the request that returns a text, a call, or a list."""
+    """Called with the request when nothing is enqueued; returns a text, a call, or a list of both."""
     default_answer: str | None = None
-    """What it answers when there is neither. Without it, such a request is an AssertionError."""
+    """The answer if there is neither an enqueued one nor `reply`; without it, AssertionError."""
     tokens: int = 10
-    """What each answer costs, half of it for the input."""
+    """The tokens of each answer, half of them for the input."""
     config: dict[str, Any] = field(default_factory=lambda: {"model_id": "scripted"})
     answers: deque[list[Part | Exception] | Exception | Reply] = field(default_factory=deque)
     requests: list[ScriptedRequest] = field(default_factory=list)
-    """What it was asked."""
+    """The requests it received."""
     _calls: int = 0
 
     def enqueue(self, *parts: Part | Exception | Reply) -> "ScriptedModel":
-        """Adds one answer: texts, calls and pauses in a row, or a function that is given the request.
+        """Adds one answer: any number of texts, calls and pauses, or a function that gets the request.
 
-        An exception is raised in its place: an answer may break off.
+        An exception among the parts is raised at that point, so an answer can break off.
         """
         if len(parts) == 1 and (isinstance(parts[0], Exception) or callable(parts[0])):
             self.answers.append(parts[0])
         elif any(map(callable, parts)):
-            raise TypeError("a function is a whole answer, and stands alone")
+            raise TypeError("a function is a complete answer and cannot be combined with other parts")
         else:
             self.answers.append([part for part in parts if not callable(part)])
         return self
@@ -89,7 +89,7 @@ class ScriptedModel(Model):
         self.requests.append(ScriptedRequest(prompt, [], system_prompt))
         (part,) = self._next()
         if not isinstance(part, ScriptedCall) or not isinstance(part.input, dict):
-            raise AssertionError("a structured answer is scripted as a call with an object")
+            raise AssertionError("script structured output as a tool call with an object")
         yield {"output": output_model(**part.input)}
 
     def _next(self) -> Sequence[Part | Exception]:
@@ -102,7 +102,7 @@ class ScriptedModel(Model):
         if answer is not None:
             return answer
         if self.default_answer is None:
-            raise AssertionError(f"the model was asked more often than the script says: {self.requests[-1]}")
+            raise AssertionError(f"no scripted answer is left for this request: {self.requests[-1]}")
         return [self.default_answer]
 
     def _chunks(self, part: str | ScriptedCall) -> list[StreamEvent]:

@@ -1,8 +1,8 @@
-"""What the scripted model answers: the parts of an answer, the request, and scripts in files.
+"""Scripts for `provider: scripted`, and the parts of scripted answers.
 
-A rule is chosen, and its answer counted off, by the request alone. So a script gives the same answers when
-steps run at the same time, and in a run that is resumed. Only answers outside of rules are given in order:
-after a resume, those that the journal has are counted off.
+The request alone determines the rule and the position in its answers, so a script gives the same answers in
+parallel steps and in a resumed run. Only answers outside of rules are used in order; after a resume, those in
+the journal are skipped.
 """
 
 import json
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from strands.types.tools import ToolSpec
 
 DEFAULT_SCRIPT = "answers.yaml"
-_HINT = "Name the file of a script as model_id; it is found from the workflow's directory."
+_HINT = "Set model_id to the path of a script, relative to the workflow file."
 _FORMAT_HINT = "docs/guides/testing.md describes scripts."
 _NAMES = ("prompt", "result", "results", "system")
-"""What the templates of a script see of the request."""
+"""The names for templates in a script."""
 _STATUSES: dict[FailureKind, int] = {
     "busy": 409,
     "credentials": 401,
@@ -48,32 +48,32 @@ FAILURES = {*_STATUSES, "connection", "timeout", "overflow"}
 
 @dataclass(frozen=True)
 class ScriptedCall:
-    """One tool use in a model's answer; `input` is an object, or the very text that the model sends."""
+    """One tool call in a model's answer; `input` is an object, or the raw text that the model sends."""
 
     name: str
     input: dict[str, Any] | str
     id: str = ""
     pieces: int = 1
-    """Over how many deltas the input is spread."""
+    """The number of deltas in which the input is streamed."""
 
 
 @dataclass(frozen=True)
 class ScriptedPause:
-    """The model is silent for a while, before or between what it says."""
+    """A pause in the model's answer, before or between its parts."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class ScriptedUsage:
-    """What an answer costs, if it is not what the model's answers cost otherwise."""
+    """The tokens of one answer, if they differ from the model's default."""
 
     input: int = 5
     output: int = 5
 
 
 class ScriptedError(Exception):
-    """What a provider's client raises for an answer with an HTTP status."""
+    """The exception that a provider's client raises for an HTTP error status."""
 
     def __init__(self, text: str, status_code: int) -> None:
         super().__init__(text)
@@ -81,7 +81,7 @@ class ScriptedError(Exception):
 
 
 def failure(kind: FailureKind, text: str = "") -> Exception:
-    """How a request to a model fails: `throttled`, `server`, `connection`, `timeout`, `overflow`…"""
+    """An error of a model request: `throttled`, `server`, `connection`, `timeout`, `overflow`…"""
     text = text or f"the script says {kind}"
     if kind == "connection":
         return ConnectionResetError(text)
@@ -98,18 +98,18 @@ Part = str | ScriptedCall | ScriptedPause | ScriptedUsage
 
 
 def call(name: str, /, **arguments: Any) -> ScriptedCall:
-    """A call of a tool in a model's answer."""
+    """A tool call in a model's answer."""
     return ScriptedCall(name, arguments)
 
 
 def pause(seconds: float) -> ScriptedPause:
-    """The model is silent for so long, before or between what it says."""
+    """A pause in a model's answer, before or between its parts."""
     return ScriptedPause(seconds)
 
 
 @dataclass(frozen=True)
 class ScriptedRequest:
-    """What the model was asked."""
+    """A request to the model."""
 
     messages: "Messages"
     tool_specs: "list[ToolSpec]"
@@ -118,7 +118,7 @@ class ScriptedRequest:
 
     @property
     def prompt(self) -> str:
-        """The last text from the user, before all calls that the model has made since."""
+        """The last text from the user, before the tool calls that followed it."""
         return _text_of(self.messages[self._prompt_index]) if self.messages else ""
 
     @property
@@ -128,7 +128,7 @@ class ScriptedRequest:
 
     @property
     def tools(self) -> list[str]:
-        """The names of the tools that the model may call."""
+        """The names of the tools that the model can call."""
         return [spec["name"] for spec in self.tool_specs]
 
     @property
@@ -182,19 +182,19 @@ class _Rule(msgspec.Struct, frozen=True):
 
 @dataclass
 class Script:
-    """What a script file says: the `reply` of a ScriptedModel."""
+    """A script file, used as the `reply` of a ScriptedModel."""
 
     file: str
     rules: Sequence[_Rule] = ()
     answers: Sequence[_Answer] = ()
-    """Those outside of rules, which are given in order."""
+    """Answers outside of rules, used in order."""
     usage: ScriptedUsage = ScriptedUsage()
     _given: int = 0
     _failures: dict[tuple[str, str], int] = field(default_factory=dict)
-    """How often each request has failed on purpose, until it is answered."""
+    """How many scripted errors each request has had so far."""
 
     def __call__(self, request: ScriptedRequest) -> list[Part | Exception]:
-        """The answer to a request, which may be to fail; ProviderError if there is no answer."""
+        """The answer to a request, or a scripted error; ProviderError if there is no answer."""
         rule = next((rule for rule in self.rules if rule.fits(request)), None)
         if rule is not None:
             answer = self._of_rule(rule, request)
@@ -203,7 +203,7 @@ class Script:
             self._given += 1
         else:
             raise self._unanswered(request)
-        with Meter().running():  # all templates of an answer may take as long as one
+        with Meter().running():  # all templates of an answer share the limits of one
             parts = [*_parts(answer, request)]
         if answer.error is not None:
             text = next((part for part in parts if isinstance(part, str)), "")
@@ -214,20 +214,20 @@ class Script:
         return [*parts, ScriptedUsage(**answer.tokens) if answer.tokens else self.usage]
 
     def count_off(self, answered: Iterable[ScriptedRequest]) -> None:
-        """Goes past the answers that requests had in an earlier process, and past the errors before them."""
+        """Skips the answers that were used in an earlier process, and the errors before them."""
         for request in answered:
             if not any(rule.fits(request) for rule in self.rules):
                 left = range(self._given, len(self.answers))
                 self._given = 1 + next((at for at in left if self.answers[at].error is None), self._given)
 
     def _of_rule(self, rule: _Rule, request: ScriptedRequest) -> _Answer:
-        """The answer of this turn, after the errors before it, one for each attempt; the last error stays."""
+        """The answer for this turn. Each error before it fails one attempt; an error at the end fails all."""
         ends = [at for at, answer in enumerate(rule.answers) if answer.error is None]
         turn = request.turn
         if turn > len(ends) or (turn == len(ends) and rule.answers[-1].error is None):
             raise ProviderError(
                 f"The script has no answer {turn + 1} to the prompt {shorten_text(request.prompt)!r}: "
-                f"the rule at {rule.place} has {len(ends)}.",
+                f"the rule at {rule.place} has only {len(ends)}.",
                 hint="Add an answer to the rule.",
             )
         begin = ends[turn - 1] + 1 if turn else 0
@@ -257,8 +257,8 @@ class Script:
             f"{name} {text!r}" for name, text in (("when", nearest.when), ("system", nearest.system)) if text
         ]
         return ProviderError(
-            f"No rule of {self.file} fits the prompt {prompt!r}.",
-            hint=f"The nearest is at {nearest.place}: {' and '.join(wanted)}. Change it, or add a rule.",
+            f"No rule in {self.file} matches the prompt {prompt!r}.",
+            hint=f"The closest is at {nearest.place}: {' and '.join(wanted)}. Change it, or add a rule.",
         )
 
 
@@ -291,7 +291,7 @@ def _parts(answer: _Answer, request: ScriptedRequest) -> Iterator[Part]:
 
 
 def _output_call(output: Any, request: ScriptedRequest) -> dict[str, Any]:
-    """The call of the tool that takes an agent's answer as data."""
+    """The call of the SDK's tool for structured output."""
     name = "final_answer" if "final_answer" in request.tools else "answer"
     spec = next((spec for spec in request.tool_specs if spec["name"] == name), None)
     properties = spec["inputSchema"]["json"].get("properties", {}) if spec else {}
@@ -300,7 +300,7 @@ def _output_call(output: Any, request: ScriptedRequest) -> dict[str, Any]:
 
 
 def _free_ids(request: ScriptedRequest) -> Iterator[str]:
-    """Ids that no call of the conversation has, the same for the same request."""
+    """Unused call ids for a conversation; the same request gets the same ids."""
     blocks = [block for message in request.messages for block in message["content"]]
     used = {block["toolUse"]["toolUseId"] for block in blocks if "toolUse" in block}
     numbers = iter(range(len(used) + 1, 1_000_000))
@@ -308,7 +308,7 @@ def _free_ids(request: ScriptedRequest) -> Iterator[str]:
 
 
 def read_script(choice: ModelChoice) -> tuple[Script | None, list[Issue]]:
-    """The script that a model's choice names, or what is wrong with it."""
+    """The script of a model choice, or its issues."""
     path = choice.directory / (choice.model_id or DEFAULT_SCRIPT)
     real = Path(os.path.realpath(choice.directory))
     document = read_document_file(path, _HINT, below=(real, marked_project_root(real) or real))
@@ -349,7 +349,7 @@ def _template_issues(document: Document) -> Iterator[Issue]:
         reasons = [flaw.reason for flaw in flaws]
         reasons += [f"There is no name {name.name!r} here" for name in names if name.name not in _NAMES]
         for reason in reasons:
-            remedy = f"Templates of a script see {', '.join(_NAMES)}."
+            remedy = f"Templates in a script can use {', '.join(_NAMES)}."
             yield document.issue(path, f"{reason.rstrip('.')}.", remedy)
 
 

@@ -1,11 +1,12 @@
-"""Testing without a model: the scripted model, projects in temporary directories, and fixtures for pytest.
+"""Testing without a model: the scripted model, projects in temporary directories, and pytest fixtures.
+
+To load the fixtures of `testing.fixtures`, add this line to a test module or to the root `conftest.py`:
 
     pytest_plugins = ["strands_cli.testing"]
 
-at the top of a test module, or in the `conftest.py` of the root, makes the fixtures of `testing.fixtures`
-known. Nothing here needs pytest otherwise, and the agent SDK is imported with `ScriptedModel`.
+The rest works without pytest. The agent SDK is imported only with `ScriptedModel`.
 
-PYTEST_DONT_REWRITE: a test may import from here before pytest does, which would warn of it.
+PYTEST_DONT_REWRITE: otherwise pytest would warn if a test imports from here first.
 """
 
 from typing import TYPE_CHECKING

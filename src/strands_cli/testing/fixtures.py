@@ -1,4 +1,4 @@
-"""Fixtures for pytest. `pytest_plugins = ["strands_cli.testing"]` makes them known."""
+"""Pytest fixtures, loaded with `pytest_plugins = ["strands_cli.testing"]`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def strands_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StrandsProject]:
-    """An empty project as the current directory. The settings and decisions of the user do not count."""
+    """An empty project in the current directory. Your own settings, trust and approvals are not used."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     with StrandsProject(tmp_path / "project").current() as project:
@@ -26,7 +26,7 @@ def strands_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 @pytest.fixture
 def strands_registry() -> Iterator[ToolRegistry]:
-    """The registry, with the tools of the current project; what a test registers is removed at its end."""
+    """The registry with the tools of the current project. Tools registered by a test are removed after it."""
     registry = get_registry()
     registry.refresh()
     yield registry
@@ -50,7 +50,7 @@ def call_tool(strands_workspace: Workspace) -> CallTool:
 
 @pytest.fixture
 def scripted_model() -> "ScriptedModel":
-    """A model that answers as the test says: `scripted_model.enqueue("Hello.")`."""
+    """A model with scripted answers: `scripted_model.enqueue("Hello.")`."""
     from strands_cli.providers.scripted_model import ScriptedModel
 
     return ScriptedModel()

@@ -1,4 +1,4 @@
-"""A project in a directory of its own, the `strands` command run in it, and calls of tools."""
+"""Test projects: files in a directory, the `strands` command run in it, and tool calls."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ COMMAND_SECONDS = 60
 
 
 class CommandOutcome:
-    """What one run of the command came to."""
+    """The outcome of a `strands` command."""
 
     def __init__(self, done: "subprocess.CompletedProcess[str]", seconds: float) -> None:
         self.exit_code = done.returncode
@@ -71,19 +71,19 @@ class StrandsProject:
         return file
 
     def write_tool(self, name: str, source: str) -> Path:
-        """Writes `tools/NAME.py`. The indentation that all lines share is removed."""
+        """Writes `tools/NAME.py`. Common indentation is removed."""
         file = self.write(f"tools/{name}.py", dedent(source))
         get_registry().refresh()
         return file
 
     def write_workflow(self, text: str, path: str = "flow.yaml") -> Path:
-        """Writes a workflow file. The indentation that all lines share is removed."""
+        """Writes a workflow file. Common indentation is removed."""
         return self.write(path, dedent(text))
 
     def strands(
         self, *arguments: str, input: str | None = None, cwd: Path | None = None, **env: str
     ) -> CommandOutcome:
-        """Runs the `strands` command in a process of its own, with variables added to its environment."""
+        """Runs the `strands` command in a child process, with extra environment variables."""
         started = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-m", "strands_cli", *arguments],
@@ -105,9 +105,9 @@ class StrandsProject:
         model: "Model | None" = None,
         **options: Any,
     ) -> "RunResult":
-        """Runs a workflow of the project in this process, with a model in place of every provider.
+        """Runs a workflow of the project in this process; `model` replaces every provider.
 
-        `options` are those of `RunOptions`.
+        `options` are fields of `RunOptions`.
         """
         from strands_cli.exec.run import run_sync
         from strands_cli.exec.steps import RunOptions
@@ -117,9 +117,9 @@ class StrandsProject:
 
     @contextmanager
     def current(self) -> Iterator["StrandsProject"]:
-        """The project as the current directory, with its tools in the registry.
+        """Makes the project the current directory, with its tools in the registry.
 
-        Modules that were imported from it are forgotten at the end.
+        At the end, modules imported from it are removed from `sys.modules`.
         """
         before, modules, places = current_directory(), {*sys.modules}, [*sys.path]
         cache = os.environ.get("XDG_CACHE_HOME")
@@ -141,20 +141,20 @@ class StrandsProject:
 
 
 class ToolOutcome(msgspec.Struct, frozen=True):
-    """What a call of a tool came to."""
+    """The outcome of a tool call."""
 
     result: ToolResult
-    """What an agent gets."""
+    """The result that an agent would get."""
 
     @property
     def code(self) -> str | None:
-        """The code of the error; None if the call succeeded."""
+        """The error code; None if the call succeeded."""
         error = error_of(self.result)
         return error["code"] if error else None
 
     @property
     def text(self) -> str:
-        """The answer, or the message of the error."""
+        """The answer, or the error message."""
         if error := error_of(self.result):
             return str(error["message"])
         parts = self.result["content"]
@@ -171,11 +171,11 @@ class ToolOutcome(msgspec.Struct, frozen=True):
 
 
 async def _grant(tool: Tool, arguments: dict[str, Any]) -> None:
-    """Consent to every call."""
+    """Consents to every call."""
 
 
 class CallTool:
-    """Calls a tool under the whole contract: input and output checked, time limit, consent given."""
+    """Calls a tool under the full contract: checks of input and output, a time limit, and consent."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.context = CallContext(workspace=workspace, permit=_grant)
@@ -184,7 +184,7 @@ class CallTool:
     def __call__(
         self, tool: calls.Callee, arguments: Mapping[str, Any] | None = None, /, **keywords: Any
     ) -> ToolOutcome:
-        """`tool` is a tool, a function, or the id of a tool of the project."""
+        """`tool` is a tool, a function, or the id of one of the project's tools."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
