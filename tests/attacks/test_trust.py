@@ -511,7 +511,7 @@ def test_names_that_are_not_text_are_asked_about_like_all_others(tmp_path: Path)
     name = os.fsdecode(b"f\xff.yaml")
     project.write(name, flow(security={"workspace": ["/etc"]}))
     assert project.strands("run", name, "--dry-run").exit_code == REFUSED
-    assert "Trusted: 1 ask." in project.strands("trust", "--yes").err
+    assert "Trusted 1 request." in project.strands("trust", "--yes").err
     assert project.strands("run", name, "--dry-run").exit_code == 0
     assert "There is nothing new to trust." in project.strands("trust").err
     assert project.strands("trust", "--revoke").exit_code == 0

@@ -100,7 +100,7 @@ trust_option = click.option(
     expose_value=False,
     is_eager=True,
     callback=_trust_this_run,
-    help="Trust what the project asks for, this time.",
+    help="Trust everything the project asks for, for this command only.",
 )
 
 
@@ -117,7 +117,7 @@ debug_option = click.option(
     expose_value=False,
     is_eager=True,
     callback=_debug_this_run,
-    help="Print every prompt, message, tool call and result on standard error, as it happens.",
+    help="Print every prompt, message, tool call and result to standard error during the run.",
 )
 yes_option = click.option("--yes", "-y", is_flag=True, help="Consent to every tool that asks.")
 allow_write_option = click.option(
@@ -126,7 +126,7 @@ allow_write_option = click.option(
     multiple=True,
     metavar="PATH",
     callback=lambda _ctx, _param, paths: tuple(map(_protected_path, paths)),
-    help="Let a protected PATH be written, such as .github. Can be repeated.",
+    help="Allow writing to a protected PATH, such as .github. Can be repeated.",
 )
 file_argument = click.argument("file", type=click.Path(path_type=Path))
 

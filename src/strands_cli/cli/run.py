@@ -30,8 +30,8 @@ _OF_RESUMED_RUNS = {"run_id", "trust", "debug", "hitl_responses", *Execution.__s
 @click.option("--provider", type=ProviderName(), help="Use this provider instead of the file's.")
 @click.option("--model", help="Use this model instead of the file's.")
 @click.option("--host", help="The address of the provider.")
-@click.option("--record", type=click.Path(path_type=Path), help="Write all requests to models to this file.")
-@click.option("--replay", type=click.Path(path_type=Path), help="Answer from such a file, without a model.")
+@click.option("--record", type=click.Path(path_type=Path), help="Record all model requests and answers.")
+@click.option("--replay", type=click.Path(path_type=Path), help="Use the answers of a recording.")
 @click.option(
     "--replay-ignore",
     multiple=True,
@@ -42,7 +42,7 @@ _OF_RESUMED_RUNS = {"run_id", "trust", "debug", "hitl_responses", *Execution.__s
     "--save-session/--no-save-session",
     "save",
     default=True,
-    help="Whether to journal the run, so that it can be resumed and looked at. By default it is.",
+    help="Save the run, so you can resume it and look at it later. On by default.",
 )
 @click.option(
     "--resume", "run_id", metavar="ID", shell_complete=complete_runs, help="Resume this run, without FILE."

@@ -74,7 +74,9 @@ def trust(paths: tuple[Path, ...], *, lists: bool, revoke: bool, yes: bool, as_j
             record_trust(project, asks, dropped=gone[project])
         _approve(pending)
     if not as_json:
-        print_note(f"Trusted: {count_text(number, 'ask')}." if number else "There is nothing new to trust.")
+        print_note(
+            f"Trusted {count_text(number, 'request')}." if number else "There is nothing new to trust."
+        )
 
 
 def _approve(pending: "Pending") -> None:

@@ -94,7 +94,7 @@ _AGENT = "assistant"
     "--save-session/--no-save-session",
     "save",
     default=True,
-    help="Whether to keep the conversation, so that it can be continued. By default it is kept.",
+    help="Save the conversation, so you can continue it later. On by default.",
 )
 @var_option
 @yes_option
