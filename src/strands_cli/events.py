@@ -53,7 +53,7 @@ class StepFinished(msgspec.Struct, frozen=True):
     waiting: bool = False
     """Whether it has not failed but waits for a person, while the run is paused."""
     stopped: bool = False
-    """Whether it did not fail itself: the run was stopped, or a part of the step has failed."""
+    """Whether the step did not fail itself: the run was stopped, or an inner step failed."""
 
 
 class StepRestored(msgspec.Struct, frozen=True):

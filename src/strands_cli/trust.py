@@ -171,7 +171,7 @@ def _variable_asks(spec: BaseSpec, settings: Settings, environment: Mapping[str,
 
 
 def _model_setting(use: VariableUse, value: str) -> str:
-    """The setting of a model that a variable is all of; empty if it is another place, or has an address."""
+    """The model setting that consists of this variable alone; empty if there is none, or for an address."""
     group, _, key = use.pointer.rpartition("/")
     is_model = group == "/runtime" or (group.startswith("/agents/") and group.count("/") == 2)
     is_address = use.name.upper().endswith(("URL", "URI")) or "://" in value
@@ -182,7 +182,7 @@ def _model_setting(use: VariableUse, value: str) -> str:
 def _own_hosts_of_file(
     spec: BaseSpec, use: VariableUse, settings: Settings, environment: Mapping[str, str]
 ) -> list[str]:
-    """The hosts that get a setting of a model, and that neither the user has named nor this machine is."""
+    """The hosts that get a model setting, except this machine and hosts in the user's settings."""
     group = use.pointer.rpartition("/")[0]
     hosts = {"/runtime/host": spec.runtime.host}
     for name, agent in spec.agents.items():

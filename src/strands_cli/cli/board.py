@@ -192,7 +192,7 @@ class Board:
         """In the order in which they started."""
         self.done = self.failed = self.calls_made = self.crashes = self._stopped = 0
         self._waiting: list[str] = []
-        """The keys of steps that wait for a person, without those that they are part of."""
+        """The keys of steps that wait for a person, without their outer steps."""
         self.is_running = False
         self._used = 0
         """Tokens of the finished steps."""

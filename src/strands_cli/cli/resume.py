@@ -135,7 +135,7 @@ def _spec_to_resume(began: Mapping[str, Any], how: Execution) -> Spec:
     head = began["head"]
     if how.accept_changes:
         if not (file := workflow_path(head)).exists():
-            hint = "Leave --accept-changes out: the run has a copy of its workflow."
+            hint = "Leave out --accept-changes: the run has a copy of its workflow."
             raise SessionError(f"{file} was not found, so there is no change to accept.", hint=hint)
         return with_stored_models(load_spec(file, head["variables"]), head)
     if changes := changes_since(began):

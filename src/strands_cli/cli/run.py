@@ -131,10 +131,8 @@ def _run_file(
             resume_run(found, how)
             return
         if how.answers:
-            reason = (
-                f"There is no unfinished run of {file} with these inputs, so nothing waits for an answer."
-            )
-            raise UsageError(reason, hint="Leave --answer out to start a new run.")
+            reason = f"There is no unfinished run of {file} with these inputs, so there is no open question."
+            raise UsageError(reason, hint="Leave out --answer to start a new run.")
     prepared = prepare(spec, options=options)
     if replay is None:
         require_models(spec, spec.agents)

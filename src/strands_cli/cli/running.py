@@ -122,7 +122,7 @@ def _way_on(error: StrandsError) -> str:
     """How to resume a run that did not finish."""
     from strands_cli.exec.stores import Lost
 
-    if not error.run_id or isinstance(error, Lost):  # which another process has now
+    if not error.run_id or isinstance(error, Lost):  # another process owns the run now
         return ""
     command = f"strands resume {error.run_id}"
     if isinstance(error, Paused) and error.questions:

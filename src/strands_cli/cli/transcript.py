@@ -155,7 +155,7 @@ class LiveTranscript:
             self._write([line.text for line in lines])
 
     def remember(self, rows: Mapping[str, bytes]) -> None:
-        """Takes in what a resumed run has done before, without writing it."""
+        """Reads the earlier rows of a resumed run, without printing them."""
         for key, data in rows.items():
             step, _ = self._history.add(key, decode(data, key))
             if step is not None:

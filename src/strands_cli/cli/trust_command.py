@@ -87,7 +87,7 @@ def _approve(pending: "Pending") -> None:
 
 
 def _question(new: Mapping[Path, list[Ask]], pending: "Pending") -> str:
-    """With what it is about: long lists push their beginning out of sight."""
+    """The question, with number and kinds: the beginning of a long list may have scrolled away."""
     kinds = [ask.kind for asks in new.values() for ask in asks] + ["plugin"] * len(pending)
     if len(kinds) == 1:
         return "Trust it?"

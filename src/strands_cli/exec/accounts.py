@@ -163,7 +163,7 @@ class StepMeter:
         self._refused_in = self._turn
 
     def spend(self, usage: Usage, stop_reason: str) -> None:
-        """Counts an answer, of the model or from the journal."""
+        """Counts an answer from the model or from the journal."""
         self._turn += 1
         self.usage += usage
         self._ledger.spend(usage)

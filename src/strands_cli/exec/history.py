@@ -527,12 +527,12 @@ class RunHistory:
                     setattr(step, name, getattr(attempt, name))
             step.attempts.append(attempt)
             step.at = min(step.at or attempt.at, attempt.at)
-            if step.key not in self._begun:  # it has not begun anew
+            if step.key not in self._begun:  # it has not started again
                 step.seconds = max(step.end - attempt.at, 0.0)
             step.usage += attempt.usage
 
     def _wait_with_parts(self) -> None:
-        """A step that consists of others waits while one of them does."""
+        """Marks a step as waiting if one of its inner steps is."""
         for step in [*self.steps.values()]:
             above = _above(step.key.split("/")) if step.status == "waiting" else ()
             for whole in filter(None, map(self.steps.get, above)):

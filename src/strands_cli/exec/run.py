@@ -216,7 +216,7 @@ async def opened_journal(
         journal.put("status", {**before, **_status(status, ended), "owner": None})
         await asyncio.to_thread(journal.close)  # a disk may take its time
         if status == "done" and journal.failure is not None:
-            _to_listeners(options, RunNoticed(journal.failure.message))  # the work is done all the same
+            _to_listeners(options, RunNoticed(journal.failure.message))  # the run itself has succeeded
 
 
 def _status(status: str, error: StrandsError | None = None) -> dict[str, Any]:

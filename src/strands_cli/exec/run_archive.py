@@ -242,7 +242,9 @@ def _is_deep(value: Any, left: int = MAX_DEPTH) -> bool:
 
 def _check_rows(rows: Mapping[str, Any], name: str) -> None:
     """Checks the form that the engine expects of rows."""
-    if _checked("head", rows.get("head"), _Head, name).pattern == CHAT:  # its tools ask for no consent
+    if (
+        _checked("head", rows.get("head"), _Head, name).pattern == CHAT
+    ):  # its tools would be used without asking
         hint = "Save it as text with /save in the chat."
         raise SessionError(f"{name} is a chat, which cannot be imported.", hint=hint)
     files = _checked("spec", rows.get("spec"), _Spec, name).files

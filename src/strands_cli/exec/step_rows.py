@@ -30,7 +30,7 @@ OWN_NAME = re.compile(
     r"(?P<step>.+?)/(?P<name>begun|question|answer|result|(?:user|model|summary|compaction)/\d+"
     r"|tool/\d+/\d+|(?:consent|ask)/\d+/(?:question|answer))"
 )
-"""The key of a row: `steps/0/consent/1/answer` is a row of `steps/0`, so the key of a step ends soon."""
+"""The key of a row. `step` is as short as possible: `steps/0/consent/1/answer` is a row of `steps/0`."""
 _ATTEMPTED = re.compile(r".+/tried/\d+/(?:model|summary)/\d+")
 _ATTEMPT = re.compile(r".+/tried/\d+")
 _MAX_QUESTIONS = 5
@@ -50,7 +50,7 @@ def rows_by_step(journal: "Journal") -> dict[str, list[tuple[str, Any]]]:
 
 
 def spent_on_attempts(journal: "Journal") -> Usage:
-    """What the answers have cost that were set aside."""
+    """The usage of all answers that were set aside."""
     keys = journal.keys()
     rows = (journal.get(key) for key in keys if _ATTEMPTED.fullmatch(key))
     return sum((msgspec.convert(row["usage"], Usage) for row in rows if row is not None), Usage())
@@ -156,7 +156,7 @@ class StepRows:
     def set_aside(self, rows: Mapping[str, Sequence[tuple[str, Any]]] | None = None) -> Usage:
         """Moves the rows so far to `tried/N`: they stay visible, but no longer answer a resumed run.
 
-        `rows` are the rows of all steps, if the caller already has them. Returns what they have cost.
+        `rows` are the rows of all steps, if the caller already has them. Returns the usage of their answers.
         """
         journal, number = self._run.journal, 1
         if rows is None:
@@ -232,10 +232,10 @@ class StepRows:
         raise await self._waiting(name, "consent", question, choices=("yes", "no"), calls=listed)
 
     def _has_shown(self, asked: Mapping[str, Any], calls: "Sequence[PendingCall]") -> bool:
-        """Whether a question was about these calls.
+        """Whether a consent question showed these calls.
 
-        One of ours may also be about calls that are done since. In one that somebody else has written,
-        anything may be hidden, so it has to be ours word for word.
+        Our own question may also show calls that are done by now. An imported question may hide anything, so
+        its text must be exactly the one that we would ask.
         """
         own, shown = self._run.redactor.text, asked["question"]
         if asked.get("imported"):

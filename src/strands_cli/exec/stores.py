@@ -451,7 +451,7 @@ class SqliteStore:
                 return
 
     def _remove_old_runs(self, database: "sqlite3.Connection", *, but: str) -> None:
-        """Deletes old runs, once a day. Unfinished runs and `but` are kept: somebody resumes them."""
+        """Deletes old runs, once a day. Unfinished runs and `but`, which is being resumed, are kept."""
         import sqlite3
 
         keep, self._keep_days = self._keep_days, None

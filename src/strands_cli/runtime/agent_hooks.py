@@ -129,9 +129,9 @@ def call_ids(message: Message) -> list[str]:
 
 
 def call_key(context: CallContext, name: str, tool: Tool, arguments: Any) -> str:
-    """Identifies a call when its run is repeated: where it stands, and what it is.
+    """The idempotency key of a call, from its position, its tool and its arguments.
 
-    A step that begins anew may make another call in the same place.
+    A step that starts again may make another call at the same position.
     """
     if not (context.key and name):
         return ""

@@ -30,7 +30,7 @@ class StepLog(Protocol):
 
     @property
     def place(self) -> str:
-        """Where the step stands among the steps of all runs."""
+        """The run's id and the step's key, unique over all runs."""
 
     def get(self, name: str) -> Any | None: ...
 
@@ -60,7 +60,7 @@ class RememberedAnswers:
         price: Price | None,
         spend: Callable[[Usage, str], None],
     ) -> None:
-        """`names` are those of the rows; `spend` gets the usage and stop reason of replayed answers."""
+        """`names` are the names of the rows; `spend` gets the usage and stop reason of remembered answers."""
         self._log, self._names, self._model, self._price, self._spend = log, names, model, price, spend
         self._name = ""
 
