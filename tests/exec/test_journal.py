@@ -107,6 +107,33 @@ async def test_a_step_that_is_cancelled_while_it_waits_disturbs_nobody_else() ->
 
 
 @pytest.mark.asyncio
+async def test_the_loop_goes_on_until_the_last_rows_are_written_and_the_run_is_given_back() -> None:
+    store = SlowStore()
+    journal = Journal.open(store, RUN)
+    journal.put("status", 1)
+    closing = asyncio.ensure_future(journal.closed())
+    await asyncio.to_thread(store.entered.wait, 30)
+    assert not closing.done()
+    store.gate.set()
+    await closing
+    assert store.load(RUN) == {"status": b"1"}
+    store.take(RUN)
+
+
+@pytest.mark.asyncio
+async def test_rows_are_written_though_nobody_waits_for_the_end_any_more() -> None:
+    store = SlowStore()
+    journal = Journal.open(store, RUN)
+    journal.put("status", 1)
+    closing = asyncio.ensure_future(journal.closed())
+    await asyncio.to_thread(store.entered.wait, 30)
+    threading.Timer(0.1, store.gate.set).start()
+    closing.cancel()
+    await asyncio.wait({closing})
+    assert store.load(RUN) == {"status": b"1"}
+
+
+@pytest.mark.asyncio
 async def test_nothing_is_waited_for_where_nothing_is_to_be_written() -> None:
     journal = Journal.open(MemoryStore(), RUN)
     await journal.committed()

@@ -68,6 +68,7 @@ class Journal:
         self._timed_by: asyncio.AbstractEventLoop | None = None
         self._writer: threading.Thread | None = None
         self._is_closed = False
+        self._ended: list[asyncio.Future[None]] = []
 
     @classmethod
     def open(
@@ -127,15 +128,28 @@ class Journal:
 
     def close(self) -> None:
         """Writes the remaining rows and releases the run. Rows put afterwards are not written."""
+        self._end().join(_FLUSH_SECONDS)
+
+    async def closed(self) -> None:
+        """As `close`, without blocking the loop. Call it once."""
+        ended = asyncio.get_running_loop().create_future()
+        self._ended.append(ended)
+        writer = self._end()
+        try:
+            await asyncio.wait({ended}, timeout=_FLUSH_SECONDS)
+        except asyncio.CancelledError:
+            writer.join(_FLUSH_SECONDS)  # or the process may end before the thread
+            raise
+
+    def _end(self) -> threading.Thread:
         with self._lock:
-            if self._is_closed:
-                return
-            self._is_closed = True
-            if self._next is not None:
-                self._hand_over(self._next)
-            self._start().put(None)
+            if not self._is_closed:
+                self._is_closed = True
+                if self._next is not None:
+                    self._hand_over(self._next)
+                self._start().put(None)
         assert self._writer is not None
-        self._writer.join(_FLUSH_SECONDS)
+        return self._writer
 
     # --- the thread that writes -------------------------------------------------------------------------
 
@@ -176,11 +190,12 @@ class Journal:
                 self._write(batch.rows)
             with self._lock:
                 batch.is_done = True
-            if batch.waiting:
-                with suppress(RuntimeError):  # the loop is closed, and nobody waits
-                    batch.waiting[0].get_loop().call_soon_threadsafe(_settle, batch.waiting)
-        with suppress(SessionError):
-            self._store.release(self.run, self._fence)
+            _wake(batch.waiting)
+        try:
+            with suppress(SessionError):
+                self._store.release(self.run, self._fence)
+        finally:
+            _wake(self._ended)
 
     def _write(self, rows: dict[str, bytes]) -> None:
         try:
@@ -191,6 +206,12 @@ class Journal:
             self.failure = SessionError(f"The run cannot be recorded: {type(error).__name__}: {error}")
         if self.failure is not None and self.on_failure is not None:
             self.on_failure(self.failure)
+
+
+def _wake(waiting: "list[asyncio.Future[None]]") -> None:
+    if waiting:
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits
+            waiting[0].get_loop().call_soon_threadsafe(_settle, waiting)
 
 
 def _settle(waiting: "list[asyncio.Future[None]]") -> None:

@@ -214,7 +214,7 @@ async def opened_journal(
     finally:
         before = journal.get("status") or {}
         journal.put("status", {**before, **_status(status, ended), "owner": None})
-        await asyncio.to_thread(journal.close)  # a disk may take its time
+        await journal.closed()
         if status == "done" and journal.failure is not None:
             _to_listeners(options, RunNoticed(journal.failure.message))  # the run itself has succeeded
 
