@@ -19,7 +19,7 @@ from strands_cli.errors import (
     SessionError,
     UsageError,
 )
-from strands_cli.events import RunNoticed, ToolProgress
+from strands_cli.events import RunNoticed, ToolFinished, ToolProgress
 from strands_cli.exec.journal import decode_row
 from strands_cli.exec.run import run
 from strands_cli.exec.steps import RunOptions
@@ -538,6 +538,36 @@ def test_the_loop_goes_on_while_the_journal_is_closed(flow: Durable, model: Scri
 class FullStore(MemoryStore):
     def put(self, run: str, fence: int, rows: Mapping[str, bytes]) -> None:
         raise SessionError("The disk is full.")
+
+
+class GatedStore(MemoryStore):
+    """Writes the first answer of the model when it is allowed to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+
+    def put(self, run: str, fence: int, rows: Mapping[str, bytes]) -> None:
+        if "steps/0/model/1" in rows:
+            assert self.gate.wait(5)
+        super().put(run, fence, rows)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [call("echo", message="hi"), call("parse_json", text="1"), call("answer", n=1)],
+    ids=lambda made: str(made.name),
+)
+def test_what_changes_nothing_is_called_before_the_request_for_it_is_kept(
+    flow: Durable, model: ScriptedModel, made: Any
+) -> None:
+    store = GatedStore()
+    flow.store = store  # type: ignore[assignment]
+    flow.listeners.append(lambda event: store.gate.set() if isinstance(event, ToolFinished) else None)
+    agents = {"worker": {"prompt": "p", "output_schema": {"type": "object", "required": ["n"]}}}
+    spec = flow.spec("chain", {"steps": steps("go")}, agents=agents, tools={"python": ["echo", "parse_json"]})
+    model.enqueue(made).enqueue('{"n": 1}')
+    assert flow.go(spec).output == {"n": 1}
 
 
 class FullAtTheEnd(MemoryStore):

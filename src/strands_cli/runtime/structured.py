@@ -68,6 +68,7 @@ class Structured:
                 input_schema=_object_schema(schema) if self._is_wrapped else schema,
                 invoke=lambda arguments, context: "Accepted.",
                 blocking=False,
+                annotations={"readOnlyHint": True},
             )
         except ToolError as error:
             reason = error.issue.reason.replace("its input schema", "it") if error.issue else error.message

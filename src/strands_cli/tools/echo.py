@@ -17,7 +17,7 @@ TOOL_SPEC = {
 }
 
 
-@tool(spec=TOOL_SPEC, version="1.0.0", category="data", blocking=False)
+@tool(spec=TOOL_SPEC, version="1.0.0", category="data", blocking=False, annotations={"readOnlyHint": True})
 def echo(message: str) -> str:
     if not message:
         raise ToolFailed("No message provided")
