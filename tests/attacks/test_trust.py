@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from strands_cli.capability import all_asks
-from strands_cli.errors import TrustError
-from strands_cli.exec.run import prepare
+from strands_cli.errors import ProviderError, TrustError, UnsupportedError
+from strands_cli.exec.run import prepare, run_sync
 from strands_cli.loader import load_spec
 from strands_cli.loader.load import examine_workflow
 from strands_cli.loader.spec import Spec
@@ -22,6 +22,7 @@ from strands_cli.trust import record_trust
 from strands_cli.types.asks import Ask
 from tests.fakes import call
 from tests.projects import Project
+from tests.sites import answer, serving
 from tests.standins.ollama import OllamaStandin
 
 REFUSED = 21
@@ -336,6 +337,43 @@ def test_no_key_leaves_for_the_host_of_a_strangers_file(project: Project) -> Non
     )
     assert "127.0.0.1:9" in given.err
     assert given.exit_code == 10  # nothing listens there: it was tried
+
+
+REDIRECTED = {
+    "ollama": ("/api/chat", ""),
+    "openai": ("/v1/chat/completions", "OPENAI_API_KEY"),
+    "anthropic": ("/v1/messages", "ANTHROPIC_API_KEY"),
+    "llamacpp": ("/v1/chat/completions", ""),
+    "gemini": ("/v1beta/models/m:streamGenerateContent?alt=sse", "GEMINI_API_KEY"),
+}
+
+
+@pytest.mark.parametrize("status", [302, 307])
+@pytest.mark.parametrize("provider", REDIRECTED)
+def test_no_host_of_a_model_sends_a_request_on_to_another_one(
+    project: Project, monkeypatch: pytest.MonkeyPatch, provider: str, status: int
+) -> None:
+    path, key = REDIRECTED[provider]
+    if key:
+        monkeypatch.setenv(key, "of-the-user-1234567890")
+    with serving() as first, serving() as inside:
+        first.answers[path] = answer(status, Location=f"{inside.url}/latest/meta-data")
+        runtime = {
+            "provider": provider, "model_id": "m", "host": first.url, "failure_policy": {"retries": 0},
+        }  # fmt: skip
+        with pytest.raises(ProviderError, match=f"redirects to {inside.url}") as failed:
+            run_sync(project.write("flow.yaml", flow(runtime=runtime)))
+        assert failed.value.message.startswith(f"{provider} at {first.url} refused the request")
+        assert (len(first.seen), inside.seen) == (1, [])
+
+
+@pytest.mark.parametrize("rest", ["/admin/do?x=", "/admin/do#", "?", "/v1.40/containers/create?name=x&y="])
+def test_a_host_with_a_query_chooses_no_other_path(project: Project, rest: str) -> None:
+    with serving() as site:
+        runtime = {"provider": "openai", "model_id": "m", "host": f"{site.url}{rest}"}
+        with pytest.raises(UnsupportedError, match="is not an address: it has a query or a fragment"):
+            run_sync(project.write("flow.yaml", flow(runtime=runtime)))
+        assert site.seen == []
 
 
 EXECUTOR = {

@@ -6,7 +6,7 @@ through entry points. Each is imported when it is asked for, and imports its cli
 
 import os
 from collections import UserDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -26,6 +26,7 @@ from strands_cli.types.sections import Inference
 if TYPE_CHECKING:
     import ssl
 
+    import httpx
     from strands.models import Model
 
 S = TypeVar("S", bound=BaseSpec)
@@ -262,8 +263,12 @@ NO_KEY = "none"
 """What is sent as a key to a host that asks for none; the clients refuse to be made without one."""
 
 
-def client_options(read_seconds: float) -> dict[str, Any]:
-    """What an `httpx.AsyncClient` is made with."""
+def client_options(
+    read_seconds: float,
+    on_request: "Sequence[Callable[[httpx.Request], Awaitable[None]]]" = (),
+    on_response: "Sequence[Callable[[httpx.Response], Awaitable[None]]]" = (),
+) -> dict[str, Any]:
+    """What an `httpx.AsyncClient` is made with, and its hooks."""
     import httpx
 
     return {
@@ -271,7 +276,22 @@ def client_options(read_seconds: float) -> dict[str, Any]:
         "limits": httpx.Limits(max_connections=None, max_keepalive_connections=0),
         "verify": _ssl_context(),
         "follow_redirects": True,
+        "event_hooks": {"request": [*on_request], "response": [_refuse_other_origin, *on_response]},
     }
+
+
+async def _refuse_other_origin(response: "httpx.Response") -> None:
+    """A host may not send a request, with its key, on to a place that neither the file nor the user named."""
+    import httpx
+
+    if not response.has_redirect_location:
+        return
+    old = response.request.url
+    new = old.join(response.headers["location"])
+    is_upgrade = (old.scheme, new.scheme) == ("http", "https")
+    if new.host != old.host or (not is_upgrade and (new.scheme, new.port) != (old.scheme, old.port)):
+        where = without_credentials(f"{new.scheme}://{new.netloc.decode('ascii', 'replace')}")
+        raise httpx.TooManyRedirects(f"it redirects to {where}", request=response.request)
 
 
 @cache
@@ -395,4 +415,6 @@ def _address_problem(host: str) -> str:
         _ = parts.port
     except ValueError:
         return "its port is not a number from 0 to 65535"
+    if "?" in host or "#" in host:
+        return "it has a query or a fragment"  # which would swallow the path that a client adds
     return "it has no name of a host" if has_scheme and not parts.hostname else ""

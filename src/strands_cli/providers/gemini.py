@@ -27,7 +27,7 @@ def build(choice: ModelChoice, read_seconds: float = READ_SECONDS) -> "Model":
         timeout=int(read_seconds * 1000),
         retry_options=genai.types.HttpRetryOptions(attempts=1),
         httpx_async_client=httpx.AsyncClient(
-            event_hooks={"request": [_limit_connect_time]}, **client_options(read_seconds)
+            **client_options(read_seconds, on_request=[_limit_connect_time])
         ),
     )
     key = os.environ.get("GEMINI_API_KEY") or os.environ.get("GOOGLE_API_KEY") or NO_KEY

@@ -29,9 +29,7 @@ def build(choice: ModelChoice, read_seconds: float = PATIENT_READ_SECONDS) -> "M
         params=choice.options(),
     )
     model.client = httpx.AsyncClient(
-        base_url=model.base_url,
-        event_hooks={"response": [_raise_streamed_error]},
-        **client_options(read_seconds),
+        base_url=model.base_url, **client_options(read_seconds, on_response=[_raise_streamed_error])
     )
     return model
 

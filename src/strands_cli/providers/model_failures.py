@@ -127,6 +127,8 @@ def _failure_message(kind: FailureKind, chain: "ErrorChain", choice: ModelChoice
     begun = subject if choice else f"T{subject[1:]}"
     status = f" ({chain.status})" if chain.status else ""
     text = "it is nested too deeply" if chain.is_any(_TOO_DEEP) else chain.text.rstrip(".")
+    if not chain.status and chain.is_any(_UNUSABLE_ADDRESS):  # which some clients call a connection error
+        text = without_credentials(str(chain.errors[-1])).rstrip(".") or text
     messages: dict[FailureKind, str] = {
         "overflow": f"The conversation is too long for {subject}: {text}.",
         "throttled": f"{begun} is rate limiting{status}: {text}.",
