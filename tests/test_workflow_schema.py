@@ -38,6 +38,7 @@ ONLY_IN_TYPES = {
         "model_given",
         "texts",
         "is_foreign",
+        "is_imported",
         "unnamed_tools",
         "workflows",
         "tool_outputs",

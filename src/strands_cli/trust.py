@@ -87,7 +87,8 @@ def workflow_asks(
         inside = path.is_relative_to(settings.project)
         name = str(path.relative_to(settings.project) if inside else path)
         ask = Ask(kind=kind, value=value, file=name, line=line)
-        trusted = is_trusted(settings.project, ask, environment, looks_up=not spec.is_foreign)
+        looks_up = not (spec.is_foreign or (spec.is_imported and kind == "consent"))
+        trusted = is_trusted(settings.project, ask, environment, looks_up=looks_up)
         asks.setdefault(ask.id, msgspec.structs.replace(ask, trusted=trusted))
     return tuple(asks.values())
 

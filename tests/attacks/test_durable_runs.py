@@ -249,12 +249,36 @@ def test_trust_in_a_file_is_not_trust_in_a_run_that_pretends_to_be_of_it(here: H
     refused = here.resumed()
     assert (refused.exit_code, "file_write without your consent" in refused.err) == (TRUST, True), refused
     assert not (here.root / "owned.txt").exists()
-    here.take({"steps/0/model/1": answer(write_call())}, flow=own)  # this is the file that was trusted
-    assert here.resumed().exit_code == 0
-    assert here.strands("trust", "--revoke").exit_code == 0
-    here.take({"steps/0/model/1": answer(write_call("more.txt"))}, flow=own)
+
+
+@pytest.mark.parametrize("more", [(), ("--accept-changes",)])
+def test_consent_that_a_trusted_file_gives_is_not_for_calls_that_came_with_a_run(
+    here: Here, more: tuple[str, ...]
+) -> None:
+    own = FLOW + "security: {consent: {file_write: allow}}\n"
+    here.write("flow.yaml", own)
+    assert here.strands("trust", "flow.yaml", "--yes").exit_code == 0
+    here.take({"steps/0/model/1": answer(write_call())}, flow=own)  # the same text
+    refused = here.resumed(*more)
+    assert refused.exit_code == TRUST
+    assert f"strands runs show {RUN}" in refused.err, refused
+    assert not (here.root / "owned.txt").exists()
+    assert here.resumed("--trust", *more).exit_code == 0
+    assert (here.root / "owned.txt").exists()
+
+
+def test_what_is_trusted_counts_for_an_imported_run_of_the_same_text(here: Here) -> None:
+    own = FLOW + "security: {workspace: [/etc, .]}\n"
+    here.write("flow.yaml", own)
+    assert here.take({}, flow=own).exit_code == 0
     assert here.resumed().exit_code == TRUST
-    assert not (here.root / "more.txt").exists()
+    assert here.strands("trust", "flow.yaml", "--yes").exit_code == 0
+    assert here.resumed().exit_code == PAUSED
+    here.take({}, flow=own.replace("Hi.", "Destroy."))
+    assert here.resumed().exit_code == TRUST
+    here.take({}, flow=own)
+    assert here.strands("trust", "--revoke").exit_code == 0
+    assert here.resumed().exit_code == TRUST
 
 
 def test_a_run_goes_on_only_while_what_its_workflow_asks_for_is_trusted(here: Here) -> None:

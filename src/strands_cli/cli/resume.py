@@ -21,6 +21,7 @@ from strands_cli.exec.journal import Journal, decode_row
 from strands_cli.exec.run import prepare
 from strands_cli.exec.run_records import (
     CHAT,
+    as_imported,
     changes_since,
     run_head,
     stored_options,
@@ -93,7 +94,10 @@ def resume_run(run_id: str, how: Execution) -> None:
     try:
         prepared = prepare(spec, options=options)
     except TrustError as error:  # the file on disk may have changed, or be gone
-        error.hint += f", or trust it for this run alone: strands resume {run_id} --trust"
+        once = f"trust it for this run alone: strands resume {run_id} --trust"
+        error.hint += f", or {once}"
+        if head.get("imported"):  # trust in the file here may not cover it
+            error.hint = f"Look at the run: strands runs show {run_id}. You can {once}"
         raise
     require_models(spec, spec.agents)
     print_issues(prepared.resources.redactor.value(prepared.warnings), err=True)
@@ -137,7 +141,8 @@ def _spec_to_resume(began: Mapping[str, Any], how: Execution) -> Spec:
         if not (file := workflow_path(head)).exists():
             hint = "Leave out --accept-changes: the run has a copy of its workflow."
             raise SessionError(f"{file} was not found, so there is no change to accept.", hint=hint)
-        return with_stored_models(load_spec(file, head["variables"]), head)
+        spec = with_stored_models(load_spec(file, head["variables"]), head)
+        return as_imported(spec) if head.get("imported") else spec
     if changes := changes_since(began):
         more = f" and {len(changes) - _MOST_CHANGES} more" if len(changes) > _MOST_CHANGES else ""
         print_note(f"The workflow has changed since: {'; '.join(changes[:_MOST_CHANGES])}{more}.")

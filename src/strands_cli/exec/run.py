@@ -195,7 +195,7 @@ async def opened_journal(
         if not options.resume or options.accept_changes:
             head = run_head(prepared.spec, options, id=run_id, variables=variables)
             if (before := journal.get("head")) is not None:
-                head["created"] = before["created"]
+                head |= {name: before[name] for name in ("created", "imported") if name in before}
             journal.put("head", head)
             journal.put("spec", {"files": spec_files(prepared.spec)})
         status_before = journal.get("status") or {}

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -76,6 +76,7 @@ def stored_files(rows: Mapping[str, Any]) -> StoredFiles:
         directory=directory,
         files=files,
         environment=head.get("environment", {}),
+        are_imported=bool(head.get("imported")),
         are_foreign=bool(head.get("imported")) and not _are_on_disk(files, directory),
     )
 
@@ -108,6 +109,12 @@ def with_stored_models(spec: Spec, head: Mapping[str, Any]) -> Spec:
             f"The run was started with the provider {provider!r}, which is not known here.", hint=hint
         )
     return with_model_options(spec, provider=provider, model=model, host=host)
+
+
+def as_imported(spec: Spec) -> Spec:
+    """A workflow, with those that it runs, for a run that has rows which somebody else has written."""
+    inner = {name: as_imported(cast(Spec, one)) for name, one in spec.workflows.items()}
+    return msgspec.structs.replace(spec, is_imported=True, workflows=inner)
 
 
 def stored_options(head: Mapping[str, Any], **changes: Any) -> RunOptions:

@@ -70,8 +70,9 @@ class StoredFiles(msgspec.Struct, frozen=True, kw_only=True):
     files: Mapping[str, str]
     """The texts by their paths, relative to that directory."""
     environment: Mapping[str, str]
+    are_imported: bool = False
     are_foreign: bool = False
-    """See `BaseSpec.is_foreign`."""
+    """See `BaseSpec.is_imported` and `is_foreign`."""
 
     def read(self, path: Path) -> Document:
         name = stored_name(path, self.directory)
@@ -150,6 +151,7 @@ def _examined(
         workflows=inner,
         positions=document.positions,
         environment=tuple(environment.uses),
+        is_imported=stored is not None and stored.are_imported,
         is_foreign=stored is not None and stored.are_foreign,
         texts={str(path.absolute()): document.text, **references.texts(), **_texts_of(inner.values())},
         variables=typed_variables(variables, spec.inputs.declared),

@@ -203,6 +203,8 @@ class BaseSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Where it uses environment variables."""
     model_given: dict[str, str] = {}
     """The provider, the model_id and the host that its user named, on the command line."""
+    is_imported: bool = False
+    """Whether it came with somebody else's run: consent that its file gives is not for calls from there."""
     is_foreign: bool = False
     """Whether it came with somebody else's run, and is not what its file says: trust in that is not its."""
     texts: dict[str, str] = {}
