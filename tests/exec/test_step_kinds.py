@@ -23,7 +23,7 @@ from strands_cli.runtime.agent_hooks import PendingCall
 from strands_cli.tools import get_registry
 from tests.exec.flows import steps
 from tests.exec.test_durable import Durable, outage
-from tests.fakes import ScriptedModel
+from tests.fakes import Pause, ScriptedModel
 from tests.projects import Project
 from tests.sites import serving
 
@@ -337,9 +337,12 @@ def test_consent_at_the_terminal_is_not_consent_to_the_call_as_it_was_changed(
 
 
 def answer(flow: Durable, key: str, text: str) -> None:
+    put_row(flow, f"{key}/answer", {"at": 0, "text": text, "by": "resume"})
+
+
+def put_row(flow: Durable, key: str, row: dict[str, Any]) -> None:
     fence = flow.store.take(flow.run_id)
-    row = json.dumps({"at": 0, "text": text, "by": "resume"}).encode()
-    flow.store.put(flow.run_id, fence, {f"{key}/answer": row})
+    flow.store.put(flow.run_id, fence, {key: json.dumps(row).encode()})
     flow.store.release(flow.run_id, fence)
 
 
@@ -581,6 +584,39 @@ def test_an_inner_workflow_spends_the_budget_of_the_run_and_its_own(flow: Durabl
         flow.run_spec(
             chain(flow, {"workflow": "inner.yaml"}, note("c"), runtime={"budgets": {"max_steps": 2}})
         )
+
+
+def test_the_seconds_of_an_inner_workflow_count_on_when_it_is_resumed(
+    flow: Durable, model: ScriptedModel
+) -> None:
+    ask = {"human": {"prompt": "Which?"}}
+    runtime = {"provider": "ollama", "budgets": {"max_duration_s": 60}}
+    inner(flow, "inner.yaml", *steps("one"), ask, *steps("two"), runtime=runtime)
+    spec = chain(flow, {"workflow": "inner.yaml"}, {"human": {"prompt": "Why?"}})
+    model.enqueue(Pause(0.2), "first")
+    with pytest.raises(Paused) as paused:
+        flow.go(spec)
+    assert 0.2 <= json.loads(flow.store.load(flow.run_id)["steps/0/spent"])["seconds"] < 60
+    answer(flow, paused.value.questions[0].key, "x")
+    put_row(flow, "steps/0/spent", {"seconds": 59.99})
+    model.enqueue(Pause(30), "second")
+    with pytest.raises(BudgetExceeded, match="its limit of 60 seconds"):
+        flow.go(spec)
+    inner(flow, "inner.yaml", *steps("one"), ask, *steps("two"), runtime={"provider": "ollama"})
+    model.enqueue("second")
+    with pytest.raises(Paused, match="Why"):
+        flow.go(chain(flow, {"workflow": "inner.yaml"}, {"human": {"prompt": "Why?"}}), accept_changes=True)
+
+
+def test_an_inner_workflow_that_is_done_has_all_the_time_to_be_read_again(flow: Durable) -> None:
+    each = note("{{ item }}", foreach=["a", "b"])
+    inner(flow, "inner.yaml", each, note("c"), runtime={"budgets": {"max_duration_s": 60}})
+    spec = chain(flow, {"workflow": "inner.yaml"}, {"human": {"prompt": "Which?"}})
+    with pytest.raises(Paused):
+        flow.go(spec)
+    put_row(flow, "steps/0/spent", {"seconds": 60})
+    answer(flow, "steps/1", "x")
+    assert flow.go(spec).last_response == "x"
 
 
 def test_inner_steps_wait_for_a_slot_of_the_whole_run(flow: Durable) -> None:

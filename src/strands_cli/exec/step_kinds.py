@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
-from time import time
+from time import perf_counter, time
 from typing import Any, cast
 
 import msgspec
@@ -309,7 +309,7 @@ async def run_workflow(
         tools = run.resources.tools.workflows[step.workflow].renewed()
         resources = run.resources.inner(spec, tools, inputs)
         resources.load_tools()
-        inner = InnerRun(run, resources, f"{key}/workflow/", title)
+        inner = InnerRun(run, resources, rows)
         async with inner.in_time():
             try:
                 last = await spec.pattern.run(inner)
@@ -352,12 +352,22 @@ class AnyRun(Run):
         return await super().do(key, step, title=title, names=names, turn=turn, **more)
 
 
+def _seconds_in(row: Any) -> float:
+    """How long an inner workflow has worked before; a row may come from elsewhere."""
+    seconds = row.get("seconds") if isinstance(row, dict) else None
+    return seconds if isinstance(seconds, int | float) and seconds >= 0 else 0.0
+
+
 class InnerRun(AnyRun):
     """The run of an inner workflow. Keys and titles of its steps begin with those of the outer step."""
 
-    def __init__(self, outer: Run, resources: RunResources, prefix: str, title: str) -> None:
+    def __init__(self, outer: Run, resources: RunResources, rows: StepRows) -> None:
+        """`rows` are those of the step that runs it."""
         super().__init__(resources, outer.options, outer.journal, outer)
-        self.prefix, self._title, self._notices_to = prefix, title, outer
+        self.prefix, self._title, self._notices_to = f"{rows.key}/workflow/", rows.title, outer
+        self._rows = rows
+        # One that is done is read again, which takes a moment.
+        self.earlier_seconds = _seconds_in(rows.get("spent")) if rows.result() is None else 0.0
 
     @asynccontextmanager
     async def in_time(self) -> AsyncIterator[None]:
@@ -366,11 +376,18 @@ class InnerRun(AnyRun):
         if seconds is None:
             yield
             return
-        timer = asyncio.get_running_loop().call_later(seconds, self.ledger.end_time)
+        left = max(seconds - self.earlier_seconds, 0.0)
+        timer = asyncio.get_running_loop().call_later(left, self.ledger.end_time)
         try:
             yield
         finally:
             timer.cancel()
+            self._record_progress()
+
+    def _record_progress(self, **more: Any) -> None:
+        if self.spec.runtime.budgets.max_duration_s is not None:
+            self._rows.put("spent", {"seconds": self.earlier_seconds + perf_counter() - self._started})
+        super()._record_progress(**more)
 
     async def step(self, key: str, step: AnyStep, *, title: str, **more: Any) -> StepResult:
         return await super().step(key, step, title=f"{self._title}: {title}", **more)
