@@ -397,6 +397,13 @@ def test_a_page_is_whole_and_needs_nothing_but_itself(project: Project) -> None:
         assert text in page
 
 
+def test_a_page_says_how_to_continue_a_run(project: Project) -> None:
+    record(project, failed())
+    assert project.strands("runs", "show", "--html", "run.html").exit_code == 0
+    page = (project.root / "run.html").read_text("utf-8")
+    assert "<p>Continue: <code>strands resume fa1led00</code></p>" in page
+
+
 def test_what_models_and_tools_wrote_is_data_everywhere(project: Project) -> None:
     record(project, hostile())
     assert project.strands("runs", "show", "h0", "--html", "run.html").exit_code == 0
