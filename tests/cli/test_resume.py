@@ -183,8 +183,11 @@ def test_a_process_that_has_lost_its_run_does_not_say_how_to_resume_it(news: New
     news.write("answers.yaml", ANSWERS.replace('["A text."]', '[{wait: 5, text: "A text."}]'))
     process = start(news, "run", "flow.yaml")
     wait_until_kept(news, process)
+    process.send_signal(signal.SIGSTOP)
     news.write("answers.yaml", ANSWERS)
-    assert news.strands("resume", "--take-over").exit_code == 19
+    taken = news.strands("resume", "--take-over")
+    process.send_signal(signal.SIGCONT)
+    assert taken.exit_code == 19, taken
     _, err = process.communicate(timeout=60)
     assert (process.returncode, "was taken over by another process" in err) == (17, True), err
     assert "strands resume" not in err
