@@ -292,6 +292,27 @@ def test_each_summary_keeps_its_own_place_whatever_became_of_those_before_it(
     assert "the fourth summary" in str(last.messages)
 
 
+def test_a_later_step_summarises_its_conversation_as_if_nothing_had_happened(
+    flow: Durable, model: ScriptedModel
+) -> None:
+    compaction = {"when_tokens_over": 2000, "preserve_recent_messages": 2}
+    spec = flow.spec(
+        "chain",
+        {"steps": steps("one", "two")},
+        tools={"python": ["echo"]},
+        context_policy={"compaction": compaction},
+    )
+    model.tokens = 3000  # of which the system prompt and the tools are a part
+    model.enqueue(call("echo", message="a" * 2000)).enqueue("first").enqueue(outage())
+    with pytest.raises(ProviderError):
+        flow.go(spec)
+    request = model.requests[-1]
+    assert "summarise" in str(request.system_prompt)
+    model.enqueue("the summary").enqueue("second")
+    assert flow.go(spec).last_response == "second"
+    assert model.requests[-2].messages == request.messages
+
+
 def test_a_conversation_keeps_its_order_after_a_second_attempt(flow: Durable, model: ScriptedModel) -> None:
     agents = {"worker": {"prompt": "p", "output_schema": {"type": "object", "required": ["n"]}}}
     spec = flow.spec("chain", {"steps": steps("one", "two")}, agents=agents, tools={"python": ["echo"]})

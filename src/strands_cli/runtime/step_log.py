@@ -13,6 +13,7 @@ import msgspec
 from strands.hooks import MessageAddedEvent
 from strands.middleware import InvokeModelContext, MiddlewareNext
 from strands.types.content import Messages
+from strands.types.event_loop import Usage as SdkUsage
 from strands.types.events import ModelStopReason, TypedEvent
 
 from strands_cli.settings import Price
@@ -70,9 +71,13 @@ class RememberedAnswers:
         self._name = self._name or next(self._names)  # the name of a failed request is used again
         if (row := self._log.get(self._name)) is not None:
             self._name = ""
-            usage = msgspec.convert(row["usage"], Usage)
-            self._spend(usage, row["stop_reason"])
-            yield _answer_event(row, usage)
+            self._spend(msgspec.convert(row["usage"], Usage), row["stop_reason"])
+            yield ModelStopReason(
+                stop_reason=row["stop_reason"],
+                message=row["message"],
+                usage=_counted(row),
+                metrics={"latencyMs": 0},
+            )
             return
         began = time.time()
         async for event in next_fn(context):
@@ -95,18 +100,13 @@ class RememberedAnswers:
         self._name = ""
 
 
-def _answer_event(row: dict[str, Any], usage: Usage) -> ModelStopReason:
-    counted = {
+def _counted(row: dict[str, Any]) -> SdkUsage:
+    usage = msgspec.convert(row["usage"], Usage)
+    return {
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
         "totalTokens": usage.total_tokens,
     }
-    return ModelStopReason(
-        stop_reason=row["stop_reason"],
-        message=row["message"],
-        usage=counted,  # type: ignore[arg-type]
-        metrics={"latencyMs": 0},
-    )
 
 
 def numbered(kind: str) -> Iterator[str]:
@@ -140,7 +140,9 @@ def conversation_after(before: Messages, rows: Sequence[tuple[str, Any]]) -> Mes
         elif kind == "user":
             messages.append({"role": "user", "content": row["content"]})
         elif kind == "model":
-            messages.append(row["message"])
+            # As the SDK keeps it: it tells by it how long the conversation is.
+            answer: Any = {**row["message"], "metadata": {"usage": _counted(row)}}
+            messages.append(answer)
             calls = sum("toolUse" in block for block in row["message"]["content"])
             if calls:
                 turns += 1
