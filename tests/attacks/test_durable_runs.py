@@ -393,6 +393,14 @@ def test_an_export_has_no_password_of_a_host(here: Here) -> None:
     assert ("hunter22" in exported, "https://proxy.example/v1" in exported) == (False, True)
 
 
+def test_thousands_of_questions_are_shown_at_once(here: Here) -> None:
+    asked = {"at": 1, "kind": "consent", "question": "Sure?"}
+    assert here.take({f"steps/{at}/consent/1/question": asked for at in range(4000)}).exit_code == 0
+    for more in ((), ("--html", "page.html")):
+        shown = here.strands("runs", "show", RUN, *more)
+        assert (shown.exit_code, shown.seconds < 10) == (0, True), shown.seconds
+
+
 @pytest.mark.parametrize("place", ["arguments", "script"])
 def test_many_templates_of_one_step_take_no_longer_than_one(here: Here, place: str) -> None:
     slow = "{% for i in range(300) %}{% for j in range(300) %}{% endfor %}{% endfor %}y"

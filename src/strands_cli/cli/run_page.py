@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from strands_cli.cli.terminal import duration_text, visible_text
-from strands_cli.cli.timeline import LEGEND, Axis, answer_command, run_facts, step_counts, way_on
+from strands_cli.cli.timeline import LEGEND, Axis, run_facts, step_counts, waiting_questions, way_on
 from strands_cli.cli.transcript import Part, answer_text, content_parts, data_text, step_facts, usage_facts
 from strands_cli.exec.history import RunView, StepView
 from strands_cli.secrets import without_credentials
@@ -34,7 +34,7 @@ def page_text(view: RunView) -> str:
         axis=axis,
         began=min((step.at for step in view.steps), default=0.0),
         legend={kind: text for kind, text in LEGEND.items() if kind in kinds},
-        questions=[(asked, answer_command(view, asked)) for asked in view.waiting],
+        questions=[*waiting_questions(view)],
         way_on=way_on(view),
         signs={"done": "✓", "failed": "✗", "waiting": "?", "running": "▶"},
     )

@@ -21,7 +21,14 @@ from strands_cli.cli.output import (
     print_note,
 )
 from strands_cli.cli.terminal import cut_text, duration_text, one_line, terminal_size, tokens_text
-from strands_cli.cli.timeline import moment_text, question_lines, run_facts, timeline_lines, way_on
+from strands_cli.cli.timeline import (
+    moment_text,
+    question_lines,
+    run_facts,
+    timeline_lines,
+    waiting_questions,
+    way_on,
+)
 from strands_cli.cli.transcript import transcript_lines
 from strands_cli.errors import SessionError, UsageError
 from strands_cli.exec.history import CHAT, RunSummary, RunView, list_runs, read_run
@@ -174,9 +181,9 @@ def _print_timeline(view: RunView, most: int) -> None:
             print_line(*parts)
     for notice in view.notices:
         print_line(f"  notice: {one_line(notice.text)}")
-    for asked in view.waiting:
+    for asked, command in waiting_questions(view):
         print_line()
-        for parts in question_lines(view, asked, width):
+        for parts in question_lines(asked, command, width):
             print_line(*parts)
     if command := way_on(view):
         print_line()

@@ -211,11 +211,11 @@ def _below(step: StepView) -> Iterator[Line]:
         ]
 
 
-def question_lines(view: RunView, asked: Asked, width: int | None) -> Iterator[Line]:
+def question_lines(asked: Asked, command: str, width: int | None) -> Iterator[Line]:
     """An open question, and the command that answers it."""
     yield [Styled(f"? {one_line(asked.title or asked.key)}", "yellow"), f" ({one_line(asked.kind)})"]
     yield from ([line.text] for line in gutter_lines(asked.question, width))
-    yield [f"  {answer_command(view, asked)}"]
+    yield [f"  {command}"]
 
 
 def way_on(view: RunView) -> str:
@@ -227,7 +227,11 @@ def way_on(view: RunView) -> str:
     return f"strands resume {view.id}{options[status]}" if status in options else ""
 
 
-def answer_command(view: RunView, asked: Asked) -> str:
-    text = "yes" if asked.kind == "consent" else "TEXT"
-    word = f"{question_names(view.waiting)[asked.key]}={text}" if len(view.waiting) > 1 else text
-    return f"strands resume {view.id} --answer {quote(word)}"
+def waiting_questions(view: RunView) -> Iterator[tuple[Asked, str]]:
+    """The questions that wait, each with the command that answers it."""
+    waiting = view.waiting
+    names = question_names(waiting)
+    for asked in waiting:
+        text = "yes" if asked.kind == "consent" else "TEXT"
+        word = f"{names[asked.key]}={text}" if len(waiting) > 1 else text
+        yield asked, f"strands resume {view.id} --answer {quote(word)}"
