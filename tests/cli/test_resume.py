@@ -232,7 +232,9 @@ def test_a_changed_file_is_told_and_used_only_if_that_is_accepted(news: News) ->
     news.write("flow.yaml", FLOW.replace("Write about {{ topic }}.", "Rewrite {{ topic }}."))
     told = news.strands("resume", run)
     assert told.exit_code == 19, told
-    assert "The workflow has changed since: flow.yaml:11 pattern.config.steps.0.input." in told.err
+    assert (
+        "The workflow has changed since the run began: flow.yaml:11 pattern.config.steps.0.input." in told.err
+    )
     assert "draft: started" not in told.err
     accepted = news.strands("resume", run, "--accept-changes", "--json")
     assert accepted.json["error"]["questions"][0]["text"] == "Publish Another text.?", accepted

@@ -145,7 +145,9 @@ def _spec_to_resume(began: Mapping[str, Any], how: Execution) -> Spec:
         return as_imported(spec) if head.get("imported") else spec
     if changes := changes_since(began):
         more = f" and {len(changes) - _MOST_CHANGES} more" if len(changes) > _MOST_CHANGES else ""
-        print_note(f"The workflow has changed since: {'; '.join(changes[:_MOST_CHANGES])}{more}.")
+        print_note(
+            f"The workflow has changed since the run began: {'; '.join(changes[:_MOST_CHANGES])}{more}."
+        )
         print_note(
             "The run uses the old version; --accept-changes uses the new one and repeats the changed steps."
         )
