@@ -228,7 +228,7 @@ def way_on(view: RunView) -> str:
 
 
 def waiting_questions(view: RunView) -> Iterator[tuple[Asked, str]]:
-    """The questions that wait, each with the command that answers it."""
+    """The open questions, each with the command that answers it."""
     waiting = view.waiting
     names = question_names(waiting)
     for asked in waiting:

@@ -131,7 +131,7 @@ class Journal:
         self._end().join(_FLUSH_SECONDS)
 
     async def closed(self) -> None:
-        """As `close`, without blocking the loop. Call it once."""
+        """Like `close`, without blocking the event loop. Call it once."""
         ended = asyncio.get_running_loop().create_future()
         self._ended.append(ended)
         writer = self._end()

@@ -112,7 +112,7 @@ def with_stored_models(spec: Spec, head: Mapping[str, Any]) -> Spec:
 
 
 def as_imported(spec: Spec) -> Spec:
-    """A workflow, with those that it runs, for a run that has rows which somebody else has written."""
+    """Marks a workflow, and the workflows that it runs, as part of an imported run."""
     inner = {name: as_imported(cast(Spec, one)) for name, one in spec.workflows.items()}
     return msgspec.structs.replace(spec, is_imported=True, workflows=inner)
 

@@ -353,7 +353,7 @@ class AnyRun(Run):
 
 
 def _seconds_in(row: Any) -> float:
-    """How long an inner workflow has worked before; a row may come from elsewhere."""
+    """How long an inner workflow worked before the resume. The row may be imported, so it is checked."""
     seconds = row.get("seconds") if isinstance(row, dict) else None
     return seconds if isinstance(seconds, int | float) and seconds >= 0 else 0.0
 

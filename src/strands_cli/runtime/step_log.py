@@ -140,7 +140,7 @@ def conversation_after(before: Messages, rows: Sequence[tuple[str, Any]]) -> Mes
         elif kind == "user":
             messages.append({"role": "user", "content": row["content"]})
         elif kind == "model":
-            # As the SDK keeps it: it tells by it how long the conversation is.
+            # In the SDK's own form, from which it computes the length of the conversation.
             answer: Any = {**row["message"], "metadata": {"usage": _counted(row)}}
             messages.append(answer)
             calls = sum("toolUse" in block for block in row["message"]["content"])
