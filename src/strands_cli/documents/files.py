@@ -48,22 +48,22 @@ PROTECTED_NAMES = frozenset(
     "pyproject.toml setup.py setup.cfg tox.ini noxfile.py conftest.py pytest.ini .pytest.ini "
     "sitecustomize.py usercustomize.py .pypirc pip.conf .pip .venv venv site-packages Makefile "
     "GNUmakefile makefile.am justfile .justfile Taskfile.yml Taskfile.yaml package.json .npmrc .yarnrc "
-    ".yarnrc.yml .yarn .pnpmfile.cjs node_modules .cargo build.rs .mvn gradlew mvnw .gradle .bundle "
-    "Rakefile "
+    ".yarnrc.yml .yarn .pnpmfile.cjs node_modules .cargo build.rs .mvn gradlew mvnw .gradle build.gradle "
+    "build.gradle.kts settings.gradle settings.gradle.kts .bundle Rakefile Gemfile "
     # Continuous integration, and hooks that other programs install.
     ".github .gitlab .gitlab-ci.yml .gitlab-ci.yaml .circleci .ci .travis.yml .buildkite .drone.yml "
     ".cirrus.yml .cirrus.star .appveyor.yml appveyor.yml azure-pipelines.yml azure-pipelines.yaml "
     "bitbucket-pipelines.yml Jenkinsfile .woodpecker .woodpecker.yml .woodpecker.yaml .forgejo .gitea "
     ".semaphore .teamcity .tekton cloudbuild.yaml cloudbuild.yml .readthedocs.yml .readthedocs.yaml "
     ".husky lefthook.yml lefthook.yaml .lefthook.yml .pre-commit-config.yaml .pre-commit-config.yml "
-    ".pre-commit-hooks.yaml "
+    ".pre-commit-hooks.yaml .githooks .git-hooks .overcommit.yml lefthook-local.yml .lefthook-local.yml "
     # What shells, desktops and editors start.
     ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile "
     ".zlogin .zlogout .kshrc .cshrc .tcshrc .login .logout .inputrc .env .envrc .direnv .mise.toml "
     "mise.toml .mise .tool-versions .config .local .pam_environment .xprofile .xinitrc .xsession "
-    ".xsessionrc .vimrc .gvimrc .exrc .nvimrc .vim .emacs .emacs.d .dir-locals.el .tmux.conf .screenrc "
-    ".gdbinit .lldbinit .pdbrc .pythonrc .Rprofile .irbrc .vscode .idea .fleet .zed .devcontainer "
-    "autorun.inf desktop.ini crontab .crontab "
+    ".xsessionrc .vimrc .gvimrc .exrc .nvimrc .nvim.lua .lvimrc .vim .emacs .emacs.d .dir-locals.el "
+    ".tmux.conf .screenrc .gdbinit .lldbinit .pdbrc .pythonrc .ipython .jupyter .Rprofile .irbrc .vscode "
+    ".idea .fleet .zed .devcontainer autorun.inf desktop.ini crontab .crontab "
     # Keys, and the programs that use them.
     ".ssh .gnupg .aws .azure .gcloud .kube .docker .netrc "
     # What other agents follow.
