@@ -128,6 +128,8 @@ def test_a_project_without_a_workspace_still_has_its_tools(project: Project, set
         assert outcome.exit_code == 0, outcome
         outcome = project.strands("tool", "call", "reader__reader")
         assert "reader reads data, which is outside the workspace" in outcome.err
+        outcome = project.strands("tool", "call", "file_read", '{"path": "x"}')
+        assert "The workspace has no directories; 'workspace' in strands.toml sets them." in outcome.err
 
 
 def test_what_stays_inside_the_project_needs_no_trust(project: Project) -> None:

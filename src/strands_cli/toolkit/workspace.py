@@ -117,10 +117,13 @@ class Workspace(msgspec.Struct, frozen=True):
     def _refusal(self, error: OSError | ValueError, path: str, act: str) -> ToolFailed:
         if isinstance(error, Outside):
             allowed = ", ".join(str(root) for root in self.roots)
+            hint = f"Paths must be inside {allowed}; 'workspace' in strands.toml sets the roots."
+            if not allowed:
+                hint = "The workspace has no directories; 'workspace' in strands.toml sets them."
             return ToolFailed(
                 f"{path} is outside the workspace",
                 code="forbidden",
-                hint=f"Paths must be inside {allowed}; 'workspace' in strands.toml sets the roots.",
+                hint=hint,
             )
         if isinstance(error, Protected):
             return protected_refusal([self.display(Path(error.filename))])
