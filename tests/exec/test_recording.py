@@ -137,6 +137,12 @@ def test_a_result_that_differs_is_shown_and_may_be_ignored(recorded: Project) ->
     assert replay(replay_ignore=["now"]).last_response == "Good."
 
 
+def test_a_tool_to_ignore_that_no_request_has_is_refused_with_the_nearest_name(recorded: Project) -> None:
+    with pytest.raises(UsageError, match=r"No request in run.jsonl has a tool 'noww'") as raised:
+        replay(replay_ignore=["noww"])
+    assert raised.value.hint == "Did you mean 'now'?"
+
+
 def test_other_tools_are_told(recorded: Project) -> None:
     recorded.write("flow.yaml", FLOW.replace(", now", ""))
     with pytest.raises(RunError, match="the list of tools is not the same") as raised:

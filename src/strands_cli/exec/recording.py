@@ -14,7 +14,7 @@ import msgspec
 
 from strands_cli.artifacts import write_named_file
 from strands_cli.documents.files import read_regular_file, unread_reason
-from strands_cli.errors import ArtifactError, RunError, SessionError, UsageError
+from strands_cli.errors import ArtifactError, RunError, SessionError, UsageError, did_you_mean
 from strands_cli.exec.history import Count
 from strands_cli.exec.journal import decode_row, encode_row
 from strands_cli.secrets import Redactor
@@ -185,6 +185,10 @@ class Replay(Recording):
         self._next: dict[str, int] = {}
         for row in _read_recording(directory / file, file):
             self._steps.setdefault(row.step, []).append(row)
+        offered = {tool for rows in self._steps.values() for row in rows for tool in row.tools}
+        if unknown := sorted(self._ignored - offered):
+            hint = did_you_mean(unknown[0], offered) or "Remove it from --replay-ignore."
+            raise UsageError(f"No request in {file} has a tool {unknown[0]!r}.", hint=hint)
 
     def answer(self, step: str, request: dict[str, Any]) -> dict[str, Any]:
         rows, at = self._steps.get(step, []), self._next.get(step, 0)

@@ -467,7 +467,8 @@ class AgentHooks:
         call_id = context.tool_use["toolUseId"]
         name = self._misnamed.get(call_id, context.tool_use["name"])
         known = self.agent.tool_names
-        hint = did_you_mean(name, known) or f"Available tools: {', '.join(known[:_MAX_NAMES])}."
+        listed = f"Available tools: {', '.join(known[:_MAX_NAMES])}." if known else "You have no tools."
+        hint = did_you_mean(name, known) or listed
         result = _refused_call(call_id, ToolFailed(f"Unknown tool: {name}", code="unknown_tool", hint=hint))
         emit_event(self.context, ToolStarted(name, "", call_id, context.tool_use["input"]))
         size, content = encoded_size(cast(Any, result)), result["content"]
