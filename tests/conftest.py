@@ -50,6 +50,14 @@ def own_directories(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.Te
 
 
 @pytest.fixture
+def heard_signals() -> Iterator[None]:
+    """Commands that are started by somebody who does not ignore SIGHUP, even if these tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.fixture
 def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
     """The user trusts what the test's own files ask for."""
     monkeypatch.setenv("STRANDS_TRUST", "1")

@@ -626,6 +626,7 @@ def test_a_copy_is_not_deleted_while_it_is_in_use(bench: Bench) -> None:
     assert (runnable.directory / "cli-tools" / "say").read_text() == GOOD
 
 
+@pytest.mark.usefixtures("heard_signals")
 @pytest.mark.parametrize("ending", mostly_long([signal.SIGTERM, signal.SIGHUP], signal.SIGTERM))
 @pytest.mark.parametrize("command", mostly_long(["add", "update"], "add"))
 def test_a_signal_leaves_no_temporary_directory(user: Project, command: str, ending: signal.Signals) -> None:

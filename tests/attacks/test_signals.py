@@ -38,13 +38,7 @@ def slow(tool=None, **arguments):
 """
 ENDINGS = [signal.SIGTERM, signal.SIGHUP]
 
-
-@pytest.fixture(autouse=True)
-def heard_signals() -> Iterator[None]:
-    """Commands that are started by somebody who does not ignore SIGHUP, even if these tests run under nohup."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
+pytestmark = pytest.mark.usefixtures("heard_signals")
 
 
 @pytest.fixture
