@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import accumulate
 from math import inf
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -30,6 +31,9 @@ MAX_ENTRIES = 500
 # The parser compares every part of a dotted key with every other, for each line below it.
 _KEY_PART = rb"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _MAX_DOTS = 30
+_DEEPEST = 50
+_WITHOUT_BRACKETS = rb'"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*'
+"""Texts and comments of TOML, whose brackets do not nest."""
 _LONG_KEY = rb"(?<![\w-])%b(?:[ \t]*+\.[ \t]*+%b){%d}" % (_KEY_PART, _KEY_PART, _MAX_DOTS)
 _LONGEST_REASON = 500
 _VALUE_REMEDY = "Fix the value, or remove the key."
@@ -502,11 +506,16 @@ def _parsed_toml(file: Path, data: bytes) -> dict[str, Any]:
         line = data.count(b"\n", 0, found.start()) + 1
         raise _refused_settings(file, f"The key on line {line} has too many parts.")
     try:
+        # The parser's own limit is the stack that its caller has left, so one file could get two answers.
+        if data.count(b"[") + data.count(b"{") > _DEEPEST:
+            brackets = re.findall(rb"[][{}]", re.sub(_WITHOUT_BRACKETS, b"", data))
+            if max(accumulate(1 if one in b"[{" else -1 for one in brackets), default=0) > _DEEPEST:
+                raise RecursionError
         return tomllib.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise _refused_settings(file, unread_reason(error)) from None
     except RecursionError:
-        raise _refused_settings(file, "The file is nested too deeply.") from None
+        raise _refused_settings(file, f"It is nested more than {_DEEPEST} levels deep.") from None
     except ValueError as error:  # also of a number with thousands of digits
         raise _refused_settings(file, f"{error}.") from None
 

@@ -93,9 +93,14 @@ def of_settings(command: Command, root: Path) -> Answer:
     config_directory().mkdir(parents=True, exist_ok=True)
 
     def answer(data: bytes, seed: int) -> str:
-        for file in files:
-            file.unlink(missing_ok=True)
-        files[seed % len(files)].write_bytes(data)
+        file = files[seed % len(files)]
+        file.write_bytes(data)
+        try:
+            return problem(seed)
+        finally:
+            file.unlink()
+
+    def problem(seed: int) -> str:
         looked_at = settings_to_look_at()
         if wrong := next((problem for problem in map(unfit, looked_at.issues) if problem), ""):
             return wrong

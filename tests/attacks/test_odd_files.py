@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from strands_cli.settings import settings_to_look_at
 from tests.projects import Outcome, Project
 
 MEMORY = 1 << 30
@@ -249,6 +250,30 @@ def test_a_pyproject_that_cannot_be_read_may_hold_the_settings(project: Project)
     (project.root / "pyproject.toml").unlink()
     (project.root / "pyproject.toml").symlink_to("nowhere")
     assert strands(project, *CALL).exit_code == 0
+
+
+@pytest.mark.parametrize("levels", [51, 150, 250, 400, 100_000])
+@pytest.mark.parametrize(
+    "text", ["x = {}{}", "x = {}", "x = {}1, #]]]\n"], ids=["valid", "cut off", "invalid"]
+)
+def test_deep_settings_get_the_same_answer_however_deep_the_caller_is(
+    project: Project, levels: int, text: str
+) -> None:
+    project.write("strands.toml", text.format("[" * levels, "]" * levels))
+
+    def reason(frames: int) -> str:
+        if frames:
+            return reason(frames - 1)
+        (issue,) = settings_to_look_at(project.root).issues
+        return issue.reason
+
+    assert reason(0) == reason(400) == "It is nested more than 50 levels deep."
+
+
+def test_brackets_in_texts_and_comments_of_settings_do_not_nest(project: Project) -> None:
+    texts = "".join(f"{quote}{'[' * 40}{quote}, " for quote in ('"', "'", '"""', "'''"))
+    project.write("strands.toml", f"workspace = [{texts}]  # {'{' * 90}\nthreads = 3\n")
+    assert settings_to_look_at(project.root).threads == 3
 
 
 # --- The user's own files ---------------------------------------------------------------------------------
