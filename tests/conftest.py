@@ -29,10 +29,13 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture(autouse=True)
-def forgotten_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What a test imports from its own files is not imported any more when the next one begins."""
+def left_as_found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What a test imports from its own files, where it goes and what it sets is forgotten when it ends."""
+    environment = dict(os.environ)
     before, places, directory = {*sys.modules}, [*sys.path], os.getcwd()  # noqa: PTH109 - as chdir takes it
     yield
+    os.environ.clear()
+    os.environ.update(environment)
     sys.path[:] = places
     os.chdir(directory)  # a resumed run goes to its own
     own = str(tmp_path_factory.getbasetemp())
@@ -42,7 +45,9 @@ def forgotten_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 
 
 @pytest.fixture(autouse=True)
-def own_directories(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def own_directories(
+    left_as_found: None, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """No test reads what the user of this machine configured or decided, nor what another test did."""
     base = tmp_path_factory.getbasetemp() / f"user-{next(_USERS)}"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(base / "config"))

@@ -51,7 +51,6 @@ FORMS: dict[str, Callable[[str], str]] = {
 def flow(inside: Project, monkeypatch: pytest.MonkeyPatch) -> Flow:
     monkeypatch.setenv("SEC", SECRET)
     monkeypatch.setenv("PIN", PIN)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(inside.root.parent / "cache"))
     return Flow(inside.root)
 
 
