@@ -172,7 +172,7 @@ def _variable_asks(spec: BaseSpec, settings: Settings, environment: Mapping[str,
 
 
 def _model_setting(use: VariableUse, value: str) -> str:
-    """The model setting that consists of this variable alone; empty if there is none, or for an address."""
+    """The model setting that is this variable alone; empty for any other setting, and for an address."""
     group, _, key = use.pointer.rpartition("/")
     is_model = group == "/runtime" or (group.startswith("/agents/") and group.count("/") == 2)
     is_address = use.name.upper().endswith(("URL", "URI")) or "://" in value

@@ -269,6 +269,7 @@ def swapped(plugins: Path) -> Iterator[None]:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(60 + 4 * RACE_SECONDS)
 def test_a_swap_between_the_check_and_the_start_wins_nothing(bench: Bench) -> None:
     place = write_plugin(bench.project / "plugins" / "greeter", mode="fresh", network=True)
     (pending,) = plugins_to_approve(bench.settings)

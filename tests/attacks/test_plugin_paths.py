@@ -169,6 +169,7 @@ def test_a_link_that_the_host_did_not_see_is_refused_by_what_mounts(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(60 + 4 * RACE_SECONDS)
 @pytest.mark.parametrize("name", ["out", "sub"])
 def test_no_call_reaches_outside_while_links_are_swapped(bench: Bench, secret: Path, name: str) -> None:
     (bench.project / "out/sub").mkdir()

@@ -91,7 +91,7 @@ def new_run_id() -> str:
 
 
 def find_run(store: Store, text: str) -> str:
-    """The id of the run that begins with this text. SessionError if there is none, or several."""
+    """The id of the run that begins with this text. SessionError if no run does, or several do."""
     known = store.runs()
     if text in known:
         return text

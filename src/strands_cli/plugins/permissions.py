@@ -424,7 +424,7 @@ def _found_plugin(place: Path, owner: Literal["project", "user", "path"], settin
 
 
 def find_plugin(reference: str, settings: Settings, *, anywhere: bool = False) -> FoundPlugin:
-    """The plugin with this name, or at this path. UsageError with the closest name if there is none.
+    """The plugin with this name, or at this path. UsageError with the closest name if it does not exist.
 
     If two have the name, the approved one is returned. With `anywhere`, the path may be outside the plugin
     directories.

@@ -117,7 +117,7 @@ class Compactor(NullConversationManager):
         return self._log.get(f"model/{number}") is not None
 
     async def _compact(self, agent: Agent, cut: int, max_tokens: int) -> bool:
-        """Puts a summary in the place of the messages between the first and the cut; false if there is none.
+        """Replaces the messages between the first and the cut with a summary; false if the model gave none.
 
         `max_tokens` is how long the request for the summary may be.
         """
