@@ -39,6 +39,7 @@ COMMANDS = {
     ),
     "tool": ("strands_cli.cli.tool:tool", "List, show, call, check and create tools."),
     "plugin": ("strands_cli.cli.plugin:plugin", "List, create, validate, test, add and update plugins."),
+    "mcp": ("strands_cli.cli.mcp:mcp", "Use MCP servers, and serve your tools to MCP clients."),
     "run": ("strands_cli.cli.run:run", "Run a workflow and write its artifacts."),
     "resume": ("strands_cli.cli.resume:resume", "Continue a run that did not finish."),
     "runs": ("strands_cli.cli.runs:runs", "List, show, delete, export and import runs."),

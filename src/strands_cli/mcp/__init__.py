@@ -1,0 +1,1 @@
+"""MCP: the tools of other people's servers here, and our tools as a server."""
