@@ -27,6 +27,8 @@ from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import ToolInfo
 from strands_cli.toolkit.results import CODES
 from strands_cli.tools import get_registry
+from strands_cli.types import settings_file
+from strands_cli.types.servers import McpServer, ServerFiles, ServerOAuth
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "docs" / "reference"
 NOTE = "<!-- Written by scripts/generate_reference.py. Change the code, then run 'make docs'. -->"
@@ -386,19 +388,21 @@ def _default(name: str, part: dict[str, Any], required: list[str]) -> str:
 
 def settings_page() -> Iterator[str]:
     yield SETTINGS
-    documented = {name: attribute_docs(definition("strands_cli.settings", name)) for name in _SETTINGS}
-    yield from _keys(settings._FileSettings, documented["Settings"] | documented["_FileSettings"])
+    documented = {name: attribute_docs(definition(module, name)) for name, module in _SETTINGS.items()}
+    yield from _keys(settings_file.FileSettings, documented["Settings"] | documented["FileSettings"])
     yield from ("## [hosts]", "", documented["Settings"]["hosts"], "")
     for name, struct in settings._TABLES.items():
-        node = definition("strands_cli.settings", struct.__name__)
+        node = definition("strands_cli.types.settings_file", struct.__name__)
         yield from (f"## [{name}]", "")
         yield from _keys(struct, attribute_docs(node))
+    yield from ("## [mcp.servers.NAME]", "")
+    yield from _keys(McpServer, attribute_docs(definition("strands_cli.types.servers", "McpServer")))
     yield from ("## Environment variables", "")
     _check_variables()
     yield from table(("variable", "meaning"), ((f"`{name}`", text) for name, text in VARIABLES.items()))
 
 
-_SETTINGS = ("Settings", "_FileSettings")
+_SETTINGS = {"Settings": "strands_cli.settings", "FileSettings": "strands_cli.types.settings_file"}
 _TYPES = {
     tuple[str, ...]: "list of strings",
     int: "integer",
@@ -406,7 +410,13 @@ _TYPES = {
     int | None: "integer",
     float | None: "number",
     bool: "boolean",
-    dict[str, settings.Price]: "table of tables",
+    dict[str, settings_file.Price]: "table of tables",
+    dict[str, McpServer]: "table of tables",
+    dict[str, str]: "table of strings",
+    tuple[str, ...] | dict[str, str]: "list of strings, or table of strings",
+    ServerFiles: "table",
+    ServerOAuth: "table",
+    str: "string",
     Literal["", "seccomp"]: '`""`, `"seccomp"`',
     Literal["normal", "full"]: '`"normal"`, `"full"`',
 }
@@ -415,10 +425,15 @@ _TYPES = {
 def _keys(struct: type[msgspec.Struct], documented: dict[str, str]) -> Iterator[str]:
     rows = []
     for field in msgspec.structs.fields(struct):
-        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+        is_table = isinstance(field.type, type) and issubclass(field.type, msgspec.Struct)
+        if is_table and field.type not in _TYPES:
             continue  # a table of its own
         assert documented.get(field.name), f"the setting {field.name} has no docstring in settings.py"
-        default = "none" if field.default in (None, msgspec.NODEFAULT) else f"`{json.dumps(field.default)}`"
+        default = (
+            "none"
+            if field.default in (None, msgspec.NODEFAULT)
+            else f"`{json.dumps(msgspec.to_builtins(field.default))}`"
+        )
         rows.append(
             (f"`{field.name}`", _TYPES.get(field.type, str(field.type)), default, documented[field.name])
         )

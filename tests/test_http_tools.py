@@ -19,13 +19,14 @@ from strands_cli.http_tools.targets import parse_target
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.chain import Chain
 from strands_cli.secrets import Redactor
-from strands_cli.settings import HttpSettings, Settings
+from strands_cli.settings import Settings
 from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.context import CallContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import error_of
 from strands_cli.tools.http_request import TOOL_SPEC
 from strands_cli.types.sections import HttpExecutor, Runtime, Tools
+from strands_cli.types.settings_file import HttpSettings
 from tests.exploring import examples
 from tests.sites import Answer, Site, answer, endlessly, failing, serving
 

@@ -14,17 +14,29 @@ from contextlib import suppress
 from itertools import accumulate
 from math import inf
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from strands_cli.documents.files import protected_part, read_regular_file, unread_reason
+from strands_cli.documents.shared_servers import SHARED_SERVERS_NAME, read_shared_servers
 from strands_cli.errors import Issue, SpecError, UsageError, did_you_mean
 from strands_cli.types.asks import Ask
+from strands_cli.types.servers import DeclaredServer, McpServer
+from strands_cli.types.settings_file import (
+    DEFAULT_THREAD_WAIT,
+    DEFAULT_THREADS,
+    FileSettings,
+    HttpSettings,
+    LocalSettings,
+    McpSettings,
+    Price,
+    RunSettings,
+    SandboxSettings,
+    UserSettings,
+)
 
-DEFAULT_THREADS = 40
-DEFAULT_THREAD_WAIT = 600.0
 MAX_BYTES = 1_000_000
 MAX_ENTRIES = 500
 """In each list of a settings file: every entry may have to be looked up in what the user trusts."""
@@ -43,73 +55,15 @@ _MAX_DECISIONS = 10_000_000
 _TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 
 
-class HttpSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[http]`: what tools may reach over the network."""
-
-    allow: tuple[str, ...] = ()
-    """Hosts, addresses or networks that tools may reach even if they are not public."""
-    max_bytes: int = 5_000_000
-    """The maximum size of a response body, in bytes."""
-
-
-class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[sandbox]`: how executables are confined."""
-
-    accept: Literal["", "seccomp"] = ""
-    """`seccomp` runs executables even without Landlock and namespaces; they can then read all your files."""
-
-
-class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[local]`: the embedded model."""
-
-    threads: int | None = None
-    """The number of threads; by default one per processor, at most 8."""
-
-
-class RunSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[runs]`: the journal of runs."""
-
-    durability: Literal["normal", "full"] = "normal"
-    """`full` waits for the disk at every step: what was finished then outlasts a power failure too."""
-    keep_days: int = 30
-    """Only in your own file: how many days finished runs are kept."""
-
-
-class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a model costs, in US dollars for a million tokens."""
-
-    input: float
-    output: float
-
-    def cost(self, input_tokens: int, output_tokens: int) -> float:
-        return (self.input * input_tokens + self.output * output_tokens) / 1_000_000
-
-
-class _FileSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The keys of the settings file, as they are written there."""
-
-    workspace: tuple[str, ...] = (".",)
-    allow: tuple[str, ...] = ()
-    threads: int = DEFAULT_THREADS
-    thread_wait: float = DEFAULT_THREAD_WAIT
-    timeout: float | None = None
-    prices: dict[str, Price] = {}
-    http: HttpSettings = HttpSettings()
-    sandbox: SandboxSettings = SandboxSettings()
-    local: LocalSettings = LocalSettings()
-    runs: RunSettings = RunSettings()
-
-
-class _UserSettings(_FileSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The keys of the user's own file, which holds for every project."""
-
-    workspace: tuple[str, ...] = ()
-    hosts: dict[str, tuple[str, ...]] = {}
-
-
 _PLAIN = ("threads", "thread_wait", "local")
 """What the user's file sets where the project's does not: nobody is protected by these."""
-_TABLES = {"http": HttpSettings, "sandbox": SandboxSettings, "local": LocalSettings, "runs": RunSettings}
+_TABLES = {
+    "http": HttpSettings,
+    "sandbox": SandboxSettings,
+    "local": LocalSettings,
+    "runs": RunSettings,
+    "mcp": McpSettings,
+}
 _TYPES = {
     "object": "a table",
     "array": "an array",
@@ -140,6 +94,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: SandboxSettings = SandboxSettings()
     local: LocalSettings = LocalSettings()
     runs: RunSettings = RunSettings()
+    servers: tuple[DeclaredServer, ...] = ()
+    """The MCP servers of the project and of the user, also those that are not trusted."""
     hosts: dict[str, tuple[str, ...]] = {}
     """Only in your own file: the hosts that may get a key, by provider or by environment variable."""
     bypass_consent: bool = False
@@ -188,9 +144,9 @@ def load_settings(start: Path | None = None, environment: Mapping[str, str] = os
     ignored = {ask.file for ask in foreign if not ask.trusted}
     file, table = _read_table(marked, marks, ignored)
     user_file, user_table = _user_table(environment)
-    user = _convert_settings(user_table, user_file, _UserSettings)
+    user = _convert_settings(user_table, user_file, UserSettings)
     plain = {name: value for name, value in user_table.items() if name in _PLAIN}
-    values = _convert_settings(plain | table, file, _FileSettings)
+    values = _convert_settings(plain | table, file, FileSettings)
     if "max_bytes" not in table.get("http", {}):
         http = replace(values.http, max_bytes=user.http.max_bytes)
         values = replace(values, http=http)
@@ -224,6 +180,7 @@ def load_settings(start: Path | None = None, environment: Mapping[str, str] = os
         sandbox=_sandbox_in_force(values.sandbox, user.sandbox, asking),
         local=values.local,
         runs=_runs_in_force(values.runs, user.runs, table, file),
+        servers=asking.servers(values.mcp, marked, user.mcp, user_file),
         hosts=user.hosts,
         bypass_consent=environment.get("BYPASS_TOOL_CONSENT", "").strip().lower() in _TRUE_WORDS,
         asks=tuple(asking.asks),
@@ -283,6 +240,34 @@ class _Asking:
         trusted = is_trusted(self._project, ask, self._environment)
         self.asks.append(replace(ask, trusted=trusted))
         return trusted
+
+    def servers(
+        self, values: McpSettings, project: Path | None, user: McpSettings, user_file: Path | None
+    ) -> tuple[DeclaredServer, ...]:
+        """Those of the project's settings, of its `.mcp.json`, and the user's: the first of a name counts."""
+        found = dict[str, DeclaredServer]()
+        if self._file:
+            self._declare(values.servers, self._file, found)
+        shared = project / SHARED_SERVERS_NAME if project else None
+        if shared is not None and os.path.lexists(shared):
+            others, problems = read_shared_servers(shared)
+            self._declare(others, shared, found)
+            for problem in problems:
+                ask = Ask(kind="unread", value=problem, file=str(shared))
+                self.asks.append(replace(ask, trusted=is_trusted(self._project, ask, self._environment)))
+        for name, server in user.servers.items():
+            found.setdefault(name, DeclaredServer(name=name, server=server, file=str(user_file)))
+        return tuple(found.values())
+
+    def _declare(self, servers: dict[str, McpServer], file: Path, found: dict[str, DeclaredServer]) -> None:
+        for name, server in ((name, one) for name, one in servers.items() if name not in found):
+            line = _line_of_key(f'"{name}"' if file.suffix == ".json" else f"mcp.servers.{name}", file)
+            ask = Ask(kind="server", value=f"{name}: {server.text}", file=file.name, line=line)
+            trusted = is_trusted(self._project, ask, self._environment)
+            self.asks.append(replace(ask, trusted=trusted))
+            found[name] = DeclaredServer(
+                name=name, server=server, scope=str(self._project), file=str(file), line=line, trusted=trusted
+            )
 
 
 def _is_own_callable(dotted: str, project: Path) -> bool:
@@ -527,7 +512,7 @@ def _refused_settings(
     return SpecError(f"{file} cannot be used: {reason}", hint=remedy, issues=[issue])
 
 
-_F = TypeVar("_F", bound=_FileSettings)
+_F = TypeVar("_F", bound=FileSettings)
 
 
 def _convert_settings(table: dict[str, Any], file: Path | None, kind: type[_F]) -> _F:
@@ -558,7 +543,7 @@ def _convert_settings(table: dict[str, Any], file: Path | None, kind: type[_F]) 
 
 
 def _settings_error(
-    reason: str, table: dict[str, Any], file: Path | None, kind: type[_FileSettings]
+    reason: str, table: dict[str, Any], file: Path | None, kind: type[FileSettings]
 ) -> SpecError:
     """With the nearest key for the first one that does not exist; else with the key of the wrong type."""
     known, key, remedy = kind.__struct_fields__, "", _VALUE_REMEDY
@@ -580,9 +565,21 @@ def _settings_error(
             listed = f"The keys are {', '.join(known)}." if len(known) > 1 else f"The only key is {known[0]}."
             remedy = did_you_mean(unknown, known) or listed
             break
+    key, reason = _server_reason(table) or (key, reason)
     reason = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}…"
     issue = Issue(file=str(file), line=_line_of_key(key, file), reason=reason, remediation=remedy)
     return SpecError(f"{issue.place}: {reason}", hint=remedy, issues=[issue])
+
+
+def _server_reason(table: dict[str, Any]) -> tuple[str, str] | None:
+    """The key of the first MCP server that is not in order, and why: the error of the whole names none."""
+    servers = table["mcp"].get("servers") if isinstance(table.get("mcp"), dict) else None
+    for name, server in servers.items() if isinstance(servers, dict) else ():
+        try:
+            msgspec.convert(server, McpServer)
+        except msgspec.ValidationError as error:
+            return f"mcp.servers.{name}", f"The MCP server {name!r}: {error}."
+    return None
 
 
 def _line_of_key(key: str, file: Path | None, value: str = "") -> int:

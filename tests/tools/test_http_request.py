@@ -31,11 +31,12 @@ from strands_cli.http_tools.transport import (
     parse_allowed,
     special_address_kind,
 )
-from strands_cli.settings import HttpSettings, Settings
+from strands_cli.settings import Settings
 from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.context import CallContext, ToolContext
 from strands_cli.toolkit.results import error_of
 from strands_cli.tools.http_request import TOOL_SPEC, http_request
+from strands_cli.types.settings_file import HttpSettings
 from tests.sites import Answer, Request, Site, answer, endlessly, failing, serving
 
 LOOPBACK = ("127.0.0.1",)

@@ -37,7 +37,7 @@ from strands_cli.plugins.executable_output import (
 from strands_cli.plugins.manifest import CliTool, Configuration
 from strands_cli.plugins.plugin import Plugin, interpreter_of
 from strands_cli.plugins.protected_paths import Guard, guard_of
-from strands_cli.sandbox.confined_executable import Confined, Intake
+from strands_cli.sandbox.confined_executable import Confined, Intake, LineWriter
 from strands_cli.sandbox.executables import GRACE_SECONDS, environment_for, start_confined
 from strands_cli.sandbox.messages import SYSTEM_DIRECTORIES
 from strands_cli.sandbox.profile import EXECUTABLE_PROFILE, Profile
@@ -60,7 +60,6 @@ _WORKER_CPU_SECONDS = 24 * 3600.0
 _STDERR_BYTES = 64_000
 _LIBRARIES = ("lib", "lib64", "libexec", "include", "share", "pkg")
 """What is beside `bin` where programs are installed."""
-_CHUNK = 65536
 
 T = TypeVar("T")
 Key = tuple[object, ...]
@@ -101,9 +100,10 @@ def launch_of(
     is_inside = any(workspace.base.is_relative_to(root) for root in workspace.roots)
     cpu = max(EXECUTABLE_PROFILE.cpu_seconds, 2 * tool.timeout)
     environment = {**environment_for(tool.env, os.environ), **configuration.environment}
-    declared = _DeclaredPaths(plugin, workspace)
+    written = {path for other in plugin.manifest.cli_tools for path in other.files.write}
+    declared = DeclaredPaths(plugin.name, written, workspace, plugin.directory)
     guard = guard_of(declared.real_paths(tool.files.write), workspace.roots)
-    programs, links = _programs_elsewhere(executable, tool.requires.binaries, environment["PATH"])
+    programs, links = programs_elsewhere(executable, tool.requires.binaries, environment["PATH"])
     profile = msgspec.structs.replace(
         EXECUTABLE_PROFILE,
         seconds=tool.timeout,
@@ -151,17 +151,17 @@ def input_line(arguments: dict[str, Any]) -> bytes:
         return json.dumps(arguments).encode() + b"\n"
 
 
-class _DeclaredPaths:
-    """The paths that a manifest declares, as they are when a call begins.
+class DeclaredPaths:
+    """The paths that a manifest or a server's entry declares, as they are when a process begins.
 
     Relative ones are relative to the workspace, wherever the call comes from, and stay in it. Links in the
     others are the user's, and are followed, but none below a place where a plugin could have made it.
     """
 
-    def __init__(self, plugin: Plugin, workspace: Workspace) -> None:
-        self._name, self._roots = plugin.name, workspace.roots
-        self._base = (*workspace.roots, plugin.directory)[0]
-        written = {path for tool in plugin.manifest.cli_tools for path in tool.files.write}
+    def __init__(self, name: str, written: Iterable[str], workspace: Workspace, directory: Path) -> None:
+        """`written` are all paths that one of its processes may write."""
+        self._name, self._roots = name, workspace.roots
+        self._base = (*workspace.roots, directory)[0]
         outside = (path for path in map(os.path.expanduser, written) if os.path.isabs(path))
         self._plain = (*workspace.roots, *(Path(os.path.realpath(path)) for path in outside))
 
@@ -189,7 +189,7 @@ class _DeclaredPaths:
         raise ToolFailed(f"The path {declared!r} of {self._name} {reason}", code="forbidden", hint=hint)
 
 
-def _programs_elsewhere(
+def programs_elsewhere(
     executable: Path, names: tuple[str, ...], path: str
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
     """What a tool's programs need that are outside system directories: what it may read, and links to it.
@@ -405,7 +405,7 @@ class Worker:
             longest_line=confined.profile.output_bytes,
             on_long_line=lambda: confined.kill("output"),
         )
-        self._writer = _LineWriter(confined.stdin)
+        self._writer = LineWriter(confined.stdin)
         self._stderr = Intake(
             confined.stderr,
             _STDERR_BYTES,
@@ -556,34 +556,3 @@ _workers_of_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, Workers]" = Wea
 def workers_of_loop() -> Workers:
     """Those of the running loop."""
     return _workers_of_loops.setdefault(asyncio.get_running_loop(), Workers())
-
-
-class _LineWriter:
-    """Writes what it is given as fast as it is read on the other side."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._unsent = bytearray()
-        self._loop = asyncio.get_running_loop()
-        os.set_blocking(descriptor, False)
-
-    def write(self, data: bytes) -> None:
-        waits = bool(self._unsent)
-        self._unsent += data
-        if not waits:
-            self._send()
-
-    def stop(self) -> None:
-        self._loop.remove_writer(self._descriptor)
-        self._unsent.clear()
-
-    def _send(self) -> None:
-        try:
-            while self._unsent:
-                del self._unsent[: os.write(self._descriptor, self._unsent[:_CHUNK])]
-        except BlockingIOError:
-            self._loop.add_writer(self._descriptor, self._send)
-            return
-        except OSError:
-            pass  # it closed its input, or has ended, as will be seen
-        self.stop()

@@ -18,10 +18,11 @@ import msgspec
 from strands_cli.documents.problems import json_pointer
 from strands_cli.errors import Issue, ProviderError, UsageError, install_hint
 from strands_cli.secrets import without_credentials
-from strands_cli.settings import Price, Settings
+from strands_cli.settings import Settings
 from strands_cli.trust import KeyUse
 from strands_cli.types import BaseSpec
 from strands_cli.types.sections import Inference
+from strands_cli.types.settings_file import Price
 
 if TYPE_CHECKING:
     import ssl

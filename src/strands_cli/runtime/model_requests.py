@@ -31,10 +31,10 @@ from strands_cli.events import Listener, ModelFinished, ModelRetried, ModelStart
 from strands_cli.providers.choice import PROVIDERS, ModelChoice, TakesMedia
 from strands_cli.providers.model_failures import failure_of
 from strands_cli.runtime.model_output import repaired_events
-from strands_cli.settings import Price
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.types.run_results import Usage
 from strands_cli.types.sections import FailurePolicy
+from strands_cli.types.settings_file import Price
 
 STOPPED_TEXT = "Stopped before the answer was complete."
 _STOP_SECONDS = 2.0

@@ -16,8 +16,8 @@ from strands.types.content import Messages
 from strands.types.event_loop import Usage as SdkUsage
 from strands.types.events import ModelStopReason, TypedEvent
 
-from strands_cli.settings import Price
 from strands_cli.types.run_results import Usage
+from strands_cli.types.settings_file import Price
 
 if TYPE_CHECKING:
     from strands_cli.runtime.agent_hooks import PendingCall

@@ -234,6 +234,37 @@ class Outlet:
         return True
 
 
+class LineWriter:
+    """Writes what it is given as fast as it is read on the other side."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._unsent = bytearray()
+        self._loop = asyncio.get_running_loop()
+        os.set_blocking(descriptor, False)
+
+    def write(self, data: bytes) -> None:
+        waits = bool(self._unsent)
+        self._unsent += data
+        if not waits:
+            self._send()
+
+    def stop(self) -> None:
+        self._loop.remove_writer(self._descriptor)
+        self._unsent.clear()
+
+    def _send(self) -> None:
+        try:
+            while self._unsent:
+                del self._unsent[: os.write(self._descriptor, self._unsent[:_CHUNK])]
+        except BlockingIOError:
+            self._loop.add_writer(self._descriptor, self._send)
+            return
+        except OSError:
+            pass  # it closed its input, or has ended, as will be seen
+        self.stop()
+
+
 class Intake:
     """Collects what a pipe brings: the first `limit` bytes, or the last ones. Closed at its end.
 

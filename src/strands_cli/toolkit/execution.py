@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from strands_cli.errors import ToolFailed
-from strands_cli.settings import DEFAULT_THREAD_WAIT, DEFAULT_THREADS
 from strands_cli.toolkit.arguments import copied_json
 from strands_cli.toolkit.cancellation import Cancellation, call_in_loop
 from strands_cli.toolkit.context import (
@@ -31,6 +30,7 @@ from strands_cli.toolkit.context import (
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.effects import note_left_body, resources_of
 from strands_cli.toolkit.values import Raised, await_body, run_body_inline, value_of_outcome
+from strands_cli.types.settings_file import DEFAULT_THREAD_WAIT, DEFAULT_THREADS
 
 if TYPE_CHECKING:
     import logging

@@ -13,6 +13,7 @@ from strands_cli.settings import Settings, cache_directory, load_settings, setti
 from strands_cli.toolkit.info import DEFAULTS, ToolCategory, ToolInfo, ToolSpec, version_key
 from strands_cli.tools._discovery import join_discovered
 from strands_cli.tools._discovery.scan import NO_CACHE, Cache
+from strands_cli.tools.sources.mcp_servers import McpServers
 from strands_cli.tools.sources.modules import (
     NamedFiles,
     Native,
@@ -44,7 +45,15 @@ def allow_hint(reference: str) -> str:
     )
 
 
-SOURCES: tuple[type[Source], ...] = (Native, Packages, Plugins, Project, NamedFiles, Callables)
+SOURCES: tuple[type[Source], ...] = (
+    Native,
+    Packages,
+    Plugins,
+    McpServers,
+    Project,
+    NamedFiles,
+    Callables,
+)
 """In order of precedence: of tools with one id and version the first is kept."""
 
 
@@ -352,6 +361,8 @@ class ToolRegistry:
         name = re.split("[:.]", reference.partition("@")[0])[-1]
         plugin = name.partition("__")[0] if "__" in name else ""
         for issue in self._snapshot.issues:
+            if plugin and issue.reason.startswith(f"The MCP server {plugin} "):
+                return issue
             if issue.severity != "error":
                 continue
             path = Path(issue.file)

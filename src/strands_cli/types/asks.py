@@ -14,6 +14,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "network": ("asks for network access to {}", "Tools could reach services that are not public."),
     "sandbox": ("asks for weaker confinement ({})", "Plugins could read all your files."),
     "callable": ("asks to use the function {} as a tool", "It is not part of the project."),
+    "server": ("asks to use the MCP server {}", "It runs on your machine, or gets what you send to it."),
     "limit": ("asks for {}", "It raises a limit that protects your machine."),
 }
 """The kinds of asks. A new one is a line here, and whoever finds it in a file."""

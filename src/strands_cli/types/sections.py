@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from strands_cli.errors import Issue, Severity
+from strands_cli.types.servers import WorkflowServer
 
 Position = tuple[str, int, int]
 """A file, a line and a column."""
@@ -144,7 +145,7 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
     python: tuple[PythonTool, ...] = ()
     http_executors: tuple[HttpExecutor, ...] = ()
     plugins: tuple[str, ...] = ()
-    mcp: tuple[dict[str, Any], ...] = ()
+    mcp: tuple[WorkflowServer, ...] = ()
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):

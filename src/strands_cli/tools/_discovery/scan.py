@@ -136,7 +136,7 @@ NO_CACHE = Cache()
 def _state_of_this_code() -> int:
     """When this code was last written: who works on it wants its answer, not that of the code before."""
     here = Path(__file__).parent
-    directories = (here, here.parent / "sources", here.parents[1] / "plugins")
+    directories = (here, here.parent / "sources", here.parents[1] / "plugins", here.parents[1] / "mcp")
     files = [file for directory in directories for file in directory.glob("*.py") if file.is_file()]
     return max((file.stat().st_mtime_ns for file in files), default=0)
 

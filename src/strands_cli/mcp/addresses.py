@@ -1,0 +1,87 @@
+"""A server that runs elsewhere: streamable HTTP, with headers that go to its own origin alone."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+
+from strands_cli.mcp.processes import expanded
+from strands_cli.mcp.sign_in import OpenPage, SignIn, TokenFile, oauth_of
+from strands_cli.types.servers import DeclaredServer
+
+LARGEST_RESPONSE = 64 * 1024 * 1024
+_CONNECT_SECONDS = 30.0
+_SILENCE_SECONDS = 600.0
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    """A response that ends with an error when it becomes too large. An event stream counts by its pieces."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, is_events: bool) -> None:
+        self._stream, self._is_events = stream, is_events
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        total = 0
+        async for part in self._stream:
+            total += len(part)
+            if total > LARGEST_RESPONSE:
+                raise httpx2.ReadError("the response is too large")
+            if self._is_events and part.endswith((b"\n\n", b"\r\n\r\n")):
+                total = 0
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _Transport(httpx2.AsyncHTTPTransport):
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        is_events = response.headers.get("content-type", "").startswith("text/event-stream")
+        response.stream = _BoundedStream(response.stream, is_events)
+        return response
+
+
+@asynccontextmanager
+async def reached_server(
+    declared: DeclaredServer, open_page: OpenPage | None
+) -> AsyncIterator[tuple[object, object]]:
+    """The streams of a server at an address. With `open_page`, the user can sign in."""
+    server, scope = declared.server, {**os.environ, **declared.environment}
+    headers = {name: expanded(text, scope, name=declared.name) for name, text in server.headers.items()}
+    home = httpx2.URL(server.url)
+
+    async def on_request(request: httpx2.Request) -> None:
+        """Redirects and authorization servers do not get the headers that are for the server."""
+        is_home = (request.url.scheme, request.url.host, request.url.port) == (
+            home.scheme,
+            home.host,
+            home.port,
+        )
+        for name, value in headers.items():
+            if is_home:
+                request.headers[name] = value
+            elif name in request.headers:
+                del request.headers[name]
+
+    sign_in = SignIn(declared, open_page)
+    signs = not any(name.lower() == "authorization" for name in headers)
+    if signs:
+        await sign_in.listen(await TokenFile(declared).get_client_info())
+    try:
+        async with (
+            httpx2.AsyncClient(
+                transport=_Transport(),
+                auth=oauth_of(declared, sign_in) if signs else None,
+                timeout=httpx2.Timeout(_CONNECT_SECONDS, read=_SILENCE_SECONDS),
+                follow_redirects=True,
+                event_hooks={"request": [on_request]},
+            ) as client,
+            streamable_http_client(server.url, http_client=client) as streams,
+        ):
+            yield streams
+    finally:
+        sign_in.close()

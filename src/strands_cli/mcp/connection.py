@@ -1,0 +1,515 @@
+"""A server in use: started or reached when a tool is first called, shared by the calls of one event loop.
+
+The official package speaks the protocol; what it would refuse as a whole because of one bad part is handed on
+raw (`_LenientDispatcher`), to be judged tool by tool and block by block.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, suppress
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import mcp_types as types
+import msgspec
+from mcp.client.session import ClientRequestContext, ClientSession
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+
+from strands_cli import __version__
+from strands_cli.errors import ToolError, ToolFailed
+from strands_cli.mcp.elicitation import answer_question
+from strands_cli.mcp.listing import MAX_TOOLS, RawTool, is_same_listing
+from strands_cli.mcp.processes import ServerProcess, started_server
+from strands_cli.mcp.records import ServerRecord, read_record, write_record
+from strands_cli.settings import Settings
+from strands_cli.toolkit.context import InterruptRequested, ToolContext, call_context_of
+from strands_cli.types.servers import DeclaredServer
+
+IDLE_SECONDS = 600.0
+MAX_PAGES = 100
+MAX_ROUNDS = 10
+"""How often one call may ask for more input."""
+_RAW = "strands-cli/raw"
+_CLIENT = types.Implementation(name="strands-cli", version=__version__)
+_NOT_NEGOTIATED = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
+
+_log = logging.getLogger(__name__)
+
+
+class _LenientDispatcher(JSONRPCDispatcher):
+    """Hands on lists of tools and results as they came, in an envelope that the session accepts."""
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **others: Any
+    ) -> dict[str, Any]:
+        raw = await super().send_raw_request(method, params, opts, **others)
+        if method == "initialize":
+            return {"capabilities": {}, **raw, "serverInfo": _implementation(raw.get("serverInfo"))}
+        if method == "tools/list":
+            tools = [tool for tool in _list(raw.get("tools")) if isinstance(tool, dict)]
+            cursor = raw.get("nextCursor")
+            known = [_bare_tool(tool) for tool in tools if isinstance(tool.get("name"), str)]
+            page = {"tools": known, "_meta": {_RAW: tools}, "resultType": "complete", "ttlMs": 0}
+            return {**page, "cacheScope": "private", **({"nextCursor": cursor} if cursor else {})}
+        if method == "tools/call" and raw.get("resultType", "complete") == "complete":
+            return {"content": [], "isError": True, "_meta": {_RAW: raw}, "resultType": "complete"}
+        return raw
+
+
+def _implementation(given: object) -> dict[str, Any]:
+    known = given if isinstance(given, dict) else {}
+    return {"name": str(known.get("name") or ""), "version": str(known.get("version") or "")}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _bare_tool(tool: RawTool) -> RawTool:
+    """As much of a tool as the session needs to know; what it answers is judged elsewhere."""
+    schema = tool.get("inputSchema")
+    fits = isinstance(schema, dict) and schema.get("type") == "object"
+    return {"name": tool["name"], "inputSchema": schema if fits else {"type": "object"}}
+
+
+class ServerListing(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server says of itself."""
+
+    tools: tuple[RawTool, ...] = ()
+    dropped: dict[str, str] = {}
+    """Tools that may not be used, with the reason."""
+    remarks: tuple[str, ...] = ()
+    title: str = ""
+    version: str = ""
+    protocol: str = ""
+    seconds: float = 0.0
+    """From its start until its tools were known."""
+
+
+class ServerDied(Exception):
+    """The server is gone; `was_sent` says whether the call may have reached it."""
+
+    def __init__(self, message: str, hint: str = "", *, code: str = "crashed") -> None:
+        super().__init__(message)
+        self.message, self.hint, self.code = message, hint, code
+
+    def as_failure(self, code: str = "") -> ToolFailed:
+        return ToolFailed(self.message, code=code or self.code, hint=self.hint)
+
+
+class _Caller(msgspec.Struct, eq=False):
+    """A call that waits for its answer, for questions that the server asks meanwhile."""
+
+    context: ToolContext | None
+    task: "asyncio.Task[Any] | None"
+    asked: InterruptRequested | None = None
+
+
+class ServerConnection:
+    """One server in one event loop, until it dies, is idle for too long, or the loop ends."""
+
+    def __init__(
+        self,
+        declared: DeclaredServer,
+        settings: Settings,
+        *,
+        open_page: Callable[[str], Any] | None = None,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
+        self.declared, self._settings, self._open_page = declared, settings, open_page
+        self._idle_seconds, self._last_used = idle_seconds, time.monotonic()
+        loop = asyncio.get_running_loop()
+        self._ready: asyncio.Future[None] = loop.create_future()
+        self._closing = asyncio.Event()
+        self._session: ClientSession | None = None
+        self._callers: list[_Caller] = []
+        self._process: ServerProcess | None = None
+        self._is_stale = False
+        self._listing_lock = asyncio.Lock()
+        self.listing = ServerListing()
+        self.is_over = False
+        self._life = loop.create_task(self._live())
+
+    @property
+    def noise(self) -> tuple[int, list[str]]:
+        """How many lines on standard output were no messages, and the first of them."""
+        return (self._process.noise_lines, self._process.noise) if self._process else (0, [])
+
+    async def ready(self) -> None:
+        """Returns when the tools of the server are known; ToolFailed where it cannot be used."""
+        await asyncio.shield(self._ready)
+
+    async def aclose(self) -> None:
+        self._closing.set()
+        await asyncio.wait([self._life])
+
+    # --- its life -------------------------------------------------------------------------------------------
+
+    async def _live(self) -> None:
+        failure: ToolFailed | None = None
+        try:
+            async with AsyncExitStack() as stack:
+                failure = await self._live_in(stack)
+        except ToolFailed as failed:
+            failure = failed
+        except ToolError as error:
+            failure = ToolFailed(error.message, code=error.code, hint=error.hint)
+        except Exception as error:  # noqa: BLE001 - whatever the tasks of a transport raise ends the server
+            _log.debug("the MCP server %s failed", self.declared.name, exc_info=error)
+            failure = _transport_failure(self.declared, error)
+        finally:
+            self.is_over = True
+            self._session = None
+            if not self._ready.done():
+                self._ready.set_exception(
+                    failure or ToolFailed(f"The MCP server {self.declared.name} was ended", code="cancelled")
+                )
+                self._ready.exception()  # somebody who no longer waits need not be told
+
+    async def _live_in(self, stack: AsyncExitStack) -> ToolFailed | None:
+        """Why it could not be started, once nothing in the stack needs to be told; None for a whole life."""
+        started = time.monotonic()
+        limit = self.declared.server.start_timeout
+        if self.declared.server.url:
+            from strands_cli.mcp.addresses import reached_server
+
+            read, write = await stack.enter_async_context(reached_server(self.declared, self._open_page))
+        else:
+            process, (read, write) = await stack.enter_async_context(
+                started_server(self.declared, self._settings)
+            )
+            self._process = process
+        session = await stack.enter_async_context(
+            ClientSession(
+                dispatcher=_LenientDispatcher(read, write),  # type: ignore[arg-type]  # both kinds of streams
+                client_info=_CLIENT,
+                elicitation_callback=self._answer_question,
+                message_handler=self._on_message,
+            )
+        )
+        try:
+            async with asyncio.timeout(None if self._open_page else limit):
+                await _negotiate(session, is_elsewhere=bool(self.declared.server.url))
+                self.listing = await self._list_tools(session)
+        except TimeoutError:
+            errors = self._process.errors if self._process else ""
+            said = f": {errors}" if errors else ""
+            reason = (
+                f"The MCP server {self.declared.name} did not answer within {limit:g} s of its start{said}"
+            )
+            hint = "Give it a longer 'start_timeout', or correct its command."
+            return ToolFailed(reason, code="timeout", hint=hint)
+        except (MCPError, ToolFailed, ValueError, RuntimeError) as error:
+            return await self._start_failure(error)
+        self.listing = msgspec.structs.replace(self.listing, seconds=time.monotonic() - started)
+        self._session = session
+        self._ready.set_result(None)
+        await self._until_over()
+        return None
+
+    async def _start_failure(self, error: Exception) -> ToolFailed:
+        if isinstance(error, ToolFailed):
+            return error
+        if self._process is not None and (isinstance(error, MCPError) and error.code in _NOT_NEGOTIATED):
+            message, hint = await self._process.death()
+            return ToolFailed(message, code="unavailable", hint=hint)
+        reason = error.message if isinstance(error, MCPError) else str(error).splitlines()[0]
+        code = "network" if isinstance(error, MCPError) and error.code in _NOT_NEGOTIATED else "unavailable"
+        message = f"The MCP server {self.declared.name} does not speak the protocol: {reason}"
+        if code == "network":
+            message = f"The MCP server {self.declared.name} cannot be reached: {reason}"
+        return ToolFailed(message, code=code, hint="Is it an MCP server?")
+
+    async def _until_over(self) -> None:
+        closing = asyncio.ensure_future(self._closing.wait())
+        waiting = [closing, *([self._process.exited] if self._process else [])]
+        try:
+            while not any(one.done() for one in waiting):
+                idle = self._last_used + self._idle_seconds - time.monotonic()
+                if idle <= 0 and not self._callers:
+                    return
+                await asyncio.wait(waiting, timeout=max(idle, 1.0), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            closing.cancel()
+            self.is_over = True
+
+    # --- its tools ------------------------------------------------------------------------------------------
+
+    async def _list_tools(self, session: ClientSession) -> ServerListing:
+        tools: list[RawTool] = []
+        remarks: list[str] = []
+        kept: set[str] = set()
+        cursors: set[str] = set()
+        cursor: str | None = None
+        while True:
+            params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
+            page = await session.list_tools(params=params)
+            tools += (page.meta or {}).get(_RAW, [])
+            kept |= {tool.name for tool in page.tools}
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+            if cursor in cursors or len(cursors) == MAX_PAGES or len(tools) > MAX_TOOLS:
+                remarks.append("its list of tools does not end: the rest of it is left out")
+                break
+            cursors.add(cursor)
+        if len(tools) > MAX_TOOLS:
+            remarks.append(f"it has {len(tools):,} tools: only the first {MAX_TOOLS:,} are used")
+        named = [str(tool.get("name")) for tool in tools if isinstance(tool.get("name"), str)]
+        reason = "it asks for HTTP headers in a way that the protocol does not allow (x-mcp-header)"
+        info = session.server_info
+        return ServerListing(
+            tools=tuple(
+                tool
+                for tool in tools[:MAX_TOOLS]
+                if tool.get("name") in kept or tool.get("name") not in named
+            ),
+            dropped={name: reason for name in named if name not in kept},
+            remarks=tuple(remarks),
+            title=info.name if info else "",
+            version=info.version if info else "",
+            protocol=session.protocol_version or "",
+        )
+
+    async def _on_message(self, message: object) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._is_stale = True
+
+    async def accepted_listing(self) -> ServerListing:
+        """What the server offers, as the user has accepted it; ToolFailed where that has changed."""
+        await self.ready()
+        async with self._listing_lock:
+            if self._is_stale and self._session is not None:
+                self._is_stale = False
+                seconds = self.listing.seconds
+                self.listing = await self._list_tools(self._session)
+                self.listing = msgspec.structs.replace(self.listing, seconds=seconds)
+            accept_or_block(self.declared, self.listing)
+        return self.listing
+
+    # --- calls ----------------------------------------------------------------------------------------------
+
+    async def call(
+        self, name: str, arguments: dict[str, Any], context: ToolContext | None = None
+    ) -> dict[str, Any]:
+        """The raw result of a call; ServerDied if the server went away meanwhile."""
+        session = self._session
+        if session is None or self.is_over:
+            raise ServerDied(f"The MCP server {self.declared.name} has ended")
+        caller = _Caller(context, asyncio.current_task())
+        self._callers.append(caller)
+        try:
+            async with asyncio.timeout(self.declared.server.timeout):
+                return await self._call_rounds(session, name, arguments, caller)
+        except asyncio.CancelledError:
+            if caller.asked is None or caller.task is None:
+                raise
+            caller.task.uncancel()
+            raise caller.asked from None
+        except TimeoutError:
+            limit = self.declared.server.timeout
+            raise ToolFailed(
+                f"{name} of {self.declared.name} did not answer within {limit:g} s", code="timeout"
+            ) from None
+        except MCPError as error:
+            raise await self._call_failure(name, error) from None
+        finally:
+            self._callers.remove(caller)
+            self._last_used = time.monotonic()
+            if self._process is not None:
+                self._process.refuse_protected()
+
+    async def _call_rounds(
+        self, session: ClientSession, name: str, arguments: dict[str, Any], caller: _Caller
+    ) -> dict[str, Any]:
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            if caller.context is not None:
+                told = {"progress": progress, "total": total, "message": message}
+                caller.context.progress({key: value for key, value in told.items() if value is not None})
+
+        responses: types.InputResponses | None = None
+        state: str | None = None
+        for _ in range(MAX_ROUNDS):
+            result = await session.call_tool(
+                name,
+                arguments,
+                progress_callback=on_progress,
+                input_responses=responses,
+                request_state=state,
+                allow_input_required=True,
+            )
+            if not isinstance(result, types.InputRequiredResult):
+                raw: dict[str, Any] = (result.meta or {}).get(_RAW, {})
+                return raw
+            responses, state = await self._answers(session, result.input_requests or {}), result.request_state
+            if not responses:
+                responses = None
+                await asyncio.sleep(0.1)
+        raise ToolFailed(f"{name} of {self.declared.name} asks for input again and again", code="failed")
+
+    async def _answers(
+        self, session: ClientSession, requests: Mapping[str, types.InputRequest]
+    ) -> types.InputResponses:
+        responses: types.InputResponses = {}
+        for key, request in requests.items():
+            context = ClientRequestContext(session=session, request_id=key)
+            answer = await session.dispatch_input_request(context, request)
+            if isinstance(answer, types.ErrorData):
+                reason = f"{self.declared.name} asks for something that is not offered here: {answer.message}"
+                raise ToolFailed(reason, code="failed")
+            responses[key] = answer
+        return responses
+
+    async def _call_failure(self, name: str, error: MCPError) -> Exception:
+        if error.code == types.CONNECTION_CLOSED:
+            if self._process is None:
+                return ServerDied(
+                    f"The connection to the MCP server {self.declared.name} was lost: {error.message}",
+                    code="network",
+                )
+            self.is_over = True
+            return ServerDied(*await self._process.death())
+        return ToolFailed(f"{name} of {self.declared.name}: {error.message}", code="failed")
+
+    async def _answer_question(
+        self, context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult | types.ErrorData:
+        """Asks whoever made the last call: the protocol does not say which call it is about."""
+        caller = next((one for one in reversed(self._callers) if one.context is not None), None)
+        if caller is None or caller.context is None:
+            return types.ElicitResult(action="cancel")
+        outer = call_context_of(caller.context)
+        if outer.interrupt is None:
+            return types.ElicitResult(action="cancel")
+        try:
+            return answer_question(self.declared.name, params, outer.interrupt)
+        except InterruptRequested as asked:
+            caller.asked = asked
+            if caller.task is not None:
+                caller.task.cancel()
+            return types.ElicitResult(action="cancel")
+        except ToolFailed:
+            return types.ElicitResult(action="cancel")
+
+
+async def _negotiate(session: ClientSession, *, is_elsewhere: bool) -> None:
+    """Both eras of the protocol: a program is first asked as nearly all of them understand it.
+
+    One that knows only the other era says so at once; asked the other way round, many of today's programs say
+    nothing for as long as somebody waits. Over HTTP a refusal comes at once either way.
+    """
+    first, second = session.initialize, session.discover
+    if is_elsewhere:
+        first, second = session.discover, session.initialize  # type: ignore[assignment]
+    try:
+        await first()
+    except MCPError as error:
+        if error.code in _NOT_NEGOTIATED:
+            raise
+        _log.debug("the first handshake was refused: %s", error)
+        await second()
+    except (RuntimeError, ValueError) as error:
+        if not is_elsewhere:
+            raise
+        _log.debug("the first handshake was not understood: %s", error)
+        await second()
+
+
+def _transport_failure(declared: DeclaredServer, error: BaseException) -> ToolFailed:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ToolFailed):
+        return error
+    return ToolFailed(
+        f"The MCP server {declared.name} cannot be used: {type(error).__name__}: {error}",
+        code="network" if declared.server.url else "unavailable",
+    )
+
+
+def accept_or_block(declared: DeclaredServer, listing: ServerListing) -> None:
+    """Records what a server offers; ToolFailed where that is not what the user accepted.
+
+    The first listing is accepted with the server itself.
+    """
+    before = read_record(declared)
+    now = ServerRecord(
+        server=declared.name,
+        scope=declared.scope,
+        fingerprint=declared.server.fingerprint,
+        accepted=listing.tools,
+        version=listing.version,
+        title=listing.title,
+        protocol=listing.protocol,
+    )
+    if before is not None and not is_same_listing(declared, before.accepted, listing.tools):
+        blocked = msgspec.structs.replace(before, changed=listing.tools)
+        if blocked != before:
+            write_record(declared, blocked)
+        raise blocked_failure(declared)
+    if now != before:
+        with suppress(ToolError):
+            write_record(declared, now)
+
+
+def blocked_failure(declared: DeclaredServer) -> ToolFailed:
+    return ToolFailed(
+        f"The tools of the MCP server {declared.name} are not those that you accepted",
+        code="unavailable",
+        hint=f"Look at the difference and decide: strands mcp trust {declared.name}",
+    )
+
+
+class ServerConnections:
+    """The servers of one event loop, with which they end."""
+
+    def __init__(self) -> None:
+        self._running: dict[tuple[str, str, str], ServerConnection] = {}
+
+    async def get(self, declared: DeclaredServer, settings: Settings) -> ServerConnection:
+        key = (declared.scope, declared.name, declared.server.fingerprint)
+        connection = self._running.get(key)
+        if connection is None or connection.is_over:
+            connection = self._running[key] = ServerConnection(declared, settings)
+        await connection.accepted_listing()
+        return connection
+
+    async def call(
+        self,
+        declared: DeclaredServer,
+        settings: Settings,
+        name: str,
+        arguments: dict[str, Any],
+        context: ToolContext | None = None,
+        *,
+        is_repeatable: bool = False,
+    ) -> dict[str, Any]:
+        """The raw result of a call. For one that may be repeated, a server that dies is started again."""
+        try:
+            connection = await self.get(declared, settings)
+            return await connection.call(name, arguments, context)
+        except ServerDied as died:
+            if not is_repeatable:
+                raise died.as_failure() from None
+            _log.info("%s; it is started again, and %s is called once more", died.message, name)
+        try:
+            connection = await self.get(declared, settings)
+            return await connection.call(name, arguments, context)
+        except ServerDied as died:
+            raise died.as_failure() from None
+
+    async def aclose(self) -> None:
+        for connection in self._running.values():
+            await connection.aclose()
+        self._running.clear()
+
+
+_connections_of_loops: "WeakKeyDictionary[asyncio.AbstractEventLoop, ServerConnections]" = WeakKeyDictionary()
+
+
+def connections_of_loop() -> ServerConnections:
+    """Those of the running loop."""
+    return _connections_of_loops.setdefault(asyncio.get_running_loop(), ServerConnections())

@@ -1,0 +1,303 @@
+"""A server's process: started through the sandbox, spoken to in lines of JSON, ended with its whole tree."""
+
+import asyncio
+import logging
+import math
+import os
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from shutil import which
+from types import TracebackType
+from typing import Self
+
+import anyio
+import mcp_types
+import msgspec
+from anyio.streams.memory import MemoryObjectReceiveStream
+from mcp.shared.message import SessionMessage
+
+from strands_cli.errors import ToolError, ToolFailed
+from strands_cli.plugins.executable_output import ending_text, stderr_tail
+from strands_cli.plugins.processes import DeclaredPaths, programs_elsewhere
+from strands_cli.plugins.protected_paths import Guard, guard_of
+from strands_cli.sandbox.confined_executable import Confined, Exit, Intake, LineWriter
+from strands_cli.sandbox.executables import environment_for, hint_from_stderr, start_confined
+from strands_cli.sandbox.profile import EXECUTABLE_PROFILE, MEGABYTE, Profile
+from strands_cli.sandbox.spawner_handle import SpawnerLost
+from strands_cli.secrets import Redactor, looks_secret
+from strands_cli.settings import Settings
+from strands_cli.toolkit.workspace import Workspace
+from strands_cli.types.servers import DeclaredServer
+
+LONGEST_LINE = 64 * MEGABYTE
+MAX_WAITING = 50_000
+"""Messages that have been read and not handled: a server that sends more is ended."""
+_ADDRESS_BYTES = 65536 * MEGABYTE
+"""V8 reserves that much, and uses little of it."""
+_CPU_SECONDS = 24 * 3600.0
+_STDERR_BYTES = 64_000
+_LONGEST_NOISE = 200
+_KEPT_NOISE = 5
+_EOF_SECONDS = 0.3
+_END_SECONDS = 2.0
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+_log = logging.getLogger(__name__)
+
+
+def expanded(text: str, environment: Mapping[str, str], *, name: str) -> str:
+    """A text of a declaration with its variables; ToolFailed where one is not set and has no default."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] in environment:
+            return environment[found[1]]
+        if found[2] is None:
+            reason = f"The MCP server {name} needs the environment variable {found[1]}, which is not set"
+            raise ToolFailed(reason, code="unavailable", hint=f"Set {found[1]}.")
+        return found[2]
+
+    return _VARIABLE.sub(value, text)
+
+
+class ServerLaunch(msgspec.Struct, frozen=True):
+    """All that decides what a started server is."""
+
+    argv: tuple[str, ...]
+    profile: Profile
+    cwd: Path
+    accept: str
+    guard: Guard
+    redactor: Redactor
+
+
+def launch_of_server(declared: DeclaredServer, settings: Settings) -> ServerLaunch:
+    """ToolFailed where it cannot be started as it is declared."""
+    server, scope = declared.server, {**os.environ, **declared.environment}
+    directory = Path(declared.file).parent if declared.scope else settings.project
+    given = server.env if isinstance(server.env, dict) else {}
+    passed = () if isinstance(server.env, dict) else server.env
+    values = {name: expanded(text, scope, name=declared.name) for name, text in given.items()}
+    environment = {**environment_for(passed), **values}
+    command = _program(expanded(server.command, scope, name=declared.name), declared, directory, environment)
+    workspace = Workspace(settings.workspace, settings.project)
+    declared_paths = DeclaredPaths(declared.name, server.files.write, workspace, settings.project)
+    guard = guard_of(declared_paths.real_paths(server.files.write), workspace.roots)
+    programs, links = programs_elsewhere(command, (str(command),), environment["PATH"])
+    profile = msgspec.structs.replace(
+        EXECUTABLE_PROFILE,
+        cpu_seconds=_CPU_SECONDS,
+        memory_bytes=server.memory_bytes,
+        address_bytes=max(_ADDRESS_BYTES, 8 * server.memory_bytes),
+        processes=128,
+        open_files=512,
+        output_bytes=LONGEST_LINE,
+        reads=(
+            *map(str, workspace.roots),
+            *declared_paths.real_paths(server.files.read),
+            *programs,
+            *_package_of(command),
+        ),
+        links=links,
+        writes=guard.writes,
+        kept=guard.kept,
+        network=server.network,
+        environment=environment,
+    )
+    secrets = [text for name, text in environment.items() if looks_secret(name) or name in given]
+    args = tuple(expanded(text, scope, name=declared.name) for text in server.args)
+    return ServerLaunch(
+        (str(command), *args),
+        profile,
+        (*workspace.roots, settings.project)[0],
+        settings.sandbox.accept,
+        guard,
+        Redactor([*secrets, *(text for text in declared.environment.values())]),
+    )
+
+
+def _program(command: str, declared: DeclaredServer, directory: Path, environment: Mapping[str, str]) -> Path:
+    """A path is relative to the file that declares the server; a name is looked up on the PATH."""
+    is_path = os.sep in command
+    found = which(
+        str(directory / Path(command).expanduser()) if is_path else command, path=environment["PATH"]
+    )
+    if found is None:
+        raise ToolFailed(
+            f"The MCP server {declared.name} cannot be started: there is no program {command}",
+            code="unavailable",
+            hint="Install it, or correct 'command'.",
+        )
+    return Path(os.path.abspath(found))  # noqa: PTH100 - links stay, as `bin/python` of a virtual environment
+
+
+def _package_of(command: Path) -> tuple[str, ...]:
+    """The `node_modules` that a command was installed to: a package needs those that it depends on."""
+    parts = Path(os.path.realpath(command)).parts
+    if "node_modules" not in parts:
+        return ()
+    return (str(Path(*parts[: parts.index("node_modules") + 1])),)
+
+
+class ServerProcess:
+    """A started server: its messages as streams, what it prints besides, and how it ended."""
+
+    def __init__(self, declared: DeclaredServer, launch: ServerLaunch, confined: Confined) -> None:
+        self._name, self._launch, self._confined = declared.name, launch, confined
+        self._send, self.messages = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
+        self.noise_lines = 0
+        """Lines on standard output that are no messages."""
+        self.noise: list[str] = []
+        """The first of them."""
+        self._flooded = False
+        self._reader = Intake(
+            confined.stdout,
+            0,
+            on_data=lambda _: None,
+            on_line=self._receive,
+            longest_line=LONGEST_LINE,
+            on_long_line=lambda: confined.kill("output"),
+        )
+        self._writer = LineWriter(confined.stdin)
+        self._stderr = Intake(
+            confined.stderr,
+            _STDERR_BYTES,
+            keep_last=True,
+            on_data=lambda _: None,
+            on_line=lambda line: _log.debug("%s: %s", declared.name, launch.redactor.text(line)),
+        )
+        self.exited = asyncio.ensure_future(self._watch())
+
+    def write(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    def _receive(self, line: str) -> None:
+        if not line.strip():
+            return
+        try:
+            message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            self.noise_lines += 1
+            if len(self.noise) < _KEPT_NOISE:
+                self.noise.append(self._launch.redactor.text(line[:_LONGEST_NOISE]))
+            return
+        if self._send.statistics().current_buffer_used > MAX_WAITING:
+            self._flooded = True
+            self._confined.kill("output")
+            return
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self._send.send_nowait(SessionMessage(message))
+
+    async def _watch(self) -> None:
+        """Ends the stream of messages with the process, so that nobody waits for one that cannot come."""
+        await self._confined.exited()
+        self._reader.drain()
+        self._send.close()
+
+    async def end(self) -> None:
+        """The end of its input, as the protocol has it; then TERM, and KILL for all that is left."""
+        try:
+            self._writer.stop()
+            self._confined.close_pipe(self._confined.stdin)
+            await asyncio.wait([self.exited], timeout=_EOF_SECONDS)
+            self._confined.terminate()
+            async with asyncio.timeout(_END_SECONDS):
+                await self._confined.wait()
+        except (TimeoutError, ToolError, SpawnerLost):
+            pass  # it never began, or its keeper is stuck: closing the socket is the order to end
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        self.exited.cancel()
+        self._reader.stop()
+        self._writer.stop()
+        self._stderr.stop()
+        self._confined.close()
+        self._send.close()
+        self._launch.guard.rename_new(self._name)
+
+    def refuse_protected(self) -> None:
+        """ToolFailed where it created protected paths."""
+        if message := self._launch.guard.rename_new(f"The MCP server {self._name}"):
+            hint = "Rename it back if you want it, or declare that path under 'files.write'."
+            raise ToolFailed(message, code="forbidden", hint=hint)
+
+    async def death(self) -> tuple[str, str]:
+        """How it ended, with the last lines of its standard error; and a hint."""
+        self._confined.kill("exited")
+        try:
+            async with asyncio.timeout(_END_SECONDS):
+                ending = await self._confined.wait()
+        except ToolError as error:
+            return error.message, error.hint
+        except (TimeoutError, SpawnerLost):
+            ending = Exit(why="lost")
+        errors = self.errors
+        hint = hint_from_stderr(errors, self._launch.profile, str(self._launch.cwd))
+        how = "sent more messages than can be handled" if self._flooded else ending_text(ending)
+        text = f"The MCP server {self._name} {how}{f': {errors}' if errors else ''}"
+        return text, self._launch.redactor.text(hint.text) if hint else ""
+
+    @property
+    def errors(self) -> str:
+        """The last lines of its standard error."""
+        self._stderr.drain()
+        return stderr_tail(self._stderr.data, self._launch.redactor)
+
+
+class _MessageWriter:
+    """The stream that a session writes to: each message is a line. Nothing here waits for the server."""
+
+    def __init__(self, process: ServerProcess) -> None:
+        self._process = process
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if self._process.exited.done():
+            raise anyio.BrokenResourceError
+        line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        self._process.write(line.encode("utf-8", "replace") + b"\n")
+
+    async def aclose(self) -> None:
+        pass
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        pass
+
+
+Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], _MessageWriter]
+
+
+@asynccontextmanager
+async def started_server(
+    declared: DeclaredServer, settings: Settings
+) -> AsyncIterator[tuple[ServerProcess, Streams]]:
+    """A server's process and its streams. At the end of the block, nothing of it is left."""
+    launch = launch_of_server(declared, settings)
+    process: ServerProcess | None = None
+    try:
+        for may_retry in (True, False):
+            try:
+                confined = await start_confined(
+                    launch.argv, launch.profile, cwd=launch.cwd, accept=launch.accept
+                )
+                break
+            except SpawnerLost as lost:  # nothing has run
+                if not may_retry:
+                    reason = f"The MCP server {declared.name} cannot be started: {lost}"
+                    raise ToolFailed(reason, code="unavailable") from lost
+        process = ServerProcess(declared, launch, confined)
+        yield process, (process.messages, _MessageWriter(process))
+    finally:
+        if process is not None:
+            with anyio.CancelScope(shield=True):
+                await process.end()

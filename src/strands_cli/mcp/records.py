@@ -1,0 +1,73 @@
+"""What is known of a server without starting it: the tools that the user accepted, and how they differ now.
+
+The first listing of a server is accepted with the server itself. From then on, a change of what it says about
+its tools blocks it, until the user has seen the difference: `strands mcp trust`.
+"""
+
+import os
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from strands_cli.documents.files import read_regular_file, write_file
+from strands_cli.errors import ArtifactError
+from strands_cli.settings import data_directory, foreign_owner
+from strands_cli.types.servers import DeclaredServer
+
+MAX_BYTES = 50_000_000
+
+
+class ServerRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The accepted tools of a server."""
+
+    server: str
+    scope: str
+    fingerprint: str = ""
+    """Of the declaration that was in force when the tools were listed."""
+    accepted: tuple[dict[str, Any], ...] = ()
+    changed: tuple[dict[str, Any], ...] | None = None
+    """What it offers now, where that is not what was accepted: it is blocked."""
+    version: str = ""
+    title: str = ""
+    """What the server calls itself."""
+    protocol: str = ""
+
+
+def record_file(declared: DeclaredServer) -> Path:
+    """Where the record of a server is; RuntimeError where there is no home directory."""
+    key = sha256(os.fsencode(f"{declared.scope}\0{declared.name}")).hexdigest()[:32]
+    return data_directory() / "mcp" / f"{key}.json"
+
+
+def read_record(declared: DeclaredServer) -> ServerRecord | None:
+    """None where the server was never listed. What another user owns, or nobody can read, is not a record."""
+    try:
+        file = record_file(declared)
+        if foreign_owner((file,), os.environ) is not None:
+            return None
+        return msgspec.json.decode(read_regular_file(file, MAX_BYTES), type=ServerRecord)
+    except (OSError, RuntimeError, msgspec.DecodeError, msgspec.ValidationError, RecursionError):
+        return None
+
+
+def write_record(declared: DeclaredServer, record: ServerRecord) -> None:
+    """ArtifactError where it cannot be written: a decision that is not kept must not look like one."""
+    try:
+        file = record_file(declared)
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_file(file, msgspec.json.encode(record))
+    except RuntimeError:
+        raise ArtifactError(
+            "There is no home directory for what you accept.", hint="Set XDG_DATA_HOME."
+        ) from None
+    except OSError as error:
+        reason = f"The tools of {declared.name} cannot be recorded: {error.strerror}: {error.filename}."
+        raise ArtifactError(reason, hint="Make the directory writable, or set XDG_DATA_HOME.") from None
+
+
+def remove_record(declared: DeclaredServer) -> None:
+    with suppress(OSError, RuntimeError):
+        record_file(declared).unlink()

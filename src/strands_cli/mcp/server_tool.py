@@ -1,0 +1,133 @@
+"""A tool of a server as a Tool: its calls, and what their results become."""
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+
+from strands_cli.documents.reader import is_nested_deeper
+from strands_cli.errors import ToolError, ToolFailed
+from strands_cli.schema.validator import Validator
+from strands_cli.settings import Settings
+from strands_cli.toolkit.context import ToolContext
+from strands_cli.toolkit.contract import Tool
+from strands_cli.toolkit.info import DEFAULTS, ToolInfo
+from strands_cli.toolkit.results import CODES
+from strands_cli.types.servers import DeclaredServer
+
+ERROR_KEY = "strands-cli/error"
+"""Where a server of ours puts the error of a call, in `_meta` of the result."""
+_DEEPEST = 200
+_IMAGES = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
+
+
+def server_tool(declared: DeclaredServer, info: ToolInfo, settings: Settings) -> Tool:
+    """The tool that a listing showed. Its server is started in the first call."""
+    if not declared.trusted:
+        raise ToolError(
+            f"The MCP server {declared.name} is declared by the project, and you have not trusted that",
+            code="unavailable",
+            hint="Look at it and decide: strands trust",
+        )
+
+    async def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
+        from strands_cli.mcp.connection import connections_of_loop
+
+        raw = await connections_of_loop().call(
+            declared, settings, info.callable_name, arguments, context, is_repeatable=tool.is_repeatable
+        )
+        return result_of(raw, tool)
+
+    fields = {name: getattr(info, name) for name in DEFAULTS if name != "input_schema"}
+    tool = Tool(
+        **fields,
+        id=info.id,
+        input_schema=info.input_schema or {"type": "object"},
+        invoke=invoke,
+        is_async=True,
+        origin=info.origin,
+    )
+    return tool
+
+
+def result_of(raw: dict[str, Any], tool: Tool) -> dict[str, Any]:
+    """A result as MCP has it, as one of ours. What does not fit gets a code; its text is kept."""
+    if is_nested_deeper(raw, _DEEPEST):
+        raise ToolFailed(f"The answer is nested more than {_DEEPEST} levels deep", code="output_invalid")
+    problems: list[str] = []
+    content: list[dict[str, Any]] = []
+    given = raw.get("content")
+    for block in given if isinstance(given, list) else []:
+        made, problem = _block(block)
+        content.append(made)
+        problems += [problem] if problem else []
+    if given is not None and not isinstance(given, list):
+        problems.append("its content is not a list")
+    if raw.get("isError") is True:
+        return _failed(raw, content)
+    structured = raw.get("structuredContent")
+    if structured is not None:
+        content = [{"json": structured}, *(one for one in content if not _repeats(one, structured))]
+    if not problems:
+        problems += _schema_problems(structured, tool)
+    if problems:
+        message = f"The answer of {tool.id} cannot be used: {'; '.join(problems)}"
+        error = {"code": "output_invalid", "message": message, "retryable": False, "details": []}
+        return {"status": "error", "content": [*content, {"json": {"error": error}}]}
+    return {"status": "success", "content": content or [{"text": ""}]}
+
+
+def _schema_problems(structured: object, tool: Tool) -> list[str]:
+    if tool.output_schema is None:
+        return []
+    if structured is None:
+        return ["its output schema promises structured content, and there is none"]
+    accepted = tool.accepted_output or Validator(tool.output_schema)
+    return [problem.sentence for problem in accepted.problems(structured, 5)]
+
+
+def _failed(raw: dict[str, Any], content: list[dict[str, Any]]) -> dict[str, Any]:
+    """A failure that the server reports; one of our own servers says which."""
+    meta = raw.get("_meta")
+    error = meta.get(ERROR_KEY) if isinstance(meta, dict) else None
+    if isinstance(error, dict) and error.get("code") in CODES and isinstance(error.get("message"), str):
+        return {"status": "error", "content": [*content, {"json": {"error": error}}]}
+    return {"status": "error", "content": content}
+
+
+def _repeats(block: dict[str, Any], structured: object) -> bool:
+    """Whether a text is the structured content once more, for clients that know only text."""
+    try:
+        return "text" in block and msgspec.json.decode(block["text"]) == structured
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return False
+
+
+def _block(block: object) -> tuple[dict[str, Any], str]:
+    """A block of content, and what is wrong with it."""
+    kind = block.get("type") if isinstance(block, dict) else None
+    if isinstance(block, dict) and kind == "text" and isinstance(block.get("text"), str):
+        return {"text": block["text"]}, ""
+    if isinstance(block, dict) and kind in ("image", "audio"):
+        return _binary(block.get("data"), str(block.get("mimeType") or kind), str(kind))
+    if isinstance(block, dict) and kind == "resource" and isinstance(block.get("resource"), dict):
+        inner = block["resource"]
+        if isinstance(inner.get("text"), str):
+            return {"text": inner["text"]}, ""
+        return _binary(inner.get("blob"), str(inner.get("mimeType") or "file"), str(inner.get("uri")))
+    if isinstance(block, dict) and kind == "resource_link":
+        words = (block.get("title") or block.get("name"), block.get("uri"), block.get("description"))
+        return {"text": " ".join(str(word) for word in words if word)}, ""
+    return {"json": block}, f"it has content of an unknown type: {kind!r}"
+
+
+def _binary(data: object, kind: str, name: str) -> tuple[dict[str, Any], str]:
+    """An image as a model takes it; of anything else, that it is there."""
+    try:
+        decoded = base64.b64decode(data if isinstance(data, str) else "", validate=True)
+    except (binascii.Error, ValueError):
+        return {"text": f"[{name}: {kind}]"}, f"its {name} is not valid base64"
+    if decoded and kind in _IMAGES:
+        return {"image": {"format": _IMAGES[kind], "source": {"bytes": decoded}}}, ""
+    return {"text": f"[{name}: {kind}, {len(decoded):,} bytes]"}, ""

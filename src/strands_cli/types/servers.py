@@ -1,0 +1,182 @@
+"""An MCP server as a file declares it: `[mcp.servers]`, `tools.mcp` of a workflow, or `.mcp.json`."""
+
+import re
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+import msgspec
+
+SERVER_NAME = re.compile(r"(?!.*__)[a-zA-Z0-9_-]{1,40}")
+MAX_SERVERS = 100
+_UNITS = {"KB": 1024, "MB": 1024**2, "GB": 1024**3}
+_SIZE = re.compile(r"([1-9][0-9]{0,6})(KB|MB|GB)")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL", re.IGNORECASE)
+_ONLY_FOR = {"url": ("args", "env", "network"), "command": ("headers",)}
+_LONGEST = 1e6
+
+
+class ServerFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Paths that a server may touch: absolute, from `~/`, or relative to the workspace, which it can read."""
+
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+
+
+class ServerOAuth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How to sign in, where the server does not let clients register themselves."""
+
+    client_id: str = ""
+    client_secret: str = ""
+    scope: str = ""
+    grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
+
+
+class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A program that is started, or an address; the rest says what it may do and which tools are used."""
+
+    command: str = ""
+    """The program to start: a name on the PATH, or a path."""
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] | dict[str, str] = ()
+    """Names of environment variables that it gets, or a table of values, in which `${NAME}` is a variable."""
+    files: ServerFiles = ServerFiles()
+    """`read` and `write`: the paths that it may touch besides reading the workspace."""
+    network: bool = False
+    """Whether it may use the network."""
+    memory: str = "1GB"
+    """How much memory it may use, such as `"512MB"`."""
+    url: str = ""
+    """The address of a server that runs elsewhere, instead of a command."""
+    headers: dict[str, str] = {}
+    """Sent with every request to `url`; `${NAME}` is an environment variable."""
+    oauth: ServerOAuth = ServerOAuth()
+    """`client_id`, `client_secret`, `scope` and `grant`, where signing in needs them."""
+    timeout: float = 30.0
+    """Seconds for a call."""
+    start_timeout: float = 30.0
+    """Seconds for its start, until its tools are known."""
+    tools: tuple[str, ...] = ()
+    """Only these tools are used, by name or pattern such as `read_*`; by default all."""
+    exclude: tuple[str, ...] = ()
+    """These tools are not used, by name or pattern."""
+
+    def __post_init__(self) -> None:
+        if self.problem:
+            raise ValueError(self.problem)
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot be used, or nothing."""
+        kind = "url" if self.url else "command"
+        without_effect = [key for key in _ONLY_FOR[kind] if getattr(self, key)]
+        if bool(self.command) == bool(self.url):
+            return "A server needs either 'command' or 'url'"
+        if self.url and not re.match(r"https?://[^/\s]", self.url):
+            return f"{self.url!r} is not an address that begins with https:// or http://"
+        if without_effect:
+            return f"{without_effect[0]!r} has no effect on a server with {kind!r}"
+        if not _SIZE.fullmatch(self.memory):
+            return f"{self.memory!r} is not a size such as '512MB' or '1GB'"
+        if not (0 < self.timeout < _LONGEST and 0 < self.start_timeout < _LONGEST):
+            return "'timeout' and 'start_timeout' must be numbers greater than zero"
+        given = self.env.items() if isinstance(self.env, dict) else ((name, "") for name in self.env)
+        if wrong := next((name for name, _ in given if not _VARIABLE.fullmatch(name)), None):
+            return f"{wrong!r} is not the name of an environment variable"
+        values = self.env.values() if isinstance(self.env, dict) else ()
+        if any("\0" in text for text in (self.command, *self.args, *values)):
+            return "A null byte cannot be part of a command or of its environment"
+        return ""
+
+    @property
+    def memory_bytes(self) -> int:
+        size = _SIZE.fullmatch(self.memory)
+        assert size is not None
+        return int(size[1]) * _UNITS[size[2]]
+
+    def takes(self, tool: str) -> bool:
+        """Whether a tool of the server is used."""
+        is_named = not self.tools or any(fnmatchcase(tool, pattern) for pattern in self.tools)
+        return is_named and not any(fnmatchcase(tool, pattern) for pattern in self.exclude)
+
+    @property
+    def text(self) -> str:
+        """The declaration on one line, with all that a user has to agree to."""
+        import shlex
+
+        if self.url:
+            with_headers = f" with the headers {', '.join(self.headers)}" if self.headers else ""
+            return f"{self.url}{with_headers}"
+        parts = [
+            *(f"reads {path}" for path in self.files.read),
+            *(f"writes {path}" for path in self.files.write),
+            *(["uses the network"] if self.network else []),
+        ]
+        given = self.env if isinstance(self.env, dict) else dict.fromkeys(self.env, "")
+        parts += [f"gets {name}{_shown_value(name, value)}" for name, value in given.items()]
+        return shlex.join((self.command, *self.args)) + (f" ({', '.join(parts)})" if parts else "")
+
+    @property
+    def fingerprint(self) -> str:
+        """What identifies the declaration: a change of any key changes it."""
+        from hashlib import sha256
+
+        return sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:16]
+
+
+def _shown_value(name: str, value: str) -> str:
+    """What is given to a variable; a key in clear by its hash, which changes with it."""
+    from hashlib import sha256
+
+    if not value or "${" in value or not _SECRET.search(name):
+        return f"={value}" if value else ""
+    return f"=(hidden, {sha256(value.encode()).hexdigest()[:8]})"
+
+
+class DeclaredServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server, who declares it, and whether it may be started."""
+
+    name: str
+    server: McpServer
+    scope: str = ""
+    """Whose it is: the project's path, the workflow's file, or "" for the user's own."""
+    file: str = ""
+    line: int = 0
+    trusted: bool = True
+    environment: dict[str, str] = {}
+    """Values for `${NAME}` that a workflow has; secrets among them."""
+
+
+class WorkflowServer(McpServer, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An entry of `tools.mcp`. With an id alone, it is a server of the settings."""
+
+    id: str
+
+    def __post_init__(self) -> None:
+        """What is wrong with it is told with its place, by the checks of workflows."""
+
+    @property
+    def is_reference(self) -> bool:
+        return not (self.command or self.url)
+
+
+def server_of_json(value: dict[str, Any]) -> McpServer:
+    """A server as other programs write it in `mcpServers`; ValueError says what is wrong.
+
+    Keys of theirs that mean nothing here are ignored; those that would switch a server off are not.
+    """
+    known = {name: value[name] for name in McpServer.__struct_fields__ if name in value}
+    if "httpUrl" in value and not known.get("url"):
+        known["url"] = value["httpUrl"]
+    if value.get("type") == "sse":
+        raise ValueError("the transport sse is obsolete; the server must offer streamable HTTP")
+    try:
+        return msgspec.convert(known, McpServer)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
+
+
+def server_name_problem(name: str) -> str:
+    if SERVER_NAME.fullmatch(name):
+        return ""
+    return f"The name {name!r} of a server may have up to 40 letters, digits, '-' and single '_'"
