@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from importlib.metadata import version
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,7 +20,6 @@ from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
-from strands_cli import __version__
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.mcp.elicitation import answer_question
 from strands_cli.mcp.listing import MAX_TOOLS, RawTool, is_same_listing
@@ -34,7 +34,7 @@ MAX_PAGES = 100
 MAX_ROUNDS = 10
 """How often one call may ask for more input."""
 _RAW = "strands-cli/raw"
-_CLIENT = types.Implementation(name="strands-cli", version=__version__)
+_CLIENT = types.Implementation(name="strands-cli", version=version("strands-cli"))
 _NOT_NEGOTIATED = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
 
 _log = logging.getLogger(__name__)
@@ -386,7 +386,8 @@ class ServerConnection:
         if outer.interrupt is None:
             return types.ElicitResult(action="cancel")
         try:
-            return answer_question(self.declared.name, params, outer.interrupt)
+            # In a thread: whoever is asked may take a while, and the server may have more to say.
+            return await asyncio.to_thread(answer_question, self.declared.name, params, outer.interrupt)
         except InterruptRequested as asked:
             caller.asked = asked
             if caller.task is not None:
@@ -424,10 +425,11 @@ def _transport_failure(declared: DeclaredServer, error: BaseException) -> ToolFa
         error = error.exceptions[0]
     if isinstance(error, ToolFailed):
         return error
-    return ToolFailed(
-        f"The MCP server {declared.name} cannot be used: {type(error).__name__}: {error}",
-        code="network" if declared.server.url else "unavailable",
-    )
+    if declared.server.url:
+        reason = str(error) or type(error).__name__
+        return ToolFailed(f"The MCP server {declared.name} cannot be reached: {reason}", code="network")
+    reason = f"The MCP server {declared.name} cannot be used: {type(error).__name__}: {error}"
+    return ToolFailed(reason, code="unavailable")
 
 
 def accept_or_block(declared: DeclaredServer, listing: ServerListing) -> None:

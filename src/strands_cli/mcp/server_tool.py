@@ -98,8 +98,11 @@ def _failed(raw: dict[str, Any], content: list[dict[str, Any]]) -> dict[str, Any
 
 def _repeats(block: dict[str, Any], structured: object) -> bool:
     """Whether a text is the structured content once more, for clients that know only text."""
+    alone = structured.get("result") if isinstance(structured, dict) and len(structured) == 1 else structured
     try:
-        return "text" in block and msgspec.json.decode(block["text"]) == structured
+        return "text" in block and (
+            block["text"] == alone or msgspec.json.decode(block["text"]) in (structured, alone)
+        )
     except (msgspec.DecodeError, RecursionError, ValueError):
         return False
 

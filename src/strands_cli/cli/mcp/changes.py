@@ -1,0 +1,253 @@
+"""`strands mcp add` and `remove`: a server's table in a settings file, with everything else left as it is."""
+
+import re
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from strands_cli.cli.mcp.commands import find_server, probe_server, server_argument
+from strands_cli.cli.output import count_text, print_line, print_note, print_warning
+from strands_cli.cli.terminal import one_line, tokens_text
+from strands_cli.documents.files import read_regular_file, unread_reason, write_file
+from strands_cli.documents.shared_servers import read_shared_servers
+from strands_cli.errors import ArtifactError, ToolError, UsageError
+from strands_cli.mcp.listing import listed_tools
+from strands_cli.mcp.records import remove_record
+from strands_cli.settings import MAX_BYTES, SETTINGS_NAME, config_directory, load_settings
+from strands_cli.trust import record_trust
+from strands_cli.types.servers import DeclaredServer, McpServer, server_name_problem
+
+
+@click.command(context_settings={"ignore_unknown_options": False})
+@click.argument("name")
+@click.argument("command", nargs=-1, metavar="[-- COMMAND [ARGUMENT]…]")
+@click.option("--url", default="", help="The address of a server that runs elsewhere, instead of a command.")
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME=VALUE", help="Sent to --url; ${NAME} is a variable."
+)
+@click.option("--env", "names", multiple=True, metavar="NAME", help="An environment variable that it gets.")
+@click.option("--read", "reads", multiple=True, metavar="PATH", help="A path that it may read.")
+@click.option("--write", "writes", multiple=True, metavar="PATH", help="A path that it may write.")
+@click.option("--network", is_flag=True, help="Let it use the network.")
+@click.option("--tools", multiple=True, metavar="PATTERN", help="Use only these tools, such as 'read_*'.")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Do not use these tools.")
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Take it from the mcpServers of another program's JSON file.",
+)
+@click.option("--user", is_flag=True, help="Add it to your own settings, for all projects.")
+@click.option("--no-check", is_flag=True, help="Do not start it now.")
+def add(*, name: str, source: Path | None, user: bool, no_check: bool, **given: Any) -> None:
+    """Add a server to the settings of this project, start it, and accept its tools.
+
+    \b
+    strands mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
+    strands mcp add tickets --url https://mcp.example.com/mcp
+    """
+    server = _server_from(source, name) if source else _server_of(given)
+    if problem := server_name_problem(name):
+        raise UsageError(f"{problem}.")
+    settings = load_settings()
+    file = _settings_file(user)
+    if any(one.name == name and Path(one.file) == file for one in settings.servers):
+        hint = f"Choose another name, or remove it first: strands mcp remove {name}"
+        raise UsageError(f"There is already an MCP server {name!r} in {file}.", hint=hint)
+    _add_table(file, name, server)
+    print_line(f"Added {name} to {file}.")
+    settings = load_settings()
+    declared = find_server(name, settings)
+    if Path(declared.file) != file:
+        print_warning(f"{name} of {declared.file} goes before it here.")
+        return
+    if not declared.trusted:  # whoever types a command has agreed to it
+        value = f"{name}: {server.text}"
+        record_trust(
+            settings.project, [ask for ask in settings.asks if (ask.kind, ask.value) == ("server", value)]
+        )
+        declared = msgspec.structs.replace(declared, trusted=True)
+    if not no_check:
+        _accept_tools(declared)
+
+
+def _accept_tools(declared: DeclaredServer) -> None:
+    """Starts a new server once, so that its tools can be listed; the server stays, even if that fails."""
+    remove_record(declared)
+    try:
+        probe = probe_server(declared, load_settings())
+    except ToolError as error:
+        again = f"It is in the settings; 'strands mcp check {declared.name}' tries again."
+        raise ToolError(error.message, code=error.code, hint=f"{error.hint} {again}".strip()) from None
+    listed = listed_tools(declared, probe.listing.tools, probe.listing.version)
+    used = [one for one in listed if one.info]
+    for one in used:
+        assert one.info is not None
+        print_line(f"  {one.info.id}  {one_line(one.info.description)[:100]}")
+    tokens = tokens_text(sum(one.tokens for one in used), about=True)
+    print_note(f"{count_text(len(used), 'tool')}, {tokens} in every request of an agent that has all.")
+    if left := len(listed) - len(used):
+        text = count_text(left, "tool")
+        print_warning(f"{text} cannot be used: 'strands mcp check {declared.name}' says why.")
+
+
+def _server_from(source: Path, name: str) -> McpServer:
+    servers, problems = read_shared_servers(source)
+    if name in servers:
+        return servers[name]
+    reason = next((text for text in problems if repr(name) in text), f"it has no server {name!r}")
+    known = f"It has {', '.join(servers)}." if servers else ""
+    raise UsageError(f"{source}: {reason}.", hint=known)
+
+
+def _server_of(given: dict[str, Any]) -> McpServer:
+    command, headers = given["command"], dict[str, str]()
+    for text in given["headers"]:
+        key, separator, value = text.partition("=")
+        if not separator or not key.strip():
+            raise UsageError(f"{text!r} is not NAME=VALUE.")
+        headers[key.strip()] = value
+    values = {
+        "command": command[0] if command else "",
+        "args": list(command[1:]),
+        "url": given["url"],
+        "headers": headers,
+        "env": list(given["names"]),
+        "files": {"read": list(given["reads"]), "write": list(given["writes"])},
+        "network": given["network"],
+        "tools": list(given["tools"]),
+        "exclude": list(given["exclude"]),
+    }
+    try:
+        return msgspec.convert(values, McpServer)
+    except msgspec.ValidationError as error:
+        hint = "Write: strands mcp add NAME -- COMMAND, or --url ADDRESS."
+        raise UsageError(f"{error}.", hint=hint) from None
+
+
+def _settings_file(user: bool) -> Path:
+    if user:
+        return config_directory() / SETTINGS_NAME
+    settings = load_settings()
+    return settings.file or settings.project / SETTINGS_NAME
+
+
+# --- The text of a settings file ----------------------------------------------------------------------------
+
+
+def _read(file: Path) -> str:
+    try:
+        return read_regular_file(file, MAX_BYTES).decode()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {unread_reason(error)}") from None
+
+
+def _prefix(file: Path) -> str:
+    return "tool.strands." if file.name == "pyproject.toml" else ""
+
+
+def _add_table(file: Path, name: str, server: McpServer) -> None:
+    text = _read(file)
+    values = msgspec.json.decode(msgspec.json.encode(server))
+    lines = [
+        f"[{_prefix(file)}mcp.servers.{name}]",
+        *(f"{key} = {_toml(part)}" for key, part in values.items()),
+    ]
+    before = text if not text or text.endswith("\n") else f"{text}\n"
+    made = "{}{}{}\n".format(before, "\n" if before else "", "\n".join(lines))
+    expected = _parsed(text)
+    _servers_in(expected, file)[name] = values
+    _replace(file, made, expected)
+
+
+def _toml(value: Any) -> str:
+    """A value of a declaration as TOML."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_key(key)} = {_toml(part)}' for key, part in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml(key)
+
+
+def _servers_in(table: dict[str, Any], file: Path) -> dict[str, Any]:
+    """The table of servers in a parsed file, made where it is missing."""
+    for part in (*filter(None, _prefix(file).split(".")), "mcp", "servers"):
+        table = table.setdefault(part, {})
+    return table
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"The settings file is not valid TOML: {error}") from None
+
+
+def _replace(file: Path, text: str, expected: dict[str, Any]) -> None:
+    """Writes a file, if its text means what it should; UsageError where only its author can change it."""
+    try:
+        means = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        means = {}
+    if _without_empty(means) != _without_empty(expected):
+        raise UsageError(f"{file} is written in a way that cannot be changed here.", hint="Edit it by hand.")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_file(file, text.encode())
+    except OSError as error:
+        raise ArtifactError(f"{file} cannot be written: {error.strerror}.") from None
+
+
+def _without_empty(table: Any) -> Any:
+    """A table that is declared and empty means the same as one that is not."""
+    if not isinstance(table, dict):
+        return table
+    parts = {key: _without_empty(part) for key, part in table.items()}
+    return {key: part for key, part in parts.items() if part != {}}
+
+
+@click.command()
+@server_argument
+@click.option("--user", is_flag=True, help="Remove it from your own settings.")
+def remove(name: str, user: bool) -> None:
+    """Remove a server from the settings, and forget its tools."""
+    settings = load_settings()
+    declared = find_server(name, settings)
+    file = Path(declared.file)
+    if user and file != _settings_file(user=True):
+        file = _settings_file(user=True)
+        declared = DeclaredServer(name=name, server=declared.server, file=str(file))
+    if file.suffix == ".json":
+        raise UsageError(
+            f"{name} is declared in {file}, which other programs use too.", hint="Edit that file."
+        )
+    text = _read(file)
+    expected = _parsed(text)
+    if _servers_in(expected, file).pop(name, None) is None:
+        raise UsageError(f"There is no MCP server {name!r} in {file}.")
+    _replace(file, "".join(_without_table(text.splitlines(keepends=True), _prefix(file), name)), expected)
+    remove_record(declared)
+    print_line(f"Removed {name} from {file}.")
+
+
+def _without_table(lines: Iterable[str], prefix: str, name: str) -> Iterable[str]:
+    """The lines of a file without a server's table and those below it."""
+    own = re.compile(
+        rf'\s*\[{re.escape(prefix)}mcp\.servers\.(?:{re.escape(name)}|"{re.escape(name)}")(?:\.[^]]*)?\]'
+    )
+    is_own = False
+    for line in lines:
+        if line.lstrip().startswith("["):
+            is_own = own.match(line) is not None
+        if not is_own:
+            yield line

@@ -1,0 +1,361 @@
+"""`strands mcp list`, `show`, `check` and `trust`: the servers of the settings, and what they offer."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import msgspec
+from click.shell_completion import CompletionItem
+
+from strands_cli.cli.options import completed_words, json_option, trust_option
+from strands_cli.cli.output import (
+    Styled,
+    can_ask,
+    count_text,
+    print_columns,
+    print_findings,
+    print_issues,
+    print_json,
+    print_line,
+    print_note,
+)
+from strands_cli.cli.terminal import duration_text, one_line, tokens_text, wrapped_text
+from strands_cli.errors import Issue, StrandsError, ToolFailed, TrustError, UsageError, did_you_mean
+from strands_cli.mcp.listing import ListedTool, listed_tools, listing_difference
+from strands_cli.mcp.records import ServerRecord, read_record, write_record
+from strands_cli.settings import Settings, load_settings, settings_to_look_at
+from strands_cli.types.servers import DeclaredServer
+
+_SHOWN_CHARACTERS = 2000
+
+
+def complete_servers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    try:
+        servers = load_settings().servers
+    except StrandsError:  # completion in a shell cannot show errors
+        return []
+    return completed_words(((one.name, one.server.text) for one in servers), incomplete)
+
+
+server_argument = click.argument("name", metavar="NAME", shell_complete=complete_servers)
+
+
+def find_server(name: str, settings: Settings) -> DeclaredServer:
+    """The server of a name; UsageError with the nearest name where there is none."""
+    found = next((one for one in settings.servers if one.name == name), None)
+    if found is not None:
+        return found
+    known = [one.name for one in settings.servers]
+    hint = did_you_mean(name, known) or (
+        "'strands mcp list' shows all of them." if known else "'strands mcp add NAME -- COMMAND' adds one."
+    )
+    raise UsageError(f"There is no MCP server {name!r}.", hint=hint)
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """A server as far as it is known without starting it."""
+
+    declared: DeclaredServer
+    record: ServerRecord | None
+
+    @property
+    def state(self) -> str:
+        if not self.declared.trusted:
+            return "not trusted"
+        if self.record is None:
+            return "not started yet"
+        return "accepted" if self.record.changed is None else "changed: blocked"
+
+    @property
+    def tools(self) -> list[ListedTool]:
+        return listed_tools(self.declared, self.record.accepted, self.record.version) if self.record else []
+
+    @property
+    def tokens(self) -> int:
+        return sum(one.tokens for one in self.tools if one.info)
+
+    def document(self) -> dict[str, Any]:
+        declared, record = self.declared, self.record
+        return {
+            "name": declared.name,
+            "state": self.state,
+            "declared_in": declared.file,
+            "line": declared.line,
+            "trusted": declared.trusted,
+            "server": msgspec.to_builtins(declared.server),
+            "title": record.title if record else "",
+            "version": record.version if record else "",
+            "protocol": record.protocol if record else "",
+            "tokens": self.tokens,
+            "tools": [_tool_document(one) for one in self.tools],
+        }
+
+
+def _tool_document(listed: ListedTool) -> dict[str, Any]:
+    info = listed.info
+    return {
+        "name": listed.name,
+        "id": info.id if info else None,
+        "description": info.description if info else "",
+        "input_schema": info.input_schema if info else None,
+        "output_schema": info.output_schema if info else None,
+        "annotations": dict(info.annotations) if info else {},
+        "requires_consent": info.requires_consent if info else False,
+        "tokens": listed.tokens,
+        "repairs": list(listed.repairs),
+        "refusal": listed.refusal,
+    }
+
+
+def _known_server(declared: DeclaredServer) -> _Known:
+    return _Known(declared, read_record(declared))
+
+
+# --- list and show ------------------------------------------------------------------------------------------
+
+
+@click.command("list")
+@json_option
+def list_servers(as_json: bool) -> None:
+    """List all MCP servers with their tools and status. Starts none of them."""
+    settings = settings_to_look_at()
+    print_issues(settings.issues, err=True)
+    known = [_known_server(one) for one in settings.servers]
+    if as_json:
+        print_json({"servers": [one.document() for one in known]})
+        return
+    if not known:
+        print_note("There are no MCP servers. 'strands mcp add NAME -- COMMAND' adds one.")
+    rows = []
+    for one in known:
+        used = [tool for tool in one.tools if tool.info]
+        cost = tokens_text(one.tokens, about=True) if used else "-"
+        tools = count_text(len(used), "tool") if one.record else "-"
+        rows.append((one.declared.name, one.state, tools, cost, one_line(one.declared.server.text)))
+    print_columns(rows, indent="")
+
+
+@click.command()
+@server_argument
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Show a server, its tools and what they cost in tokens. Does not start it."""
+    known = _known_server(find_server(name, settings_to_look_at()))
+    if as_json:
+        print_json(known.document())
+        return
+    declared, record = known.declared, known.record
+    print_line(Styled(declared.name), f"  {known.state}")
+    print_line(f"  {one_line(declared.server.text)}")
+    print_line(f"  declared in {declared.file}{f':{declared.line}' if declared.line else ''}")
+    if record is None:
+        print_note(f"Its tools are not known: 'strands mcp check {name}' starts it and lists them.")
+        return
+    print_line(f"  {one_line(record.title)} {one_line(record.version)}, MCP {one_line(record.protocol)}")
+    used = [one for one in known.tools if one.info]
+    left = len(record.accepted) - len(used)
+    others = f", {left} not used" if left else ""
+    print_line(f"  {count_text(len(used), 'tool')}, {tokens_text(known.tokens, about=True)}{others}")
+    rows = []
+    for one in used:
+        assert one.info is not None
+        consent = "asks" if one.info.requires_consent else ""
+        text = one_line(one.info.description)
+        rows.append((one.info.id, tokens_text(one.tokens, about=True), consent, text))
+    print_columns(rows)
+
+
+# --- check --------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@server_argument
+@trust_option
+@json_option
+def check(name: str, as_json: bool) -> int:
+    """Start a server, list its tools, and find problems with it and with them.
+
+    The tools of a server that was never started are accepted with this. If the server wants you to sign in,
+    a page is opened in your browser.
+    """
+    settings = load_settings()
+    declared = find_server(name, settings)
+    probe = probe_server(declared, settings)
+    listed = listed_tools(declared, probe.listing.tools, probe.listing.version)
+    issues = [*_check_issues(probe, listed)]
+    used = [one for one in listed if one.info]
+    tokens = sum(one.tokens for one in used)
+    problems = [
+        {"tool": one.name, "message": text, "refused": bool(one.refusal)}
+        for one in listed
+        for text in (*one.repairs, *([one.refusal] if one.refusal else []))
+    ]
+    problems += [
+        {"tool": tool, "message": text, "refused": True} for tool, text in probe.listing.dropped.items()
+    ]
+    problems += [{"tool": None, "message": text, "refused": False} for text in probe.listing.remarks]
+    document = {
+        "name": name,
+        "title": probe.listing.title,
+        "version": probe.listing.version,
+        "protocol": probe.listing.protocol,
+        "seconds": probe.listing.seconds,
+        "tokens": tokens,
+        "noise": probe.noise_lines,
+        "noise_lines": probe.noise,
+        "blocked": probe.blocked,
+        "tools": [_tool_document(one) for one in listed],
+        "problems": problems,
+    }
+    title = " ".join(filter(None, (one_line(probe.listing.title), one_line(probe.listing.version))))
+    summary = (
+        f"{name}: {title or 'a server'}, MCP {one_line(probe.listing.protocol)}, ready after "
+        f"{duration_text(probe.listing.seconds)}, {count_text(len(used), 'tool')}, "
+        f"{tokens_text(tokens, about=True)}, {count_text(len(issues), 'issue')}."
+    )
+    return print_findings(issues, document=document, summary=summary, as_json=as_json)
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server offered when it was started to be looked at."""
+
+    listing: Any
+    noise_lines: int = 0
+    noise: list[str] = []
+    blocked: bool = False
+    """Whether what it offers is not what the user accepted."""
+
+
+def probe_server(declared: DeclaredServer, settings: Settings) -> Probe:
+    """Starts a server, has it list its tools, and ends it. What it offers is recorded, or blocked."""
+    from strands_cli.cli.event_loop import run_async
+    from strands_cli.mcp.connection import ServerConnection, accept_or_block
+
+    if not declared.trusted:
+        raise TrustError(
+            f"The MCP server {declared.name} is declared by the project, and you have not trusted that.",
+            hint="Look at it and decide: strands trust",
+        )
+
+    async def look() -> Probe:
+        connection = ServerConnection(declared, settings, open_page=_open_page if _can_open() else None)
+        try:
+            await connection.ready()
+            blocked = False
+            try:
+                accept_or_block(declared, connection.listing)
+            except ToolFailed:
+                blocked = True
+            lines, noise = connection.noise
+            return Probe(listing=connection.listing, noise_lines=lines, noise=noise, blocked=blocked)
+        finally:
+            await connection.aclose()
+
+    try:
+        return run_async(look())
+    except ToolFailed as failed:
+        from strands_cli.errors import ToolError
+
+        raise ToolError(failed.message, code=failed.code, hint=failed.hint) from None
+
+
+def _can_open() -> bool:
+    import os
+
+    return can_ask() or bool(os.environ.get("BROWSER"))
+
+
+async def _open_page(address: str) -> None:
+    import asyncio
+    import webbrowser
+
+    print_note(f"Sign in with your browser: {address}")
+    await asyncio.to_thread(webbrowser.open, address)
+
+
+def _check_issues(probe: Probe, listed: list[ListedTool]) -> Iterator[Issue]:
+    for one in listed:
+        name = one.name or "without a name"
+        if one.refusal:
+            reason = f"The tool {name} cannot be used: {one.refusal}."
+            yield Issue(reason=reason, remediation="Tell the server's author.", severity="warning")
+        for text in one.repairs:
+            yield Issue(reason=f"The tool {name}: {text}.", severity="warning")
+    for name, text in probe.listing.dropped.items():
+        yield Issue(reason=f"The tool {name} cannot be used: {text}.", severity="warning")
+    for text in probe.listing.remarks:
+        yield Issue(reason=f"The server: {text}.", severity="warning")
+    if probe.noise_lines:
+        lines = count_text(probe.noise_lines, "line")
+        reason = f"It printed {lines} on standard output that are no messages, such as {probe.noise[0]!r}."
+        remedy = "Standard output is for the protocol; the server should print to standard error."
+        yield Issue(reason=reason, remediation=remedy, severity="warning")
+    if probe.blocked:
+        reason = "Its tools are not those that you accepted, so none of them can be called."
+        yield Issue(reason=reason, remediation="Look at the difference and decide: strands mcp trust NAME")
+
+
+# --- trust --------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@server_argument
+@click.option("--yes", "-y", is_flag=True, help="Accept it without asking.")
+@json_option
+def trust(name: str, yes: bool, as_json: bool) -> None:
+    """Show what has changed in a server's tools, and accept it.
+
+    The server is started. A change of names, descriptions, schemas or hints blocks a server, because a model
+    reads them as instructions.
+    """
+    settings = load_settings()
+    declared = find_server(name, settings)
+    before = read_record(declared)
+    probe = probe_server(declared, settings)
+    changes = [*listing_difference(declared, before.accepted if before else (), probe.listing.tools)]
+    if as_json:
+        print_json({"name": name, "changes": [_change_document(*change) for change in changes]})
+    else:
+        for change in changes:
+            _print_change(*change)
+    if before is not None and probe.blocked:
+        if not yes and not as_json:
+            _confirm(f"Accept the tools of {name} as they are now?", name)
+        if yes or not as_json:
+            record = msgspec.structs.replace(
+                before,
+                accepted=probe.listing.tools,
+                changed=None,
+                version=probe.listing.version,
+                title=probe.listing.title,
+                protocol=probe.listing.protocol,
+                fingerprint=declared.server.fingerprint,
+            )
+            write_record(declared, record)
+    if not as_json:
+        print_note(f"The tools of {name} are accepted." if changes else "Nothing has changed.")
+
+
+def _confirm(question: str, name: str) -> None:
+    if not can_ask():
+        raise TrustError(
+            "Nobody can be asked here.", hint=f"To accept all of it: strands mcp trust {name} --yes"
+        )
+    from strands_cli.cli.questions import confirm
+
+    if not confirm(question):
+        raise TrustError("Nothing was accepted.")
+
+
+def _change_document(tool: str, field: str, before: str, now: str) -> dict[str, str]:
+    return {"tool": tool, "field": field, "before": before, "now": now}
+
+
+def _print_change(tool: str, field: str, before: str, now: str) -> None:
+    kind = field or ("the tool is new" if now else "the tool is gone")
+    print_line(Styled(one_line(tool)), f"  {kind}")
+    for mark, text in (("-", before), ("+", now)):
+        shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+        for line in shown.splitlines():
+            for part in wrapped_text(line, 100) or [""]:
+                print_line(f"  {mark} {part}")
