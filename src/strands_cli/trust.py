@@ -56,11 +56,12 @@ def workflow_asks(
     consents: Iterable[str],
     networks: Iterable[tuple[str, str]],
     code: Iterable[tuple[str, str]] = (),
+    servers: Iterable[tuple[str, str]] = (),
     environment: Mapping[str, str] = os.environ,
 ) -> tuple[Ask, ...]:
     """The asks of a workflow file. `consents` are tools that need consent and that it calls without asking,
-    `networks` are its hosts that are not public, `code` are tools in files outside the project, both with
-    their pointers.
+    `networks` are its hosts that are not public, `code` are tools in files outside the project, `servers`
+    are the MCP servers that it declares, all with their pointers.
 
     A Spec that a program built has no asks: the program is the user's own.
     """
@@ -74,6 +75,7 @@ def workflow_asks(
         *_variable_asks(spec, settings, environment),
         *(("network", host, pointer) for pointer, host in networks),
         *(("callable", tool, pointer) for pointer, tool in code),
+        *(("server", server, pointer) for pointer, server in servers),
         *(
             ("network", host, f"/security/http_allow/{index}")
             for index, host in enumerate(spec.security.http_allow)
@@ -133,15 +135,17 @@ def _key_asks(
 
 
 def _secret_asks(spec: BaseSpec, settings: Settings) -> _Found:
-    """Assumes that every executor sends every secret, since templates decide which header contains which."""
+    """Assumes that all executors and servers get all secrets: templates decide which header has which."""
     sources = [*_secret_sources(spec, settings)]
-    for index, executor in enumerate(spec.tools.http_executors):
-        if not executor.headers or is_loopback(executor.base_url):
+    executors, servers = enumerate(spec.tools.http_executors), enumerate(spec.tools.mcp)
+    users = [(f"/tools/http_executors/{at}/base_url", one.base_url, one.headers) for at, one in executors]
+    users += [(f"/tools/mcp/{at}/url", one.url, one.headers) for at, one in servers]
+    for place, address, headers in users:
+        if not headers or is_loopback(address):
             continue
         for source in sources:
-            if not _is_named(executor.base_url, settings.hosts.get(source, ())):
-                place = f"/tools/http_executors/{index}/base_url"
-                yield "secret", f"{source} to {origin_of(executor.base_url)}", place
+            if not _is_named(address, settings.hosts.get(source, ())):
+                yield "secret", f"{source} to {origin_of(address)}", place
 
 
 def _secret_sources(spec: BaseSpec, settings: Settings) -> Iterator[str]:

@@ -9,7 +9,7 @@ from strands_cli.documents.problems import json_pointer
 from strands_cli.errors import Issue, did_you_mean
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.pattern import AgentPlace, HumanStep, matching_choice
-from strands_cli.patterns.scope import Names, header_scope, scope_names, unresolved_name
+from strands_cli.patterns.scope import Names, header_scope, scope_names, server_scope, unresolved_name
 from strands_cli.providers.choice import (
     HOST_HINT,
     ModelChoice,
@@ -201,6 +201,12 @@ def check_header_names(spec: Spec) -> Iterator[Issue]:
         for name, text in executor.headers.items():
             at = json_pointer(("tools", "http_executors", index, "headers", name))
             yield from _template_issues(spec, at, text, ("", header_scope(spec)))
+    for index, server in enumerate(spec.tools.mcp):
+        given = {"headers": server.headers, "env": server.env if isinstance(server.env, dict) else {}}
+        for key, values in given.items():
+            for name, text in values.items():
+                at = json_pointer(("tools", "mcp", index, key, name))
+                yield from _template_issues(spec, at, text, ("", server_scope(spec)))
 
 
 def _template_issues(spec: Spec, at: str, text: str, *scopes: tuple[str, Names]) -> Iterator[Issue]:

@@ -43,6 +43,7 @@ from strands_cli.capability.tool_checks import (
     check_plugins,
     check_prices,
     check_python_tools,
+    check_servers,
     check_tool_counts,
     check_tools_differ,
     check_trust,
@@ -80,8 +81,6 @@ class CapabilityReport(msgspec.Struct, frozen=True):
 
 def check_unsupported(spec: Spec) -> Iterator[Issue]:
     """What the format has and this version does not do yet is reported, never silently left out."""
-    if spec.tools.mcp:
-        yield spec.issue("/tools/mcp", "tools.mcp is not supported yet.", "Take it out.")
     if spec.context_policy.retrieval is not None:
         at = "/context_policy/retrieval"
         yield spec.issue(at, "context_policy.retrieval is not supported yet.", "Take it out.")
@@ -122,6 +121,7 @@ STEP_CHECKS: dict[Callable[[Spec, Places, ToolSet], Iterator[Issue]], Sequence[s
 TOOL_CHECKS: dict[Callable[[Spec, ToolSet], Iterator[Issue]], Sequence[str]] = {
     check_python_tools: (),
     check_plugins: (),
+    check_servers: (),
     check_tools_differ: (),
     check_executors: (),
     check_agent_tools: ("/tools*",),

@@ -123,7 +123,7 @@ def tool_reference_issues(spec: Spec, tools: ToolSet, at: str, reference: str) -
     is_declared_so = any(tool.reference == reference for tool in tools.declared)
     if found is not None and found.info is not None and not is_declared_so:
         yield from _legacy_name_issues(spec, at, reference, found.info)
-    if reference in tools.executor_ids or found is not None:
+    if reference in tools.executor_ids or found is not None or _is_of_server(reference, tools):
         return
     if tools.resolve(reference):
         reason = f"The tool {reference!r} is not declared in this workflow."
@@ -136,10 +136,19 @@ def tool_reference_issues(spec: Spec, tools: ToolSet, at: str, reference: str) -
     yield spec.issue(at, f"There is no tool {reference!r}.", remedy)
 
 
+def _is_of_server(reference: str, tools: ToolSet) -> bool:
+    """Whether a server is meant, or a tool of one whose tools are not known yet."""
+    return any(
+        reference == one.id or (one.is_unknown and reference.startswith(f"{one.id}__"))
+        for one in tools.servers
+    )
+
+
 def check_tool_counts(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
     everything = len(tools.declared) + len(tools.executor_ids)
     for name, agent in spec.agents.items():
-        number = everything if agent.tools is None else len(agent.tools)
+        listed = agent.tools or ()
+        number = everything if agent.tools is None else sum(len(tools.members(name)) for name in listed)
         if number > MANY_TOOLS:
             yield spec.issue(
                 json_pointer(("agents", name)) + ("/tools" if agent.tools else ""),
@@ -152,7 +161,8 @@ def check_tool_counts(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
 def check_consent(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
     """A rule for a tool that the workflow does not have has no effect."""
     for reference in spec.security.consent:
-        if reference not in tools.executor_ids and tools.find(reference) is None:
+        is_known = reference in tools.executor_ids or _is_of_server(reference, tools)
+        if not is_known and tools.find(reference) is None:
             known = [tool.info.id for tool in tools.declared if tool.info]
             yield spec.issue(
                 json_pointer(("security", "consent", reference)),
@@ -181,7 +191,20 @@ def _own_asks(spec: BaseSpec, tools: ToolSet) -> tuple[Ask, ...]:
     unasked = [name for name in consents if _needs_consent(tools.find(name))]
     networks = _unpublic_hosts(spec, settings.http.allow)
     code = _files_outside(spec, tools)
-    return workflow_asks(spec, settings, keys=key_uses(spec), consents=unasked, networks=networks, code=code)
+    servers = (
+        (f"/tools/mcp/{index}", f"{entry.id}: {entry.text}")
+        for index, entry in enumerate(spec.tools.mcp)
+        if not entry.is_reference
+    )
+    return workflow_asks(
+        spec,
+        settings,
+        keys=key_uses(spec),
+        consents=unasked,
+        networks=networks,
+        code=code,
+        servers=servers,
+    )
 
 
 def _files_outside(spec: BaseSpec, tools: ToolSet) -> Iterator[tuple[str, str]]:
@@ -242,3 +265,29 @@ def check_plugins(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
             yield spec.issue(plugin.pointer, f"{where}{issue.reason}", issue.remediation, issue.severity)
         if not plugin.infos and not plugin.issues:
             yield spec.issue(plugin.pointer, "The plugin has no tools.", "Declare some in its plugin.json.")
+
+
+def check_servers(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
+    seen: set[str] = set()
+    taken = {tool.info.id for tool in tools.declared if tool.info} | set(tools.executor_ids)
+    for index, (entry, one) in enumerate(zip(spec.tools.mcp, tools.servers, strict=True)):
+        if entry.id in seen:
+            yield spec.issue(
+                f"{one.pointer}/id", f"There are two servers {entry.id!r}.", "Rename one of them."
+            )
+        elif entry.id in taken:
+            reason = f"The id {entry.id!r} is that of a tool."
+            yield spec.issue(f"{one.pointer}/id", reason, "Give the server a different id.")
+        seen.add(entry.id)
+        if entry.is_reference and one.declared is None:
+            known = [server.name for server in tools.registry.settings.servers]
+            remedy = (
+                did_you_mean(entry.id, known) or "Give it a 'command' or a 'url', or add it to strands.toml."
+            )
+            reason = f"There is no MCP server {entry.id!r} in the settings."
+            yield spec.issue(f"/tools/mcp/{index}/id", reason, remedy)
+        elif not entry.is_reference and entry.problem:
+            yield spec.issue(one.pointer, f"{entry.problem}.", "Correct the server's entry.")
+        else:
+            for issue in one.issues:
+                yield spec.issue(one.pointer, issue.reason, issue.remediation, issue.severity)

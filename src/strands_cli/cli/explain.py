@@ -60,7 +60,7 @@ def explain(file: Path, pairs: tuple[str, ...]) -> int:
         "What it needs": _requirement_sentences(spec),
         "Agents": _agent_sentences(spec, outline),
         "Workflows that it runs": _workflow_sentences(spec),
-        "What the tools may touch": _tool_sentences(spec, used),
+        "What the tools may touch": (*_tool_sentences(spec, used), *_server_sentences(tools)),
         "What leaves this machine": _outgoing_data_sentences(spec, outline, used),
         "What needs your trust": _trust_sentences(spec, tools),
         "What it writes": _written_file_sentences(spec),
@@ -135,11 +135,25 @@ def _tool_sentences(spec: Spec, used: UsedTools) -> Iterator[str]:
         yield f"Besides public addresses these may be reached: {', '.join(spec.security.http_allow)}."
 
 
+def _server_sentences(tools: ToolSet) -> Iterator[str]:
+    """What the MCP servers of a workflow are, and what they may do."""
+    for one in tools.servers:
+        if one.declared is None:
+            continue
+        server, what = one.declared.server, without_credentials(one.declared.server.text)
+        if server.url:
+            yield f"The MCP server {one.id} is {what}. What its tools are given goes there."
+        else:
+            leaves = "may go anywhere" if server.network else "stays on this machine"
+            yield f"The MCP server {one.id} is {what}. It reads the workspace; what it is given {leaves}."
+
+
 def _tool_explanation(spec: Spec, reference: str, info: ToolInfo) -> str:
     if access := plugin_access(info):
         touches = f"Its plugin asks for: {'; '.join(access_lines(*access))}."
     else:
         touches = _TOUCHES[info.category] if info.category else "It does not declare what it touches."
+        touches = "It touches what its server may touch." if info.source == "mcp" else touches
     rules = spec.security.consent
     named = [name for name in (reference, info.id, info.reference, tool_name(reference)) if name in rules]
     if named:

@@ -73,6 +73,9 @@ def prepare(
     tools = ToolSet(spec)
     if spec.positions:  # a Spec that a program built needs no trust
         refuse_untrusted(all_asks(spec, tools), str(spec.file))
+    if any(one.servers for one in tools.family):
+        known = {one.file: read_secrets(one) for one in spec.family}
+        tools = ToolSet(spec) if tools.learn_servers(known) else tools
     asks_models = options.model is None and options.replay is None
     warnings, secrets = _checked_secrets(spec, tools, asks_models=asks_models)
     if options.trace:

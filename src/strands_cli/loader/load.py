@@ -313,7 +313,9 @@ def _listed(parts: dict[str, Any], key: str) -> Sequence[Any]:
 
 
 def _is_header(path: JsonPath) -> bool:
-    return len(path) == 5 and path[:2] == ("tools", "http_executors") and path[3] == "headers"
+    is_executor = path[:2] == ("tools", "http_executors") and path[3:4] == ("headers",)
+    is_server = path[:2] == ("tools", "mcp") and path[3:4] in (("headers",), ("env",))
+    return len(path) == 5 and (is_executor or is_server)
 
 
 class _References:

@@ -50,7 +50,7 @@ async def reached_server(
     declared: DeclaredServer, open_page: OpenPage | None
 ) -> AsyncIterator[tuple[object, object]]:
     """The streams of a server at an address. With `open_page`, the user can sign in."""
-    server, scope = declared.server, {**os.environ, **declared.environment}
+    server, scope = declared.server, os.environ
     headers = {name: expanded(text, scope, name=declared.name) for name, text in server.headers.items()}
     home = httpx2.URL(server.url)
 

@@ -35,7 +35,8 @@ MAX_ROUNDS = 10
 """How often one call may ask for more input."""
 _RAW = "strands-cli/raw"
 _CLIENT = types.Implementation(name="strands-cli", version=version("strands-cli"))
-_NOT_NEGOTIATED = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
+_LOST = ("Connection closed", "SSE stream ended")
+"""How the transport's own errors begin; servers use their code for errors of their own."""
 
 _log = logging.getLogger(__name__)
 
@@ -193,7 +194,7 @@ class ServerConnection:
         )
         try:
             async with asyncio.timeout(None if self._open_page else limit):
-                await _negotiate(session, is_elsewhere=bool(self.declared.server.url))
+                await self._negotiate(session)
                 self.listing = await self._list_tools(session)
         except TimeoutError:
             errors = self._process.errors if self._process else ""
@@ -211,18 +212,42 @@ class ServerConnection:
         await self._until_over()
         return None
 
+    async def _negotiate(self, session: ClientSession) -> None:
+        """Both eras of the protocol: a program is first asked as nearly all of them understand it.
+
+        One that knows only the other era says so at once; asked the other way round, many of today's programs
+        say nothing for as long as somebody waits. Over HTTP a refusal comes at once either way.
+        """
+        try:
+            if self.declared.server.url:
+                await session.discover()
+            else:
+                await session.initialize()
+        except (MCPError, RuntimeError, ValueError) as error:
+            is_over = self._process is not None and self._process.exited.done()
+            if is_over or (self._process is not None and not isinstance(error, MCPError)):
+                raise
+            _log.debug("%s refused the first handshake: %s", self.declared.name, error)
+            await (session.initialize() if self.declared.server.url else session.discover())
+
     async def _start_failure(self, error: Exception) -> ToolFailed:
         if isinstance(error, ToolFailed):
             return error
-        if self._process is not None and (isinstance(error, MCPError) and error.code in _NOT_NEGOTIATED):
+        if self._process is not None and self._process.exited.done():
             message, hint = await self._process.death()
             return ToolFailed(message, code="unavailable", hint=hint)
+        name = self.declared.name
+        if isinstance(error, MCPError) and self._is_lost(error):
+            return ToolFailed(f"The MCP server {name} cannot be reached: {error.message}", code="network")
         reason = error.message if isinstance(error, MCPError) else str(error).splitlines()[0]
-        code = "network" if isinstance(error, MCPError) and error.code in _NOT_NEGOTIATED else "unavailable"
-        message = f"The MCP server {self.declared.name} does not speak the protocol: {reason}"
-        if code == "network":
-            message = f"The MCP server {self.declared.name} cannot be reached: {reason}"
-        return ToolFailed(message, code=code, hint="Is it an MCP server?")
+        message = f"The MCP server {name} does not speak the protocol as it should: {reason}"
+        return ToolFailed(message, code="unavailable", hint="Is it an MCP server?")
+
+    def _is_lost(self, error: MCPError) -> bool:
+        """Whether there is nobody left to answer."""
+        if self._process is not None:
+            return self._process.exited.done()
+        return error.code == types.CONNECTION_CLOSED and error.message.startswith(_LOST)
 
     async def _until_over(self) -> None:
         closing = asyncio.ensure_future(self._closing.wait())
@@ -365,7 +390,7 @@ class ServerConnection:
         return responses
 
     async def _call_failure(self, name: str, error: MCPError) -> Exception:
-        if error.code == types.CONNECTION_CLOSED:
+        if self._is_lost(error):
             if self._process is None:
                 return ServerDied(
                     f"The connection to the MCP server {self.declared.name} was lost: {error.message}",
@@ -395,29 +420,6 @@ class ServerConnection:
             return types.ElicitResult(action="cancel")
         except ToolFailed:
             return types.ElicitResult(action="cancel")
-
-
-async def _negotiate(session: ClientSession, *, is_elsewhere: bool) -> None:
-    """Both eras of the protocol: a program is first asked as nearly all of them understand it.
-
-    One that knows only the other era says so at once; asked the other way round, many of today's programs say
-    nothing for as long as somebody waits. Over HTTP a refusal comes at once either way.
-    """
-    first, second = session.initialize, session.discover
-    if is_elsewhere:
-        first, second = session.discover, session.initialize  # type: ignore[assignment]
-    try:
-        await first()
-    except MCPError as error:
-        if error.code in _NOT_NEGOTIATED:
-            raise
-        _log.debug("the first handshake was refused: %s", error)
-        await second()
-    except (RuntimeError, ValueError) as error:
-        if not is_elsewhere:
-            raise
-        _log.debug("the first handshake was not understood: %s", error)
-        await second()
 
 
 def _transport_failure(declared: DeclaredServer, error: BaseException) -> ToolFailed:
@@ -461,7 +463,7 @@ def blocked_failure(declared: DeclaredServer) -> ToolFailed:
     return ToolFailed(
         f"The tools of the MCP server {declared.name} are not those that you accepted",
         code="unavailable",
-        hint=f"Look at the difference and decide: strands mcp trust {declared.name}",
+        hint=f"Look at the difference and decide: strands mcp trust {declared.argument}",
     )
 
 
@@ -469,10 +471,10 @@ class ServerConnections:
     """The servers of one event loop, with which they end."""
 
     def __init__(self) -> None:
-        self._running: dict[tuple[str, str, str], ServerConnection] = {}
+        self._running: dict[tuple[object, ...], ServerConnection] = {}
 
     async def get(self, declared: DeclaredServer, settings: Settings) -> ServerConnection:
-        key = (declared.scope, declared.name, declared.server.fingerprint)
+        key = (declared.scope, declared.name, declared.server.fingerprint, settings.workspace)
         connection = self._running.get(key)
         if connection is None or connection.is_over:
             connection = self._running[key] = ServerConnection(declared, settings)

@@ -74,7 +74,7 @@ class ServerLaunch(msgspec.Struct, frozen=True):
 
 def launch_of_server(declared: DeclaredServer, settings: Settings) -> ServerLaunch:
     """ToolFailed where it cannot be started as it is declared."""
-    server, scope = declared.server, {**os.environ, **declared.environment}
+    server, scope = declared.server, os.environ
     directory = Path(declared.file).parent if declared.scope else settings.project
     given = server.env if isinstance(server.env, dict) else {}
     passed = () if isinstance(server.env, dict) else server.env
@@ -113,7 +113,7 @@ def launch_of_server(declared: DeclaredServer, settings: Settings) -> ServerLaun
         (*workspace.roots, settings.project)[0],
         settings.sandbox.accept,
         guard,
-        Redactor([*secrets, *(text for text in declared.environment.values())]),
+        Redactor(secrets),
     )
 
 
@@ -190,8 +190,12 @@ class ServerProcess:
             self._send.send_nowait(SessionMessage(message))
 
     async def _watch(self) -> None:
-        """Ends the stream of messages with the process, so that nobody waits for one that cannot come."""
-        await self._confined.exited()
+        """Ends the stream of messages with the process or its output, so that nobody waits for more."""
+        exited = asyncio.ensure_future(self._confined.exited())
+        try:
+            await asyncio.wait([exited, self._reader.at_end], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            exited.cancel()
         self._reader.drain()
         self._send.close()
 

@@ -34,8 +34,9 @@ def server_tool(declared: DeclaredServer, info: ToolInfo, settings: Settings) ->
     async def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
         from strands_cli.mcp.connection import connections_of_loop
 
+        scoped = msgspec.structs.replace(settings, workspace=context.workspace.roots)
         raw = await connections_of_loop().call(
-            declared, settings, info.callable_name, arguments, context, is_repeatable=tool.is_repeatable
+            declared, scoped, info.callable_name, arguments, context, is_repeatable=tool.is_repeatable
         )
         return result_of(raw, tool)
 

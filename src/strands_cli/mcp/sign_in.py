@@ -115,7 +115,7 @@ class SignIn:
             raise ToolFailed(
                 f"The MCP server {name} wants you to sign in",
                 code="unavailable",
-                hint=f"Sign in: strands mcp check {name}",
+                hint=f"Sign in: strands mcp check {self._declared.argument}",
             )
         self._answer = asyncio.get_running_loop().create_future()
         await self._open_page(page)
@@ -162,10 +162,9 @@ class SignIn:
 
 def oauth_of(declared: DeclaredServer, sign_in: SignIn) -> OAuthClientProvider:
     """What signs requests to a server, and gets a token where the server wants one."""
-    scope = {**os.environ, **declared.environment}
     oauth = declared.server.oauth
     client_id, secret = (
-        expanded(text, scope, name=declared.name) for text in (oauth.client_id, oauth.client_secret)
+        expanded(text, os.environ, name=declared.name) for text in (oauth.client_id, oauth.client_secret)
     )
     storage = TokenFile(declared)
     if oauth.grant == "client_credentials":

@@ -234,6 +234,12 @@ def header_scope(spec: BaseSpec) -> Names:
     return scope_names(spec, secrets=Names(secrets, "secret"))
 
 
+def server_scope(spec: BaseSpec) -> Names:
+    """What the headers and the environment of an MCP server see: it is started before there are inputs."""
+    secrets: dict[str, Names | None] = {secret.name: None for secret in spec.env.secrets}
+    return Names({"secrets": Names(secrets, "secret")})
+
+
 # --- Ways through a graph ---------------------------------------------------------------------------------
 
 

@@ -12,10 +12,13 @@ from strands_cli.secrets import NOTHING_SECRET, Redactor
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import DEFAULTS, ToolInfo, bare_schema, is_deferrable
+from strands_cli.tools._discovery import Discovered
 from strands_cli.tools.registry import NOT_ALLOWED, ToolRegistry
+from strands_cli.tools.sources.mcp_servers import McpServers, scan_servers
 from strands_cli.tools.sources.modules import is_file_reference
 from strands_cli.tools.sources.plugins import read_named_plugins
 from strands_cli.types.sections import AgentSpec, BaseSpec, Skill
+from strands_cli.types.servers import DeclaredServer, WorkflowServer
 
 if TYPE_CHECKING:
     from strands_cli.tools.sources.notes import NotesFile
@@ -42,6 +45,24 @@ class DeclaredPlugin(msgspec.Struct, frozen=True):
     pointer: str
     issues: tuple[Issue, ...]
     infos: tuple[ToolInfo, ...]
+
+
+class DeclaredMcpServer(msgspec.Struct, frozen=True):
+    """A server of `tools.mcp`, with the tools that are known without starting it."""
+
+    pointer: str
+    id: str
+    declared: DeclaredServer | None
+    """None where it is a name that the settings do not have."""
+    issues: tuple[Issue, ...] = ()
+    infos: tuple[ToolInfo, ...] = ()
+    is_own: bool = True
+    """Whether the workflow declares it, and not the settings."""
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether its tools are not known yet."""
+        return self.declared is not None and self.declared.trusted and not self.infos and bool(self.issues)
 
 
 MAX_PLUGINS = 100
@@ -72,7 +93,9 @@ class ToolSet:
         plugins = (
             DeclaredTool(plugin.pointer, info.id, info) for plugin in self.plugins for info in plugin.infos
         )
-        self.declared = (*python, *plugins)
+        self.servers = [self._server(index, entry) for index, entry in enumerate(spec.tools.mcp)]
+        served = (DeclaredTool(one.pointer, info.id, info) for one in self.servers for info in one.infos)
+        self.declared = (*python, *plugins, *served)
         self.executor_ids = tuple(executor.id for executor in spec.tools.http_executors)
         self._loaded: dict[tuple[str, str], Tool] = {}
         self._executors: dict[str, Tool] = {}
@@ -91,6 +114,56 @@ class ToolSet:
         made = copy(self)
         made._loaded, made._executors, made._given, made._notes = {}, {}, {}, None
         return made
+
+    def _server(self, index: int, entry: WorkflowServer) -> DeclaredMcpServer:
+        pointer, settings = f"/tools/mcp/{index}", self.registry.settings
+        if entry.is_reference:
+            found = next((one for one in settings.servers if one.name == entry.id), None)
+            part = scan_servers((found,), settings)[0] if found else Discovered()
+            return DeclaredMcpServer(pointer, entry.id, found, part.issues, part.infos, is_own=False)
+        file, line, _ = self.spec.position(pointer)
+        workflow = str(self.spec.file)
+        own = DeclaredServer(
+            name=entry.id, server=entry, scope=workflow, file=file, line=line, workflow=workflow
+        )
+        part = scan_servers((own,), settings)[0]
+        return DeclaredMcpServer(pointer, entry.id, own, part.issues, part.infos)
+
+    def learn_servers(self, secrets: Mapping[Path, Mapping[str, str]]) -> bool:
+        """Starts servers whose tools are not known yet, so that they can be checked; whether there were any.
+
+        `secrets` are those of each workflow's file. ToolError where a server cannot be used.
+        """
+        unknown = [(tools, one) for tools in self.family for one in tools.servers if one.is_unknown]
+        if unknown:
+            from strands_cli.mcp.learning import learn_tools
+
+            for tools, one in unknown:
+                declared = tools._rendered(one, {"secrets": secrets.get(tools.spec.file, {})})
+                try:
+                    learn_tools(declared, self.registry.settings)
+                except ToolError as error:
+                    raise tools._place_error(one.pointer, error) from error
+        return bool(unknown)
+
+    def _rendered(self, one: DeclaredMcpServer, scope: Mapping[str, Any]) -> DeclaredServer:
+        """A server with the secrets that its headers and its environment name."""
+        assert one.declared is not None
+        if not one.is_own:
+            return one.declared
+        from strands_cli.templates import render
+
+        server, spec = one.declared.server, self.spec
+
+        def rendered(values: Mapping[str, str], key: str) -> dict[str, str]:
+            at = f"{one.pointer}/{key}"
+            return {
+                name: render(text, scope, spec=spec, pointer=f"{at}/{name}") for name, text in values.items()
+            }
+
+        env = rendered(server.env, "env") if isinstance(server.env, dict) else server.env
+        made = msgspec.structs.replace(server, env=env, headers=rendered(server.headers, "headers"))
+        return msgspec.structs.replace(one.declared, server=made)
 
     @property
     def callable_ids(self) -> frozenset[str]:
@@ -162,7 +235,9 @@ class ToolSet:
     def references_for(self, agent: AgentSpec) -> tuple[str, ...]:
         """The tools of an agent as the file names them: those that it lists, else all declared ones."""
         if agent.tools is not None:
-            return agent.tools
+            return tuple(
+                name for reference in agent.tools for name in self.members(reference) or (reference,)
+            )
         return tuple(dict.fromkeys([*(tool.reference for tool in self.declared), *self.executor_ids]))
 
     # --- in a run ---------------------------------------------------------------------------------------
@@ -184,24 +259,36 @@ class ToolSet:
 
             policy = self.spec.context_policy.notes
             self._notes = NotesFile(policy, directory, redact=redactor.text, allowed=allowed)
+        servers = {one.pointer: self._rendered(one, scope) for one in self.servers if one.declared}
         for tool in self.declared:
-            self._loaded[tool.pointer, tool.reference] = self._load(tool)
+            self._loaded[tool.pointer, tool.reference] = self._load(tool, servers.get(tool.pointer))
         if self.spec.tools.http_executors:
             from strands_cli.http_tools.executors import http_tools
 
             self._executors = {tool.id: tool for tool in http_tools(self.spec, scope, redactor)}
 
-    def _load(self, tool: DeclaredTool) -> Tool:
+    def _load(self, tool: DeclaredTool, server: DeclaredServer | None = None) -> Tool:
         if tool.info is None:
             raise self.reference_error(tool.reference)
-        if tool.reference in self.spec.unnamed_tools and is_deferrable(tool.info):
+        if server is not None:
+            from strands_cli.mcp.server_tool import server_tool
+
+            return server_tool(server, tool.info, self.registry.settings)
+        if (
+            tool.reference in self.spec.unnamed_tools
+            and is_deferrable(tool.info)
+            and tool.info.source != McpServers.name
+        ):
             return self._deferred(tool.info)
         try:
             return self.registry.load(tool.info)
         except ToolError as error:
-            issue = self.spec.issue(tool.pointer, error.message, error.hint)
-            message = f"{issue.place}: {error.message}"
-            raise ToolError(message, code=error.code, hint=error.hint, issue=issue) from error
+            raise self._place_error(tool.pointer, error) from error
+
+    def _place_error(self, pointer: str, error: ToolError) -> ToolError:
+        issue = self.spec.issue(pointer, error.message, error.hint)
+        message = f"{issue.place}: {error.message}"
+        return ToolError(message, code=error.code, hint=error.hint, issue=issue)
 
     def _deferred(self, info: ToolInfo) -> Tool:
         """A tool as its file declares it. The file is imported in its first call, after consent."""
@@ -262,9 +349,14 @@ class ToolSet:
             listed = self.spec.agents[name].tools
             found = [*self._loaded.values(), *self._executors.values()]
             if listed is not None:
-                found = [self._named(reference) for reference in listed]
+                found = [self._named(name) for reference in listed for name in self.members(reference)]
             self._given[name] = list({tool.id: self._with_consent(tool) for tool in found}.values())
         return self._given[name]
+
+    def members(self, reference: str) -> tuple[str, ...]:
+        """The tools that an agent's reference stands for: all of a server, or the one that it names."""
+        server = next((one for one in self.servers if one.id == reference), None)
+        return tuple(info.id for info in server.infos) if server else (reference,)
 
     def _named(self, reference: str) -> Tool:
         if reference in self._executors:

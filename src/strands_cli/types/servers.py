@@ -143,8 +143,13 @@ class DeclaredServer(msgspec.Struct, frozen=True, kw_only=True):
     file: str = ""
     line: int = 0
     trusted: bool = True
-    environment: dict[str, str] = {}
-    """Values for `${NAME}` that a workflow has; secrets among them."""
+    workflow: str = ""
+    """The workflow that declares it, where one does."""
+
+    @property
+    def argument(self) -> str:
+        """What names it to `strands mcp check` and `trust`."""
+        return f"{self.name} --workflow {self.workflow}" if self.workflow else self.name
 
 
 class WorkflowServer(McpServer, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -1,6 +1,7 @@
 """`strands mcp list`, `show`, `check` and `trust`: the servers of the settings, and what they offer."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -38,14 +39,39 @@ def complete_servers(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 server_argument = click.argument("name", metavar="NAME", shell_complete=complete_servers)
+workflow_option = click.option(
+    "--workflow",
+    "workflow",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="The workflow that declares the server, if it is not in the settings.",
+)
 
 
-def find_server(name: str, settings: Settings) -> DeclaredServer:
+def servers_of(workflow: Path | None, settings: Settings) -> tuple[DeclaredServer, ...]:
+    """The servers of the settings, or those that a workflow declares."""
+    if workflow is None:
+        return settings.servers
+    from strands_cli.capability import all_asks
+    from strands_cli.loader import load_spec
+    from strands_cli.tools.toolset import ToolSet
+
+    spec = load_spec(workflow)
+    tools = ToolSet(spec)
+    refused = {ask.value for ask in all_asks(spec, tools) if not ask.trusted}
+    return tuple(
+        msgspec.structs.replace(one.declared, trusted=f"{one.id}: {one.declared.server.text}" not in refused)
+        for one in tools.servers
+        if one.declared is not None and one.is_own
+    )
+
+
+def find_server(name: str, settings: Settings, workflow: Path | None = None) -> DeclaredServer:
     """The server of a name; UsageError with the nearest name where there is none."""
-    found = next((one for one in settings.servers if one.name == name), None)
+    servers = servers_of(workflow, settings)
+    found = next((one for one in servers if one.name == name), None)
     if found is not None:
         return found
-    known = [one.name for one in settings.servers]
+    known = [one.name for one in servers]
     hint = did_you_mean(name, known) or (
         "'strands mcp list' shows all of them." if known else "'strands mcp add NAME -- COMMAND' adds one."
     )
@@ -115,12 +141,13 @@ def _known_server(declared: DeclaredServer) -> _Known:
 
 
 @click.command("list")
+@workflow_option
 @json_option
-def list_servers(as_json: bool) -> None:
+def list_servers(workflow: Path | None, as_json: bool) -> None:
     """List all MCP servers with their tools and status. Starts none of them."""
     settings = settings_to_look_at()
     print_issues(settings.issues, err=True)
-    known = [_known_server(one) for one in settings.servers]
+    known = [_known_server(one) for one in servers_of(workflow, settings)]
     if as_json:
         print_json({"servers": [one.document() for one in known]})
         return
@@ -137,10 +164,11 @@ def list_servers(as_json: bool) -> None:
 
 @click.command()
 @server_argument
+@workflow_option
 @json_option
-def show(name: str, as_json: bool) -> None:
+def show(name: str, workflow: Path | None, as_json: bool) -> None:
     """Show a server, its tools and what they cost in tokens. Does not start it."""
-    known = _known_server(find_server(name, settings_to_look_at()))
+    known = _known_server(find_server(name, settings_to_look_at(), workflow))
     if as_json:
         print_json(known.document())
         return
@@ -149,7 +177,9 @@ def show(name: str, as_json: bool) -> None:
     print_line(f"  {one_line(declared.server.text)}")
     print_line(f"  declared in {declared.file}{f':{declared.line}' if declared.line else ''}")
     if record is None:
-        print_note(f"Its tools are not known: 'strands mcp check {name}' starts it and lists them.")
+        print_note(
+            f"Its tools are not known: 'strands mcp check {declared.argument}' starts it and lists them."
+        )
         return
     print_line(f"  {one_line(record.title)} {one_line(record.version)}, MCP {one_line(record.protocol)}")
     used = [one for one in known.tools if one.info]
@@ -170,16 +200,17 @@ def show(name: str, as_json: bool) -> None:
 
 @click.command()
 @server_argument
+@workflow_option
 @trust_option
 @json_option
-def check(name: str, as_json: bool) -> int:
+def check(name: str, workflow: Path | None, as_json: bool) -> int:
     """Start a server, list its tools, and find problems with it and with them.
 
     The tools of a server that was never started are accepted with this. If the server wants you to sign in,
     a page is opened in your browser.
     """
     settings = load_settings()
-    declared = find_server(name, settings)
+    declared = find_server(name, settings, workflow)
     probe = probe_server(declared, settings)
     listed = listed_tools(declared, probe.listing.tools, probe.listing.version)
     issues = [*_check_issues(probe, listed)]
@@ -233,8 +264,8 @@ def probe_server(declared: DeclaredServer, settings: Settings) -> Probe:
 
     if not declared.trusted:
         raise TrustError(
-            f"The MCP server {declared.name} is declared by the project, and you have not trusted that.",
-            hint="Look at it and decide: strands trust",
+            f"{declared.file} declares the MCP server {declared.name}, and you have not trusted that.",
+            hint=f"Look at it and decide: strands trust {declared.workflow}".rstrip(),
         )
 
     async def look() -> Probe:
@@ -292,7 +323,7 @@ def _check_issues(probe: Probe, listed: list[ListedTool]) -> Iterator[Issue]:
         yield Issue(reason=reason, remediation=remedy, severity="warning")
     if probe.blocked:
         reason = "Its tools are not those that you accepted, so none of them can be called."
-        yield Issue(reason=reason, remediation="Look at the difference and decide: strands mcp trust NAME")
+        yield Issue(reason=reason, remediation="Look at the difference and decide: strands mcp trust")
 
 
 # --- trust --------------------------------------------------------------------------------------------------
@@ -301,15 +332,16 @@ def _check_issues(probe: Probe, listed: list[ListedTool]) -> Iterator[Issue]:
 @click.command()
 @server_argument
 @click.option("--yes", "-y", is_flag=True, help="Accept it without asking.")
+@workflow_option
 @json_option
-def trust(name: str, yes: bool, as_json: bool) -> None:
+def trust(name: str, workflow: Path | None, yes: bool, as_json: bool) -> None:
     """Show what has changed in a server's tools, and accept it.
 
     The server is started. A change of names, descriptions, schemas or hints blocks a server, because a model
     reads them as instructions.
     """
     settings = load_settings()
-    declared = find_server(name, settings)
+    declared = find_server(name, settings, workflow)
     before = read_record(declared)
     probe = probe_server(declared, settings)
     changes = [*listing_difference(declared, before.accepted if before else (), probe.listing.tools)]
@@ -320,7 +352,7 @@ def trust(name: str, yes: bool, as_json: bool) -> None:
             _print_change(*change)
     if before is not None and probe.blocked:
         if not yes and not as_json:
-            _confirm(f"Accept the tools of {name} as they are now?", name)
+            _confirm(f"Accept the tools of {name} as they are now?", declared.argument)
         if yes or not as_json:
             record = msgspec.structs.replace(
                 before,
@@ -336,10 +368,10 @@ def trust(name: str, yes: bool, as_json: bool) -> None:
         print_note(f"The tools of {name} are accepted." if changes else "Nothing has changed.")
 
 
-def _confirm(question: str, name: str) -> None:
+def _confirm(question: str, argument: str) -> None:
     if not can_ask():
         raise TrustError(
-            "Nobody can be asked here.", hint=f"To accept all of it: strands mcp trust {name} --yes"
+            "Nobody can be asked here.", hint=f"To accept all of it: strands mcp trust {argument} --yes"
         )
     from strands_cli.cli.questions import confirm
 

@@ -78,12 +78,12 @@ def _read_server(declared: DeclaredServer, file: str) -> Discovered:
     files, record = (file,) if file else (), read_record(declared)
     if record is None:
         reason = f"The MCP server {declared.name} was not started yet, so its tools are not known."
-        remedy = f"'strands mcp check {declared.name}' starts it and lists them."
+        remedy = f"'strands mcp check {declared.argument}' starts it and lists them."
         return Discovered((), _refused(declared, reason, remedy).issues, files)
     issues: tuple[Issue, ...] = ()
     if record.changed is not None:
         reason = f"The MCP server {declared.name} has changed its tools since you accepted them."
-        remedy = f"Look at the difference and decide: strands mcp trust {declared.name}"
+        remedy = f"Look at the difference and decide: strands mcp trust {declared.argument}"
         issues = (Issue(reason=reason, remediation=remedy, file=declared.file, line=declared.line),)
     listed = listed_tools(declared, record.accepted, record.version)
     return Discovered(tuple(one.info for one in listed if one.info is not None), issues, files)
