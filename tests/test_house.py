@@ -26,6 +26,7 @@ BROAD_EXCEPTS: dict[str, str] = {
     "cli/event_loop.py:_run_future": "it is raised where it is waited for",
     "exec/journal.py:Journal._write": "a store is other people's code, and its thread must answer who waits",
     "exec/accounts.py:Emitter._send": "a listener that fails is its owner's trouble, not the run's",
+    "mcp/connection.py:ServerConnection._live": "whatever the tasks of a transport raise ends the server",
     "runtime/model_requests.py:Retrying.retry": "each client raises classes of its own; what is not known is raised on",
     "sandbox/inside/interpreter.py:Interpreter._flush": "model-written code may have broken its streams",
     "sandbox/inside/interpreter.py:Interpreter._outcome": "whatever model-written code raises is its outcome",

@@ -24,6 +24,7 @@ from strands_cli.patterns.routing import Route, Routing
 from strands_cli.patterns.workflow import Task, Workflow
 from strands_cli.schema.validator import published_schema, schema_text
 from strands_cli.types import sections as nouns
+from strands_cli.types.servers import ServerFiles, ServerOAuth, WorkflowServer
 
 SCHEMA: dict[str, Any] = json.loads(schema_text("workflow"))
 DEFINITIONS: dict[str, Any] = SCHEMA["$defs"]
@@ -59,6 +60,7 @@ SHORT_FORMS = {  # places of the schema that the types have in their long form o
     "/$defs/input": "a string is {type: …}",
     "/$defs/edge/properties/to": "a string is a list of one",
     "/$defs/foreach": "a string is a template that comes to a list",
+    "/$defs/mcp_server/properties/env": "names, or a table of values",
     "/$defs/agent": "a $ref stands for the prompt in its file",
 }
 UNCHECKED_BY_TYPES = {  # enumerations that the types leave to the schema
@@ -105,6 +107,9 @@ COUNTERPARTS: dict[type, dict[str, Any]] = {
     nouns.Tools: DEFINITIONS["tools"],
     nouns.PythonTool: DEFINITIONS["tools"]["properties"]["python"]["items"]["oneOf"][1],
     nouns.HttpExecutor: DEFINITIONS["http_executor"],
+    WorkflowServer: DEFINITIONS["mcp_server"],
+    ServerFiles: DEFINITIONS["mcp_server"]["properties"]["files"],
+    ServerOAuth: DEFINITIONS["mcp_server"]["properties"]["oauth"],
     nouns.AgentSpec: DEFINITIONS["agent"],
     nouns.Artifact: DEFINITIONS["artifact"],
     nouns.Outputs: DEFINITIONS["outputs"],
@@ -224,6 +229,9 @@ def mismatches(hint: Any, schema: dict[str, Any], name: str) -> Iterator[str]:
             yield from mismatches(arguments[1], inner, name)
         elif arguments[1] is not Any:
             yield f"values of {arguments[1]}, and any"
+    elif hint == tuple[str, ...] | dict[str, str]:
+        for part, inner in zip(arguments, schema["anyOf"], strict=True):
+            yield from mismatches(part, inner, name)
     elif hint == AnyStep:
         if schema["$defs_name"] not in PLACES_OF_STEPS:
             yield "a step of any kind, and something else"
@@ -296,6 +304,7 @@ def test_every_type_and_every_definition_is_compared() -> None:
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind.__module__ == module.__name__
     }
+    made |= {WorkflowServer, ServerFiles, ServerOAuth}
     made = made - {nouns.BaseSpec, nouns.VariableUse, pattern.AgentPlace, *KINDS} | {Spec, Step, HumanStep}
     assert made == set(COUNTERPARTS)
     places = [DEFINITIONS[name] for name in (*PLACES_OF_STEPS, "reviewed_step", "review")]
@@ -431,7 +440,6 @@ def test_every_mapping_of_names_says_which_names_it_takes() -> None:
     assert free == [
         "/$defs/inputs/properties/values",  # the inputs' own names
         "/$defs/context_policy/properties/retrieval",  # reported as unsupported as a whole
-        "/$defs/tools/properties/mcp/items",  # reported as unsupported as a whole
         "/$defs/agent/properties/output_schema",  # a JSON Schema
         "/$defs/arguments",  # the tool's own schema knows them
         "/$defs/inner_inputs",  # the other workflow's own inputs

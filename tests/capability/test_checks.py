@@ -566,7 +566,7 @@ FAILING: list[tuple[str, str, str, str, str]] = [
     (PLAIN + "env: {variables: [A_TOKEN]}\n", "/env/variables/0", "A_TOKEN looks like a secret", "secrets: [{name: A_TOKEN}]", "warning"),
     (PLAIN + "env: {variables: [LANG]}\n", "/env/variables/0", "The variable LANG is declared, but nothing uses it.", "${LANG}", "warning"),
     (PLAIN + "env: {variables: [PATH], secrets: [{name: x, key: PATH}]}\n", "/env/variables/0", "PATH is declared as a secret and", "env.secrets only", "error"),
-    (PLAIN + "tools: {mcp: [{command: x}]}\n", "/tools/mcp", "tools.mcp is not supported yet.", "Take it out.", "error"),
+    (PLAIN + "tools: {mcp: [{id: files}]}\n", "/tools/mcp/0/id", "There is no MCP server 'files' in the settings.", "Give it a 'command' or a 'url', or add it to strands.toml.", "error"),
     (PLAIN + "tools: {plugins: [x]}\n", "/tools/plugins/0", "There is no plugin 'x'", "strands plugin list", "error"),
     (PLAIN + "context_policy: {retrieval: {}}\n", "/context_policy/retrieval", "context_policy.retrieval is not supported yet.", "", "error"),
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
-from strands_cli.mcp.processes import expanded
+from strands_cli.mcp.server_process import expanded
 from strands_cli.mcp.sign_in import OpenPage, SignIn, TokenFile, oauth_of
 from strands_cli.types.servers import DeclaredServer
 

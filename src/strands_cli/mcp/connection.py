@@ -23,14 +23,15 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.mcp.elicitation import answer_question
 from strands_cli.mcp.listing import MAX_TOOLS, RawTool, is_same_listing
-from strands_cli.mcp.processes import ServerProcess, started_server
 from strands_cli.mcp.records import ServerRecord, read_record, write_record
+from strands_cli.mcp.server_process import UNREADABLE, ServerProcess, started_server
 from strands_cli.settings import Settings
 from strands_cli.toolkit.context import InterruptRequested, ToolContext, call_context_of
 from strands_cli.types.servers import DeclaredServer
 
 IDLE_SECONDS = 600.0
 MAX_PAGES = 100
+MAX_PROGRESS = 1000
 MAX_ROUNDS = 10
 """How often one call may ask for more input."""
 _RAW = "strands-cli/raw"
@@ -51,11 +52,12 @@ class _LenientDispatcher(JSONRPCDispatcher):
         if method == "initialize":
             return {"capabilities": {}, **raw, "serverInfo": _implementation(raw.get("serverInfo"))}
         if method == "tools/list":
-            tools = [tool for tool in _list(raw.get("tools")) if isinstance(tool, dict)]
-            cursor = raw.get("nextCursor")
-            known = [_bare_tool(tool) for tool in tools if isinstance(tool.get("name"), str)]
-            page = {"tools": known, "_meta": {_RAW: tools}, "resultType": "complete", "ttlMs": 0}
-            return {**page, "cacheScope": "private", **({"nextCursor": cursor} if cursor else {})}
+            tools, cursor = _list(raw.get("tools")), raw.get("nextCursor")
+            known = [
+                _bare_tool(tool) for tool in tools if isinstance(tool, dict) and _is_text(tool.get("name"))
+            ]
+            page = {"tools": known, "_meta": {_RAW: raw}, "resultType": "complete", "ttlMs": 0}
+            return {**page, "cacheScope": "private", **({"nextCursor": cursor} if _is_text(cursor) else {})}
         if method == "tools/call" and raw.get("resultType", "complete") == "complete":
             return {"content": [], "isError": True, "_meta": {_RAW: raw}, "resultType": "complete"}
         return raw
@@ -64,6 +66,10 @@ class _LenientDispatcher(JSONRPCDispatcher):
 def _implementation(given: object) -> dict[str, Any]:
     known = given if isinstance(given, dict) else {}
     return {"name": str(known.get("name") or ""), "version": str(known.get("version") or "")}
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 def _list(value: object) -> list[Any]:
@@ -108,6 +114,8 @@ class _Caller(msgspec.Struct, eq=False):
     context: ToolContext | None
     task: "asyncio.Task[Any] | None"
     asked: InterruptRequested | None = None
+    progress: int = 0
+    """How often the server has told how far it has come."""
 
 
 class ServerConnection:
@@ -273,7 +281,12 @@ class ServerConnection:
         while True:
             params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
             page = await session.list_tools(params=params)
-            tools += (page.meta or {}).get(_RAW, [])
+            offered = (page.meta or {}).get(_RAW, {}).get("tools")
+            tools += [tool for tool in _list(offered) if isinstance(tool, dict)]
+            if not isinstance(offered, list):
+                remarks.append("its answer to tools/list has no list of tools")
+            elif wrong := sum(not isinstance(tool, dict) for tool in offered):
+                remarks.append(f"{wrong} of its tools are not objects, and are left out")
             kept |= {tool.name for tool in page.tools}
             cursor = page.next_cursor
             if cursor is None:
@@ -352,7 +365,8 @@ class ServerConnection:
         self, session: ClientSession, name: str, arguments: dict[str, Any], caller: _Caller
     ) -> dict[str, Any]:
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            if caller.context is not None:
+            caller.progress += 1
+            if caller.context is not None and caller.progress <= MAX_PROGRESS:
                 told = {"progress": progress, "total": total, "message": message}
                 caller.context.progress({key: value for key, value in told.items() if value is not None})
 
@@ -398,7 +412,8 @@ class ServerConnection:
                 )
             self.is_over = True
             return ServerDied(*await self._process.death())
-        return ToolFailed(f"{name} of {self.declared.name}: {error.message}", code="failed")
+        code = "output_invalid" if error.message == UNREADABLE else "failed"
+        return ToolFailed(f"{name} of {self.declared.name}: {error.message}", code=code)
 
     async def _answer_question(
         self, context: ClientRequestContext, params: types.ElicitRequestParams

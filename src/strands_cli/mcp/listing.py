@@ -5,7 +5,8 @@ is possible; where it is not, the part is left out, and said so.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -57,24 +58,26 @@ class ListedTool(msgspec.Struct, frozen=True, kw_only=True):
 def listed_tools(declared: DeclaredServer, tools: Iterable[RawTool], version: str = "") -> list[ListedTool]:
     """The tools of a server that its declaration takes."""
     listed: list[ListedTool] = []
-    taken: set[str] = set()
+    tools = [*tools]
+    named = {raw["name"]: _plain_id(declared.name, raw["name"]) for raw in tools if _has_name(raw)}
+    ids = Counter(named.values())
     for raw in tools:
-        name = raw.get("name")
-        if not isinstance(name, str) or not name:
+        name = raw["name"] if _has_name(raw) else ""
+        if not name:
             listed.append(ListedTool(name="", refusal="it has no name"))
         elif not declared.server.takes(name):
             continue
         elif any(one.name == name for one in listed):
             listed.append(ListedTool(name=name, refusal="the server has another tool of this name"))
         else:
-            listed.append(_listed_tool(declared, raw, name, version, taken))
+            listed.append(_listed_tool(declared, raw, name, version, ids))
     return listed
 
 
 def _listed_tool(
-    declared: DeclaredServer, raw: RawTool, name: str, version: str, taken: set[str]
+    declared: DeclaredServer, raw: RawTool, name: str, version: str, ids: Mapping[str, int]
 ) -> ListedTool:
-    tool_id = _tool_id(declared.name, name, taken)
+    tool_id = _tool_id(declared.name, name, ids)
     tokens = len(msgspec.json.encode([raw.get(key) for key in _SHOWN_FIELDS[:4]])) // _CHARACTERS_PER_TOKEN
     repairs: list[str] = []
     try:
@@ -96,7 +99,6 @@ def _listed_tool(
     except ToolError as error:
         reason = error.issue.reason if error.issue else error.message
         return ListedTool(name=name, refusal=reason, tokens=tokens)
-    taken.add(tool_id)
     info = ToolInfo(
         **fields,
         callable_name=name,
@@ -112,10 +114,21 @@ class _Refused(Exception):
     """Why a tool cannot be used."""
 
 
-def _tool_id(server: str, name: str, taken: Collection[str]) -> str:
-    """`server__tool`, in the characters that providers take, and no other tool's."""
-    plain = f"{server}__{re.sub('[^a-zA-Z0-9_-]', '_', name)}"
-    if len(plain) <= LONGEST_NAME and plain not in taken:
+def _has_name(raw: RawTool) -> bool:
+    return isinstance(raw.get("name"), str) and bool(raw["name"])
+
+
+def _plain_id(server: str, name: str) -> str:
+    return f"{server}__{re.sub('[^a-zA-Z0-9_-]', '_', name)}"
+
+
+def _tool_id(server: str, name: str, ids: Mapping[str, int]) -> str:
+    """`server__tool`, in the characters that providers take; `ids` counts the tools that would have an id.
+
+    Of several, the one that is called so keeps it, whatever the order: an id must not lead to another tool.
+    """
+    plain = _plain_id(server, name)
+    if len(plain) <= LONGEST_NAME and (ids[plain] == 1 or plain == f"{server}__{name}"):
         return plain
     mark = sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:8]
     return f"{plain[: LONGEST_NAME - len(mark) - 1]}_{mark}"
@@ -371,8 +384,11 @@ def is_same_listing(
     declared: DeclaredServer, accepted: Iterable[RawTool], offered: Iterable[RawTool]
 ) -> bool:
     """Whether the tools that the declaration takes are those that the user accepted."""
-    before, now = (_by_name(declared, tools) for tools in (accepted, offered))
-    return before.keys() == now.keys() and all(_encoded(before[name]) == _encoded(now[name]) for name in now)
+    before, now = (
+        sorted(_encoded(shown_part(tool)) for tool in tools if declared.server.takes(str(tool.get("name"))))
+        for tools in (accepted, offered)
+    )
+    return before == now
 
 
 def listing_difference(
@@ -389,8 +405,13 @@ def listing_difference(
 
 
 def _by_name(declared: DeclaredServer, tools: Iterable[RawTool]) -> dict[str, RawTool]:
-    named = ((str(tool.get("name")), shown_part(tool)) for tool in tools)
-    return {name: tool for name, tool in named if declared.server.takes(name)}
+    found: dict[str, RawTool] = {}
+    for tool in (tool for tool in tools if declared.server.takes(str(tool.get("name")))):
+        name = str(tool.get("name"))
+        while name in found:  # a second one of its name is refused, and shown all the same
+            name += "'"
+        found[name] = shown_part(tool)
+    return found
 
 
 def _encoded(tool: RawTool) -> bytes:

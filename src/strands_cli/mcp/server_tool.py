@@ -1,7 +1,9 @@
 """A tool of a server as a Tool: its calls, and what their results become."""
 
+import asyncio
 import base64
 import binascii
+from threading import Thread
 from typing import Any
 
 import msgspec
@@ -52,6 +54,31 @@ def server_tool(declared: DeclaredServer, info: ToolInfo, settings: Settings) ->
     return tool
 
 
+def learn_tools(declared: DeclaredServer, settings: Settings) -> None:
+    """The first start of a server: its tools are recorded, so that a workflow can be checked, and it ends.
+
+    ToolError where it cannot be used. In a thread of its own, with or without a loop that runs here.
+    """
+    failures: list[ToolFailed] = []
+
+    async def look() -> None:
+        from strands_cli.mcp.connection import ServerConnection
+
+        connection = ServerConnection(declared, settings)
+        try:
+            await connection.accepted_listing()
+        except ToolFailed as failed:
+            failures.append(failed)
+        finally:
+            await connection.aclose()
+
+    thread = Thread(target=lambda: asyncio.run(look()), name=f"mcp-{declared.name}", daemon=True)
+    thread.start()
+    thread.join()
+    if failures:
+        raise ToolError(failures[0].message, code=failures[0].code, hint=failures[0].hint)
+
+
 def result_of(raw: dict[str, Any], tool: Tool) -> dict[str, Any]:
     """A result as MCP has it, as one of ours. What does not fit gets a code; its text is kept."""
     if is_nested_deeper(raw, _DEEPEST):
@@ -65,10 +92,13 @@ def result_of(raw: dict[str, Any], tool: Tool) -> dict[str, Any]:
         problems += [problem] if problem else []
     if given is not None and not isinstance(given, list):
         problems.append("its content is not a list")
+        content.append({"text": given if isinstance(given, str) else _json_text(given)})
     if raw.get("isError") is True:
         return _failed(raw, content)
     structured = raw.get("structuredContent")
-    if structured is not None:
+    if structured is not None and not _is_plain(structured):
+        problems.append("its structured content has numbers that JSON does not have")
+    elif structured is not None:
         content = [{"json": structured}, *(one for one in content if not _repeats(one, structured))]
     if not problems:
         problems += _schema_problems(structured, tool)
@@ -77,6 +107,18 @@ def result_of(raw: dict[str, Any], tool: Tool) -> dict[str, Any]:
         error = {"code": "output_invalid", "message": message, "retryable": False, "details": []}
         return {"status": "error", "content": [*content, {"json": {"error": error}}]}
     return {"status": "success", "content": content or [{"text": ""}]}
+
+
+def _json_text(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value is the same when it is written as JSON and read again: NaN is not."""
+    try:
+        return bool(msgspec.json.decode(msgspec.json.encode(value)) == value)
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return False
 
 
 def _schema_problems(structured: object, tool: Tool) -> list[str]:
@@ -123,7 +165,8 @@ def _block(block: object) -> tuple[dict[str, Any], str]:
     if isinstance(block, dict) and kind == "resource_link":
         words = (block.get("title") or block.get("name"), block.get("uri"), block.get("description"))
         return {"text": " ".join(str(word) for word in words if word)}, ""
-    return {"json": block}, f"it has content of an unknown type: {kind!r}"
+    shown = {"json": block} if _is_plain(block) else {"text": _json_text(block)}
+    return shown, f"it has content of an unknown type: {kind!r}"
 
 
 def _binary(data: object, kind: str, name: str) -> tuple[dict[str, Any], str]:

@@ -24,7 +24,7 @@ from pydantic import AnyUrl, ValidationError
 
 from strands_cli.documents.files import read_regular_file, write_file
 from strands_cli.errors import ToolFailed
-from strands_cli.mcp.processes import expanded
+from strands_cli.mcp.server_process import expanded
 from strands_cli.settings import data_directory, foreign_owner
 from strands_cli.types.servers import DeclaredServer
 

@@ -136,7 +136,7 @@ class ToolSet:
         """
         unknown = [(tools, one) for tools in self.family for one in tools.servers if one.is_unknown]
         if unknown:
-            from strands_cli.mcp.learning import learn_tools
+            from strands_cli.mcp.server_tool import learn_tools
 
             for tools, one in unknown:
                 declared = tools._rendered(one, {"secrets": secrets.get(tools.spec.file, {})})

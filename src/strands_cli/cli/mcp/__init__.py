@@ -6,12 +6,12 @@ from strands_cli.cli.app import LazyGroup
 
 _HERE = "strands_cli.cli.mcp"
 COMMANDS = {
-    "list": (f"{_HERE}.commands:list_servers", "List all MCP servers with their tools and status."),
-    "show": (f"{_HERE}.commands:show", "Show a server, its tools and what they cost in tokens."),
-    "check": (f"{_HERE}.commands:check", "Start a server and find problems with it and its tools."),
-    "add": (f"{_HERE}.changes:add", "Add a server to the settings."),
-    "remove": (f"{_HERE}.changes:remove", "Remove a server from the settings."),
-    "trust": (f"{_HERE}.commands:trust", "Show what has changed in a server's tools, and accept it."),
+    "list": (f"{_HERE}.server_commands:list_servers", "List all MCP servers with their tools and status."),
+    "show": (f"{_HERE}.server_commands:show", "Show a server, its tools and what they cost in tokens."),
+    "check": (f"{_HERE}.server_commands:check", "Start a server and find problems with it and its tools."),
+    "add": (f"{_HERE}.server_changes:add", "Add a server to the settings."),
+    "remove": (f"{_HERE}.server_changes:remove", "Remove a server from the settings."),
+    "trust": (f"{_HERE}.server_commands:trust", "Show what has changed in a server's tools, and accept it."),
     "serve": (f"{_HERE}.serve:serve", "Serve your tools and workflows to MCP clients."),
     "install": (f"{_HERE}.install:install", "Print or write the entry for an MCP client's settings."),
 }

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from strands_cli.cli.mcp.commands import find_server, probe_server, server_argument
+from strands_cli.cli.mcp.server_commands import find_server, probe_server, server_argument
 from strands_cli.cli.output import count_text, print_line, print_note, print_warning
 from strands_cli.cli.terminal import one_line, tokens_text
 from strands_cli.documents.files import read_regular_file, unread_reason, write_file

@@ -1,12 +1,14 @@
 """A server's process: started through the sandbox, spoken to in lines of JSON, ended with its whole tree."""
 
 import asyncio
+import json
 import logging
 import math
 import os
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from shutil import which
 from types import TracebackType
@@ -20,7 +22,7 @@ from mcp.shared.message import SessionMessage
 
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.plugins.executable_output import ending_text, stderr_tail
-from strands_cli.plugins.processes import DeclaredPaths, programs_elsewhere
+from strands_cli.plugins.processes import DeclaredPaths, programs_elsewhere, with_second_attempt
 from strands_cli.plugins.protected_paths import Guard, guard_of
 from strands_cli.sandbox.confined_executable import Confined, Exit, Intake, LineWriter
 from strands_cli.sandbox.executables import environment_for, hint_from_stderr, start_confined
@@ -31,6 +33,7 @@ from strands_cli.settings import Settings
 from strands_cli.toolkit.workspace import Workspace
 from strands_cli.types.servers import DeclaredServer
 
+UNREADABLE = "the answer is not a valid message"
 LONGEST_LINE = 64 * MEGABYTE
 MAX_WAITING = 50_000
 """Messages that have been read and not handled: a server that sends more is ended."""
@@ -140,6 +143,32 @@ def _package_of(command: Path) -> tuple[str, ...]:
     return (str(Path(*parts[: parts.index("node_modules") + 1])),)
 
 
+def _message_in(line: str) -> mcp_types.JSONRPCMessage | None:
+    """The message of a line; None for noise. An answer that cannot be read is one that says so."""
+    with suppress(ValueError):
+        return mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    try:
+        value = json.loads(line)
+    except RecursionError:
+        value = {"id": _id_of(line)}  # nobody can use it; who waits for it is told so
+    except ValueError:
+        return None
+    if not isinstance(value, dict) or "method" in value or not isinstance(value.get("id"), int | str):
+        return None
+    with suppress(ValueError, RecursionError):
+        # Half of a surrogate pair, as of a text that was cut in the middle of an emoji, has no UTF-8 form.
+        whole = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+        return mcp_types.jsonrpc_message_adapter.validate_json(whole, by_name=False)
+    error = mcp_types.ErrorData(code=mcp_types.PARSE_ERROR, message=UNREADABLE)
+    return mcp_types.JSONRPCError(jsonrpc="2.0", id=value["id"], error=error)
+
+
+def _id_of(line: str) -> int | None:
+    """The id of a message that is nested too deep to be read: it stands at its beginning or its end."""
+    found = re.findall(r'"id"\s*:\s*"?([0-9]{1,15})"?\s*[,}]', line[:_LONGEST_NOISE] + line[-_LONGEST_NOISE:])
+    return int(found[-1]) if found else None
+
+
 class ServerProcess:
     """A started server: its messages as streams, what it prints besides, and how it ended."""
 
@@ -175,9 +204,8 @@ class ServerProcess:
     def _receive(self, line: str) -> None:
         if not line.strip():
             return
-        try:
-            message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError:
+        message = _message_in(line)
+        if message is None:
             self.noise_lines += 1
             if len(self.noise) < _KEPT_NOISE:
                 self.noise.append(self._launch.redactor.text(line[:_LONGEST_NOISE]))
@@ -287,21 +315,11 @@ async def started_server(
 ) -> AsyncIterator[tuple[ServerProcess, Streams]]:
     """A server's process and its streams. At the end of the block, nothing of it is left."""
     launch = launch_of_server(declared, settings)
-    process: ServerProcess | None = None
+    start = partial(start_confined, launch.argv, launch.profile, cwd=launch.cwd, accept=launch.accept)
+    confined = await with_second_attempt(f"The MCP server {declared.name}", start)
+    process = ServerProcess(declared, launch, confined)
     try:
-        for may_retry in (True, False):
-            try:
-                confined = await start_confined(
-                    launch.argv, launch.profile, cwd=launch.cwd, accept=launch.accept
-                )
-                break
-            except SpawnerLost as lost:  # nothing has run
-                if not may_retry:
-                    reason = f"The MCP server {declared.name} cannot be started: {lost}"
-                    raise ToolFailed(reason, code="unavailable") from lost
-        process = ServerProcess(declared, launch, confined)
         yield process, (process.messages, _MessageWriter(process))
     finally:
-        if process is not None:
-            with anyio.CancelScope(shield=True):
-                await process.end()
+        with anyio.CancelScope(shield=True):
+            await process.end()
