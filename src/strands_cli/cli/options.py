@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from strands_cli.loader.spec import Spec
     from strands_cli.runtime.agent_hooks import AskConsent, PendingCall
+    from strands_cli.tools.registry import ToolRegistry
 
 
 def complete_tools(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
@@ -61,6 +62,26 @@ def completed_words(found: Iterable[tuple[str, str]], incomplete: str) -> "list[
         CompletionItem(name, help=cut_text(visible_text(" ".join(text[:1000].split())), 200))
         for name, text in found
         if name.startswith(incomplete) and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name)
+    ]
+
+
+OWN_TOOLS, ALL_TOOLS, NO_TOOLS = "project", "all", "none"
+"""Words for groups of tools."""
+
+
+def tool_group_ids(name: str, registry: "ToolRegistry") -> list[str]:
+    """The ids of the tools that a family, a category, a pattern or one of our words stands for."""
+    from fnmatch import fnmatchcase
+
+    from strands_cli.tools.sources.modules import Project
+    from strands_cli.tools.sources.plugins import Plugins
+
+    return [
+        info.id
+        for info in {info.id: info for info in registry.list_all()}.values()
+        if (name == OWN_TOOLS and info.source in (Project.name, Plugins.name))
+        or name in (ALL_TOOLS, info.family, info.category)
+        or fnmatchcase(info.id, name)
     ]
 
 

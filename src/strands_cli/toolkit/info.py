@@ -313,6 +313,11 @@ def bare_schema(schema: dict[str, Any]) -> dict[str, Any]:
     return inner if len(schema) == 1 and isinstance(inner, dict) else schema
 
 
+def instead_of(tool: ToolFields) -> str:
+    """`; use other` for a deprecated tool whose author says what to use."""
+    return f"; use {tool.replaced_by}" if tool.replaced_by else ""
+
+
 def version_key(version: str) -> tuple[Any, ...]:
     """Orders versions as SemVer does: a pre-release comes before its release."""
     match = _SEMVER.fullmatch(version)

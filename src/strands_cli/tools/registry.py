@@ -10,8 +10,15 @@ import msgspec
 
 from strands_cli.errors import Issue, SpecError, ToolError, did_you_mean
 from strands_cli.settings import Settings, cache_directory, load_settings, settings_to_look_at
-from strands_cli.toolkit.info import DEFAULTS, ToolCategory, ToolInfo, ToolSpec, version_key
-from strands_cli.tools._discovery import join_discovered
+from strands_cli.toolkit.info import (
+    DEFAULTS,
+    ToolCategory,
+    ToolInfo,
+    ToolSpec,
+    instead_of,
+    version_key,
+)
+from strands_cli.tools._discovery import Discovered, join_discovered
 from strands_cli.tools._discovery.scan import NO_CACHE, Cache
 from strands_cli.tools.sources.mcp_servers import McpServers
 from strands_cli.tools.sources.modules import (
@@ -21,6 +28,7 @@ from strands_cli.tools.sources.modules import (
     Source,
     find_named_file,
     forget_changed_modules,
+    have_modules_changed,
     is_file_reference,
     named_file_problem,
 )
@@ -161,6 +169,8 @@ class ToolRegistry:
     """What was registered at run time."""
     _last_good: "dict[tuple[str, str, str], tuple[ToolInfo, Tool]]"
     """The last version that could be loaded, by source, file and id."""
+    _discovered: Discovered
+    """What the last refresh found."""
 
     def __new__(cls) -> "ToolRegistry":
         if cls._instance is None:
@@ -215,13 +225,9 @@ class ToolRegistry:
         broken now stays as it was when it was last loaded; what was registered at run time stays.
         """
         settings = settings or load_settings()
-        try:
-            cache = Cache(cache_directory() / "discovery")
-        except RuntimeError:  # there is no home directory
-            cache = NO_CACHE
         forget_changed_modules()
-        sources = {kind.name: kind(settings, cache) for kind in SOURCES}
-        found = join_discovered(source.discover() for source in sources.values())
+        sources, found = _discover(settings)
+        self._discovered = found
         broken = {issue.file for issue in found.issues if issue.severity == "error"}
         there = {_place_of(info) for info in found.infos}
         kept = [
@@ -238,6 +244,13 @@ class ToolRegistry:
         infos = (*found.infos, *(info for info, _ in extra))
         self._snapshot = _RegistrySnapshot(settings, sources, infos, issues, loaded)
         type(self)._elsewhere = None
+
+    def has_changed(self) -> bool:
+        """Whether a refresh would find other tools, or load one of them anew. Changes nothing."""
+        settings = load_settings()
+        if settings != self.settings or have_modules_changed():
+            return True
+        return _discover(settings)[1] != self._discovered
 
     async def aclose(self) -> None:
         """Ends processes that loaded tools keep running."""
@@ -290,8 +303,7 @@ class ToolRegistry:
         if info is None:
             return False, f"Unknown tool: {tool_path}"
         if info.deprecated:
-            instead = f"; use {info.replaced_by}" if info.replaced_by else ""
-            return False, f"Tool {tool_path} is deprecated as of v{info.version}{instead}"
+            return False, f"Tool {tool_path} is deprecated as of v{info.version}{instead_of(info)}"
         return True, None
 
     def get_allowlist(self) -> set[str]:
@@ -401,6 +413,16 @@ class ToolRegistry:
             return None
         remedy = f"'strands plugin enable {name}' enables it."
         return Issue(reason=f"The plugin {name} is disabled.", remediation=remedy)
+
+
+def _discover(settings: Settings) -> tuple[dict[str, Source], Discovered]:
+    """The sources of a project, and what they find."""
+    try:
+        cache = Cache(cache_directory() / "discovery")
+    except RuntimeError:  # there is no home directory
+        cache = NO_CACHE
+    sources = {kind.name: kind(settings, cache) for kind in SOURCES}
+    return sources, join_discovered(source.discover() for source in sources.values())
 
 
 def _accepted_tools(infos: Iterable[ToolInfo]) -> tuple[tuple[ToolInfo, ...], tuple[ShadowedTool, ...]]:

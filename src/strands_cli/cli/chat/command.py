@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
@@ -14,12 +13,16 @@ import msgspec
 from strands_cli.cli.app import ENDING
 from strands_cli.cli.event_loop import run_async
 from strands_cli.cli.options import (
+    ALL_TOOLS,
+    NO_TOOLS,
+    OWN_TOOLS,
     ProviderName,
     allow_write_option,
     complete_runs,
     complete_tools,
     grant_all_but_protected,
     load_workflow,
+    tool_group_ids,
     trust_option,
     var_option,
     warn_of_untrusted,
@@ -57,7 +60,6 @@ HISTORY = "chat-history"
 """The file, in the user's cache directory, that keeps what was typed."""
 DEFAULT_PROVIDER = "local"
 DEFAULT_PROMPT = "You are a helpful assistant. Answer briefly and in plain text."
-OWN_TOOLS, ALL_TOOLS, NO_TOOLS = "project", "all", "none"
 """What `--tools` takes besides names: the project's and the plugins' tools, every one, not one."""
 _AGENT = "assistant"
 
@@ -252,7 +254,7 @@ def _own_tools() -> Iterator[str]:
     from strands_cli.tools import get_registry
 
     registry = get_registry()
-    for info in (registry.require(name) for name in _group_ids(OWN_TOOLS, registry)):
+    for info in (registry.require(name) for name in tool_group_ids(OWN_TOOLS, registry)):
         why = "; ".join(missing_requirements(info.requires))
         if not (why or info.manifest or is_deferrable(info)):
             why = f"only its code tells how to call it; --tools {info.id} runs that code"
@@ -283,7 +285,7 @@ def _group_members(name: str, registry: "ToolRegistry") -> list[str]:
     Nobody asked for each of them by name, so one that cannot be used is left out with a warning.
     """
     members = []
-    for tool_id in _group_ids(name, registry):
+    for tool_id in tool_group_ids(name, registry):
         meant = registry.require(tool_id)
         why = "; ".join(missing_requirements(meant.requires))
         try:
@@ -296,19 +298,6 @@ def _group_members(name: str, registry: "ToolRegistry") -> list[str]:
         else:
             members.append(tool_id)
     return members
-
-
-def _group_ids(name: str, registry: "ToolRegistry") -> list[str]:
-    from strands_cli.tools.sources.modules import Project
-    from strands_cli.tools.sources.plugins import Plugins
-
-    return [
-        info.id
-        for info in {info.id: info for info in registry.list_all()}.values()
-        if (name == OWN_TOOLS and info.source in (Project.name, Plugins.name))
-        or name in (ALL_TOOLS, info.family, info.category)
-        or fnmatchcase(info.id, name)
-    ]
 
 
 def _chat_workflow(runtime: Runtime, prompt: str, asked: Iterable[str]) -> Spec:

@@ -117,6 +117,12 @@ def _remember_modules(before: set[str], roots: tuple[str, ...], own: str) -> Non
             _imported[name] = (file, stamps[file])
 
 
+def have_modules_changed() -> bool:
+    """Whether the file of a module that tools have imported is not as it was then."""
+    stamps = FileStamps()
+    return any(stamps[file] != stamp for file, stamp in _imported.values())
+
+
 def forget_changed_modules() -> None:
     """Lets the modules that tools have imported be imported again, where a file of theirs has changed.
 
