@@ -27,7 +27,10 @@ MODELINE = "# yaml-language-server: $schema=../src/strands_cli/schema/strands-wo
 AS_THE_GUIDE_HAS_THEM = {"echo-demo", "multi-tool-demo"}
 
 # Files of which `validate` warns, and what of.
-WARNINGS = dict.fromkeys(["chain-with-tools", "chain-mixed-tools"], "is a legacy name of the tool")
+WARNINGS = {
+    **dict.fromkeys(["chain-with-tools", "chain-mixed-tools"], "is a legacy name of the tool"),
+    "chain-with-mcp-server": "asks to use the MCP server",  # until it is trusted
+}
 
 # The programs without which `validate` warns that a tool is unavailable.
 PROGRAMS = {"chain-with-plugins": ("bash", "jq", "node", "prettier")}
@@ -37,6 +40,10 @@ CALLS = {
     "chain-changelog-digest": (None, ""),  # its steps make the calls
     "chain-mixed-tools": (Call("file_read", {"path": "page.md"}), "Example Domain"),
     "chain-release-notes": (Call("file_list", {"path": "changes"}), "12.feature.md"),
+    "chain-with-mcp-server": (
+        Call("units__convert", {"value": 8, "source": "ounce", "target": "g"}),
+        "226.796185",
+    ),
     "chain-with-native-tools": (Call("file_read", {"path": "prices.csv"}), "hammer,piece,18.90"),
     "chain-with-plugins": (Call("my-plugin__validate", {"file": "src/index.js"}), "Contains TODO comments"),
     "evaluator-regular-expression": (
@@ -113,7 +120,6 @@ def test_an_example_tells_editors_its_schema(example: Path) -> None:
 @each_example
 def test_an_example_uses_nothing_that_is_not_supported(example: Path) -> None:
     spec = load_spec(example)
-    assert not spec.tools.mcp
     assert spec.context_policy.retrieval is None
 
 
@@ -188,7 +194,9 @@ def run_copy(example: Path, plain: Project, directory: Path) -> None:
     first, found = CALLS.get(example.stem, (None, ""))
     with Obliging(first, ANSWERS.get(example.stem, {})) as model:
         file = str((plain.root / "examples" / example.name).relative_to(directory))
-        outcome = plain.strands("run", file, "--provider", "ollama", "--host", model.url, cwd=directory)
+        trusted = ["--trust"] if load_spec(example).tools.mcp else []
+        arguments = ("run", file, "--provider", "ollama", "--host", model.url, *trusted)
+        outcome = plain.strands(*arguments, cwd=directory)
     assert outcome.exit_code == 0, outcome
     assert outcome.out.strip()
     artifacts = re.findall(r"\bwrote (\S+),", outcome.err)
@@ -208,7 +216,10 @@ def test_an_example_finds_its_data_from_its_own_directory_too(plain: Project) ->
 
 
 def test_every_example_with_data_is_tried_with_it() -> None:
-    assert {file.stem for file in EXAMPLES if load_spec(file).security.workspace is not None} == CALLS.keys()
+    specs = [(file.stem, load_spec(file)) for file in EXAMPLES]
+    assert {
+        name for name, spec in specs if spec.security.workspace is not None or spec.tools.mcp
+    } == CALLS.keys()
 
 
 def used_agents(example: Path) -> set[str]:
@@ -246,7 +257,7 @@ def test_the_examples_show_what_a_workflow_can_have() -> None:
     shown = [
         "$ref: agents/", "output_schema:", "budgets:", "failure_policy:", "max_parallel:", ":-", "enum:", "default:",
         "http_executors:", "skills:", "context_policy:", "security:", "when:", "reduce:", "revise:", "needs:", "| default(",
-        "{% for", "tool:", "arguments:", "foreach:", "workflow:", "region:", "host:", "tools: []", "plugins:", "human:",
+        "{% for", "tool:", "arguments:", "foreach:", "workflow:", "region:", "host:", "tools: []", "plugins:", "human:", "mcp:",
     ]  # fmt: skip
     assert [words for words in shown if words not in text] == []
 
@@ -258,6 +269,8 @@ def test_every_file_that_examples_share_is_used() -> None:
     for directory in (DIRECTORY / "skills").iterdir():
         assert f"path: ./skills/{directory.name}" in text
         assert (directory / "SKILL.md").is_file()
+    for file in (DIRECTORY / "servers").iterdir():
+        assert f"command: ./servers/{file.name}" in text
 
 
 def test_every_plugin_is_in_the_table_of_plugins() -> None:

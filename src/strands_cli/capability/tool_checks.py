@@ -288,6 +288,6 @@ def check_servers(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
             yield spec.issue(f"/tools/mcp/{index}/id", reason, remedy)
         elif not entry.is_reference and entry.problem:
             yield spec.issue(one.pointer, f"{entry.problem}.", "Correct the server's entry.")
-        else:
+        elif not one.is_unknown:  # a run starts it first
             for issue in one.issues:
                 yield spec.issue(one.pointer, issue.reason, issue.remediation, issue.severity)

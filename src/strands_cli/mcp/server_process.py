@@ -123,9 +123,8 @@ def launch_of_server(declared: DeclaredServer, settings: Settings) -> ServerLaun
 def _program(command: str, declared: DeclaredServer, directory: Path, environment: Mapping[str, str]) -> Path:
     """A path is relative to the file that declares the server; a name is looked up on the PATH."""
     is_path = os.sep in command
-    found = which(
-        str(directory / Path(command).expanduser()) if is_path else command, path=environment["PATH"]
-    )
+    path = os.path.abspath(directory / Path(command).expanduser()) if is_path else command  # noqa: PTH100
+    found = which(path, path=environment["PATH"])
     if found is None:
         raise ToolFailed(
             f"The MCP server {declared.name} cannot be started: there is no program {command}",

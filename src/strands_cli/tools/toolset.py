@@ -122,7 +122,7 @@ class ToolSet:
             part = scan_servers((found,), settings)[0] if found else Discovered()
             return DeclaredMcpServer(pointer, entry.id, found, part.issues, part.infos, is_own=False)
         file, line, _ = self.spec.position(pointer)
-        workflow = str(self.spec.file)
+        workflow = str(self.spec.file.resolve())
         own = DeclaredServer(
             name=entry.id, server=entry, scope=workflow, file=file, line=line, workflow=workflow
         )
