@@ -3,12 +3,14 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
 from strands_cli.mcp.server_process import expanded
 from strands_cli.mcp.sign_in import OpenPage, SignIn, TokenFile, oauth_of
+from strands_cli.secrets import Redactor, looks_secret
 from strands_cli.types.servers import DeclaredServer
 
 LARGEST_RESPONSE = 64 * 1024 * 1024
@@ -48,7 +50,7 @@ class _Transport(httpx2.AsyncHTTPTransport):
 @asynccontextmanager
 async def reached_server(
     declared: DeclaredServer, open_page: OpenPage | None
-) -> AsyncIterator[tuple[object, object]]:
+) -> AsyncIterator[tuple[tuple[Any, Any], Redactor]]:
     """The streams of a server at an address. With `open_page`, the user can sign in."""
     server, scope = declared.server, os.environ
     headers = {name: expanded(text, scope, name=declared.name) for name, text in server.headers.items()}
@@ -67,6 +69,7 @@ async def reached_server(
             elif name in request.headers:
                 del request.headers[name]
 
+    secrets = [text for name, text in headers.items() if "${" in server.headers[name] or looks_secret(name)]
     sign_in = SignIn(declared, open_page)
     signs = not any(name.lower() == "authorization" for name in headers)
     if signs:
@@ -82,6 +85,6 @@ async def reached_server(
             ) as client,
             streamable_http_client(server.url, http_client=client) as streams,
         ):
-            yield streams
+            yield streams, Redactor(part for text in secrets for part in text.split())
     finally:
         sign_in.close()

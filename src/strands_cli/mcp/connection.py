@@ -25,6 +25,7 @@ from strands_cli.mcp.elicitation import answer_question
 from strands_cli.mcp.listing import MAX_TOOLS, RawTool, is_same_listing
 from strands_cli.mcp.records import ServerRecord, read_record, write_record
 from strands_cli.mcp.server_process import UNREADABLE, ServerProcess, started_server
+from strands_cli.secrets import NOTHING_SECRET
 from strands_cli.settings import Settings
 from strands_cli.toolkit.context import InterruptRequested, ToolContext, call_context_of
 from strands_cli.types.servers import DeclaredServer
@@ -137,6 +138,7 @@ class ServerConnection:
         self._session: ClientSession | None = None
         self._callers: list[_Caller] = []
         self._process: ServerProcess | None = None
+        self._redactor = NOTHING_SECRET
         self._is_stale = False
         self._listing_lock = asyncio.Lock()
         self.listing = ServerListing()
@@ -186,12 +188,14 @@ class ServerConnection:
         if self.declared.server.url:
             from strands_cli.mcp.addresses import reached_server
 
-            read, write = await stack.enter_async_context(reached_server(self.declared, self._open_page))
+            (read, write), self._redactor = await stack.enter_async_context(
+                reached_server(self.declared, self._open_page)
+            )
         else:
             process, (read, write) = await stack.enter_async_context(
                 started_server(self.declared, self._settings)
             )
-            self._process = process
+            self._process, self._redactor = process, process.redactor
         session = await stack.enter_async_context(
             ClientSession(
                 dispatcher=_LenientDispatcher(read, write),  # type: ignore[arg-type]  # both kinds of streams
@@ -368,7 +372,8 @@ class ServerConnection:
             caller.progress += 1
             if caller.context is not None and caller.progress <= MAX_PROGRESS:
                 told = {"progress": progress, "total": total, "message": message}
-                caller.context.progress({key: value for key, value in told.items() if value is not None})
+                said = {key: value for key, value in told.items() if value is not None}
+                caller.context.progress(self._redactor.value(said))
 
         responses: types.InputResponses | None = None
         state: str | None = None
@@ -383,7 +388,7 @@ class ServerConnection:
             )
             if not isinstance(result, types.InputRequiredResult):
                 raw: dict[str, Any] = (result.meta or {}).get(_RAW, {})
-                return raw
+                return raw if self._redactor.is_empty else self._redactor.value(raw)
             responses, state = await self._answers(session, result.input_requests or {}), result.request_state
             if not responses:
                 responses = None
@@ -413,7 +418,8 @@ class ServerConnection:
             self.is_over = True
             return ServerDied(*await self._process.death())
         code = "output_invalid" if error.message == UNREADABLE else "failed"
-        return ToolFailed(f"{name} of {self.declared.name}: {error.message}", code=code)
+        message = self._redactor.text(error.message)
+        return ToolFailed(f"{name} of {self.declared.name}: {message}", code=code)
 
     async def _answer_question(
         self, context: ClientRequestContext, params: types.ElicitRequestParams

@@ -108,7 +108,8 @@ def launch_of_server(declared: DeclaredServer, settings: Settings) -> ServerLaun
         network=server.network,
         environment=environment,
     )
-    secrets = [text for name, text in environment.items() if looks_secret(name) or name in given]
+    from_elsewhere = {name for name, text in given.items() if "${" in text}
+    secrets = [text for name, text in environment.items() if looks_secret(name) or name in from_elsewhere]
     args = tuple(expanded(text, scope, name=declared.name) for text in server.args)
     return ServerLaunch(
         (str(command), *args),
@@ -196,6 +197,11 @@ class ServerProcess:
             on_line=lambda line: _log.debug("%s: %s", declared.name, launch.redactor.text(line)),
         )
         self.exited = asyncio.ensure_future(self._watch())
+
+    @property
+    def redactor(self) -> Redactor:
+        """Hides what the server was given in confidence."""
+        return self._launch.redactor
 
     def write(self, data: bytes) -> None:
         self._writer.write(data)

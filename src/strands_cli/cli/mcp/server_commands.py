@@ -13,6 +13,7 @@ from strands_cli.cli.output import (
     Styled,
     can_ask,
     count_text,
+    issue_document,
     print_columns,
     print_findings,
     print_issues,
@@ -21,10 +22,13 @@ from strands_cli.cli.output import (
     print_note,
 )
 from strands_cli.cli.terminal import duration_text, one_line, tokens_text, wrapped_text
+from strands_cli.documents.shared_servers import SHARED_SERVERS_NAME
 from strands_cli.errors import Issue, StrandsError, ToolFailed, TrustError, UsageError, did_you_mean
 from strands_cli.mcp.listing import ListedTool, listed_tools, listing_difference
 from strands_cli.mcp.records import ServerRecord, read_record, write_record
+from strands_cli.secrets import MASK
 from strands_cli.settings import Settings, load_settings, settings_to_look_at
+from strands_cli.trust import ask_issue
 from strands_cli.types.servers import DeclaredServer
 
 _SHOWN_CHARACTERS = 2000
@@ -108,13 +112,23 @@ class _Known(msgspec.Struct, frozen=True):
             "declared_in": declared.file,
             "line": declared.line,
             "trusted": declared.trusted,
-            "server": msgspec.to_builtins(declared.server),
+            "server": _server_document(declared),
             "title": record.title if record else "",
             "version": record.version if record else "",
             "protocol": record.protocol if record else "",
             "tokens": self.tokens,
             "tools": [_tool_document(one) for one in self.tools],
         }
+
+
+def _server_document(declared: DeclaredServer) -> dict[str, Any]:
+    """The declaration; values that are written in it may be keys, so only their names are shown."""
+    shown: dict[str, Any] = msgspec.to_builtins(declared.server)
+    for key in ("env", "headers", "oauth"):
+        if isinstance(shown.get(key), dict):
+            values = shown[key].items()
+            shown[key] = {name: text if text.startswith("${") else MASK for name, text in values}
+    return shown
 
 
 def _tool_document(listed: ListedTool) -> dict[str, Any]:
@@ -148,9 +162,12 @@ def list_servers(workflow: Path | None, as_json: bool) -> None:
     settings = settings_to_look_at()
     print_issues(settings.issues, err=True)
     known = [_known_server(one) for one in servers_of(workflow, settings)]
+    unread = [ask for ask in settings.asks if ask.kind == "unread" and ask.file.endswith(SHARED_SERVERS_NAME)]
     if as_json:
-        print_json({"servers": [one.document() for one in known]})
+        problems = [issue_document(ask_issue(ask)) for ask in unread]
+        print_json({"servers": [one.document() for one in known], "problems": problems})
         return
+    print_issues(map(ask_issue, unread), err=True)
     if not known:
         print_note("There are no MCP servers. 'strands mcp add NAME -- COMMAND' adds one.")
     rows = []
