@@ -198,7 +198,7 @@ class ServerConnection:
             self._process, self._redactor = process, process.redactor
         session = await stack.enter_async_context(
             ClientSession(
-                dispatcher=_LenientDispatcher(read, write),  # type: ignore[arg-type]  # both kinds of streams
+                dispatcher=_LenientDispatcher(read, write),
                 client_info=_CLIENT,
                 elicitation_callback=self._answer_question,
                 message_handler=self._on_message,
