@@ -88,7 +88,7 @@ class ToolServer:
         return {"tools": self._listing, "resultType": "complete"}
 
     def _definitions(self) -> Iterator[dict[str, Any]]:
-        """Every tool that can be called. One whose arguments are known only then is loaded."""
+        """Every tool that can be called. One whose schemas are known only then is loaded."""
         for name, tool in self._offer.tools.items():
             try:
                 yield {**tool_definition(self._readable(name, tool)), "name": name}
@@ -100,8 +100,8 @@ class ToolServer:
     def _readable(self, name: str, tool: ToolFields) -> ToolFields:
         if missing := missing_requirements(tool.requires):
             raise ToolError(f"it is unavailable, since {'; '.join(missing)}", code="unavailable")
-        is_read = tool.input_schema is not None and not (isinstance(tool, ToolInfo) and tool.unread)
-        return tool if is_read else self._offer.load(name)
+        is_partly_read = isinstance(tool, ToolInfo) and bool(tool.unread or tool.inferred)
+        return self._offer.load(name) if is_partly_read or tool.input_schema is None else tool
 
     async def watch(self) -> None:
         """Looks for changed tools again and again, and tells all clients."""

@@ -51,13 +51,20 @@ def object_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
     None if a reference in it would lead elsewhere when the schema is part of another one.
     """
     schema = bare_schema(schema)
-    if schema.get("type") == "object":
-        return schema
+    if _is_of_object(schema):
+        return {"type": "object", **schema}
     definitions = {name: part for name, part in schema.items() if name in ("$defs", "definitions")}
     if any(not reference.startswith(("#/$defs/", "#/definitions/")) for reference in _references(schema)):
         return None
     inner = {name: part for name, part in schema.items() if name not in (*definitions, "$schema", "$id")}
     return {"type": "object", "properties": {"result": inner}, "required": ["result"], **definitions}
+
+
+def _is_of_object(schema: dict[str, Any]) -> bool:
+    """Whether a schema says that it is one of an object, itself or in the definition that it names."""
+    _, _, name = str(schema.get("$ref", "")).partition("#/$defs/")
+    named = schema.get("$defs", {}).get(name) if name else None
+    return any(isinstance(part, dict) and part.get("type") == "object" for part in (schema, named))
 
 
 def _references(schema: Any) -> Iterator[str]:
@@ -81,7 +88,7 @@ def call_answer(result: ToolResult, tool: Tool | None) -> dict[str, Any]:
     answer: dict[str, Any] = {**_COMPLETE, "content": [*map(_content_block, blocks)], "isError": False}
     if tool is not None and tool.output_schema is not None:
         value = value_of_result(result, tool)
-        is_object = bare_schema(tool.output_schema).get("type") == "object"
+        is_object = _is_of_object(bare_schema(tool.output_schema))
         answer["structuredContent"] = value if is_object else {"result": value}
     elif len(blocks) == 1 and isinstance(blocks[0].get("json"), dict):
         answer["structuredContent"] = blocks[0]["json"]

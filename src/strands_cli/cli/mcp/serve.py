@@ -29,7 +29,14 @@ from strands_cli.cli.options import (
     warn_of_untrusted,
     yes_option,
 )
-from strands_cli.cli.output import count_text, hide_secrets, print_line, print_note, print_warning
+from strands_cli.cli.output import (
+    count_text,
+    hide_secrets,
+    print_line,
+    print_note,
+    print_warning,
+    tool_output_aside,
+)
 from strands_cli.errors import StrandsError, ToolError, UsageError
 from strands_cli.toolkit.info import ToolInfo
 from strands_cli.tools.registry import ToolRegistry
@@ -149,12 +156,9 @@ def _protocol_streams() -> Iterator[tuple[int, int]]:
     input_fd, output_fd = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
-    os.dup2(2, 1)
     os.close(nothing)
-    try:
+    with tool_output_aside():
         yield input_fd, output_fd
-    finally:
-        os.dup2(output_fd, 1)
 
 
 async def _serve_stdio(catalogue: "Catalogue", input_fd: int, output_fd: int) -> None:
