@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -59,7 +58,7 @@ class HttpGuard(msgspec.Struct, frozen=True, kw_only=True):
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         if not self._is_own(_host_name(headers.get("host", ""))):
             await refuse(send, 421, "The Host header does not name this server.")
-        elif "origin" in headers and not self._is_own(_host_name(urlsplit(headers["origin"]).netloc)):
+        elif "origin" in headers and not self._is_own(_host_name(headers["origin"].partition("://")[2])):
             await refuse(send, 403, "Requests from this Origin are not allowed.")
         elif self.token and not _has_token(headers.get("authorization", ""), self.token):
             challenge = (b"www-authenticate", b'Bearer realm="strands mcp serve"')
