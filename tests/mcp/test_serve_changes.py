@@ -144,7 +144,7 @@ pattern: {{type: chain, config: {{steps: [{{agent: one, input: Hi}}]}}}}
             assert refused.meta["strands-cli/error"]["code"] == "consent_required"
             called = await client.call_tool("api", {"method": "GET", "path": "/v1/state"})
             assert not called.is_error, called
-            assert called.structured_content["body"] == {"up": True}
+            assert called.structured_content["body"] == '{"up": true}'
         assert site.seen[0].headers["x-key"] == "very-secret-key"
     denied = project.strands("mcp", "serve", "--spec", "flow.yaml", "--tools", "second", STRANDS_TRUST="")
     assert denied.exit_code == 21
