@@ -22,6 +22,7 @@ BENCHMARKS = (
     "sandbox",
     "executables",
     "plugins",
+    "mcp_server",
 )
 
 
