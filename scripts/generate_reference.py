@@ -84,6 +84,9 @@ VARIABLES = {
     "TERM": "`dumb` shows progress in plain lines.",
     "CI": "Any value except `0` or `false` shows progress in plain lines.",
     "PATH": "The directories in which plugins find the programs that they run.",
+    "BROWSER": "The program that opens the page on which you sign in to an MCP server.",
+    "APPDATA": "On Windows, where MCP clients keep their settings (`strands mcp install`).",
+    "CODEX_HOME": "Where Codex keeps its settings (`strands mcp install`).",
     "XDG_CONFIG_HOME": "The directory of `strands-cli/` with your settings and plugins; by default "
     "`~/.config`.",
     "OTEL_EXPORTER_OTLP_ENDPOINT": "The collector for spans, if the workflow does not name one.",

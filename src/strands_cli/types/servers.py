@@ -38,6 +38,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     command: str = ""
     """The program to start: a name on the PATH, or a path."""
     args: tuple[str, ...] = ()
+    """Its arguments."""
     env: tuple[str, ...] | dict[str, str] = ()
     """Names of environment variables that it gets, or a table of values, in which `${NAME}` is a variable."""
     files: ServerFiles = ServerFiles()
