@@ -369,3 +369,95 @@ def test_a_server_sees_no_more_of_the_environment_than_it_declares(home: Project
     assert "WANTED" in seen
     assert not seen & {"AWS_SECRET_ACCESS_KEY", "STRANDS_TRUST", "XDG_DATA_HOME"}
     assert sys.platform == "linux"
+
+
+# --- Questions of servers ---------------------------------------------------------------------------------------
+
+ASKING = """
+import json, sys
+def send(message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+def answer(result): send({"id": message["id"], "result": result})
+FORM = {"type": "object", "required": ["seat"], "properties": {
+    "seat": {"type": "string", "enum": ["window", "aisle"]}, "bags": {"type": "integer", "default": 1}}}
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("method") == "initialize":
+        info = {"name": "ask", "version": "1"}
+        answer({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info})
+    elif message.get("method") == "tools/list":
+        answer({"tools": [{"name": "book", "inputSchema": {"type": "object"}}]})
+    elif message.get("method") == "tools/call":
+        call = message["id"]
+        ask = {"mode": "form", "message": "Which seat?", "requestedSchema": FORM}
+        send({"id": "q", "method": "elicitation/create", "params": ask})
+    elif message.get("id") == "q":
+        send({"id": call, "result": {"content": [{"type": "text", "text": json.dumps(message["result"])}]}})
+"""
+
+
+def test_a_question_of_a_server_is_asked_at_the_terminal_and_its_time_does_not_count(home: Project) -> None:
+    home.write("ask.py", ASKING)
+    declare(home, 'command = "python3"\nargs = ["ask.py"]\ntimeout = 1.0\nstart_timeout = 10.0', name="ask")
+    mcp(home, "check", "ask")
+    home.environment["STRANDS_TRUST"] = "1"
+    shown = typed(
+        home,
+        ["tool", "call", "ask__book"],
+        [("answer:", "middle"), ("answer:", "aisle"), ("answer:", "")],
+        pause=0.7,
+    )
+    assert "'middle' is not one of window, aisle." in shown
+    assert '{"action": "accept", "content": {"seat": "aisle", "bags": 1}}' in shown
+
+
+def test_a_question_of_a_server_is_cancelled_where_nobody_can_be_asked(home: Project) -> None:
+    home.write("ask.py", ASKING)
+    declare(home, 'command = "python3"\nargs = ["ask.py"]', name="ask")
+    mcp(home, "check", "ask")
+    assert home.strands("tool", "call", "ask__book", STRANDS_TRUST="1").out == '{"action": "cancel"}\n'
+
+
+def test_a_question_of_a_server_pauses_a_run_and_the_answer_reaches_the_server(home: Project) -> None:
+    home.write("ask.py", ASKING)
+    flow = """
+version: 0
+name: booking
+tools: {mcp: [{id: ask, command: python3, args: [ask.py]}]}
+pattern: {type: chain, config: {steps: [{tool: ask__book}]}}
+"""
+    home.write("flow.yaml", flow)
+    paused = home.strands("run", "flow.yaml", "--trust")
+    assert "Which seat?" in paused.err, paused
+    answered = home.strands("resume", "--trust", "--answer", "aisle")
+    assert "bags" in answered.err, answered
+    done = home.strands("resume", "--trust", "--answer", "2")
+    assert done.exit_code == 0, done
+    assert '"seat": "aisle", "bags": 2' in done.out
+
+
+def typed(project: Project, arguments: list[str], answers: list[tuple[str, str]], *, pause: float) -> str:
+    """What a terminal shows of a command; each answer is typed a while after its question."""
+    import os
+    import pty
+    import select
+    import time
+
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(project.root)
+        os.execve(sys.executable, [sys.executable, "-m", "strands_cli", *arguments], project.environment)
+    shown, seen, limit = b"", 0, time.monotonic() + 60
+    while time.monotonic() < limit:
+        if select.select([terminal], [], [], 0.2)[0]:
+            try:
+                piece = os.read(terminal, 65536)
+            except OSError:
+                break
+            shown += piece
+        if answers and shown.count(answers[0][0].encode()) > seen:
+            seen += 1
+            time.sleep(pause)
+            os.write(terminal, answers.pop(0)[1].encode() + b"\n")
+    os.waitpid(process, 0)
+    os.close(terminal)
+    return shown.decode("utf-8", "replace")

@@ -69,6 +69,29 @@ def permit_asked_in(aside: Callable[[], AbstractContextManager[None]]) -> AskFor
     return ask_for_permit
 
 
+def person_asked_in(
+    aside: Callable[[], AbstractContextManager[None]], loop: asyncio.AbstractEventLoop
+) -> Callable[[str, Any], Any]:
+    """For `CallContext.interrupt`: asks at the terminal. Bodies in threads wait; async ones await."""
+    questions = Questions(Cancellation, aside)
+
+    async def ask(question: str) -> str:
+        try:
+            return await questions.ask(question)
+        except Interrupted as ended:
+            raise ToolFailed(ended.message, code="denied") from None
+
+    def interrupt(name: str, reason: Any) -> Any:
+        answer = ask(str(reason or name))
+        try:
+            is_loop = asyncio.get_running_loop() is loop
+        except RuntimeError:
+            is_loop = False
+        return answer if is_loop else asyncio.run_coroutine_threadsafe(answer, loop).result()
+
+    return interrupt
+
+
 class Questions:
     """Asks on standard error and reads lines from standard input, without holding up the loop.
 

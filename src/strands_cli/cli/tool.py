@@ -7,8 +7,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from keyword import iskeyword
 from math import isnan
 from pathlib import Path
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from strands_cli.cli.questions import AskForPermit
     from strands_cli.events import Event, Listener
     from strands_cli.plugins.manifest import CliTool, Manifest
+    from strands_cli.toolkit.context import CallContext
+    from strands_cli.toolkit.contract import Tool
     from strands_cli.toolkit.results import ToolResult
 
 _UNGROUPED = "other"
@@ -258,7 +260,6 @@ def call(
     a file; KEY=@@… is a text that begins with '@'.
     """
     from strands_cli.cli.event_loop import run_async
-    from strands_cli.toolkit.call import call_tool
     from strands_cli.toolkit.context import CallContext, Permit
     from strands_cli.toolkit.workspace import Workspace, current_directory
 
@@ -298,10 +299,24 @@ def call(
             workspace=Workspace(settings.workspace, current_directory(), may_write),
             resolve=registry.load,
         )
-        result = run_async(
-            call_tool(loaded, {"toolUseId": "call-1", "name": loaded.id, "input": sent}, context)
-        )
+        result = run_async(_call_asking(loaded, sent, context, progress.asking if progress else nullcontext))
     return _print_result(result, as_json)
+
+
+async def _call_asking(
+    tool: "Tool", sent: object, context: "CallContext", aside: "Callable[[], AbstractContextManager[None]]"
+) -> "ToolResult":
+    """A call whose tool may ask the person at the terminal, where there is one."""
+    from strands_cli.toolkit.call import call_tool
+
+    if can_ask():
+        import asyncio
+
+        from strands_cli.cli.questions import person_asked_in
+
+        interrupt = person_asked_in(aside, asyncio.get_running_loop())
+        context = msgspec.structs.replace(context, interrupt=interrupt)
+    return await call_tool(tool, {"toolUseId": "call-1", "name": tool.id, "input": sent}, context)
 
 
 def _typed_paths(arguments: tuple[str, ...]) -> Iterator[Path]:

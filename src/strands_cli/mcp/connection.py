@@ -7,8 +7,8 @@ raw (`_LenientDispatcher`), to be judged tool by tool and block by block.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager, suppress
 from importlib.metadata import version
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -27,12 +27,13 @@ from strands_cli.mcp.records import ServerRecord, read_record, write_record
 from strands_cli.mcp.server_process import UNREADABLE, ServerProcess, started_server
 from strands_cli.secrets import NOTHING_SECRET
 from strands_cli.settings import Settings
-from strands_cli.toolkit.context import InterruptRequested, ToolContext, call_context_of
+from strands_cli.toolkit.context import InterruptRequested, ToolContext, call_context_of, times_of
 from strands_cli.types.servers import DeclaredServer
 
 IDLE_SECONDS = 600.0
 MAX_PAGES = 100
 MAX_PROGRESS = 1000
+_LONGEST_QUESTION_SECONDS = 24 * 3600.0
 MAX_ROUNDS = 10
 """How often one call may ask for more input."""
 _RAW = "strands-cli/raw"
@@ -114,6 +115,7 @@ class _Caller(msgspec.Struct, eq=False):
 
     context: ToolContext | None
     task: "asyncio.Task[Any] | None"
+    timer: asyncio.Timeout | None = None
     asked: InterruptRequested | None = None
     progress: int = 0
     """How often the server has told how far it has come."""
@@ -345,7 +347,7 @@ class ServerConnection:
         caller = _Caller(context, asyncio.current_task())
         self._callers.append(caller)
         try:
-            async with asyncio.timeout(self.declared.server.timeout):
+            async with asyncio.timeout(self.declared.server.timeout) as caller.timer:
                 return await self._call_rounds(session, name, arguments, caller)
         except asyncio.CancelledError:
             if caller.asked is None or caller.task is None:
@@ -421,6 +423,24 @@ class ServerConnection:
         message = self._redactor.text(error.message)
         return ToolFailed(f"{name} of {self.declared.name}: {message}", code=code)
 
+    @contextmanager
+    def _clock_stopped(self, caller: _Caller) -> Iterator[None]:
+        """While somebody is asked, the time of the call does not count."""
+        assert caller.context is not None
+        asked, times, timer = time.monotonic(), times_of(caller.context), caller.timer
+        begun = times.begun if times else 0.0
+        if times:
+            times.begun = begun + _LONGEST_QUESTION_SECONDS
+        if timer is not None:
+            timer.reschedule(None)
+        try:
+            yield
+        finally:
+            if times:
+                times.begun = begun + time.monotonic() - asked
+            if timer is not None and not timer.expired():
+                timer.reschedule(asyncio.get_running_loop().time() + self.declared.server.timeout)
+
     async def _answer_question(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult | types.ErrorData:
@@ -432,8 +452,9 @@ class ServerConnection:
         if outer.interrupt is None:
             return types.ElicitResult(action="cancel")
         try:
-            # In a thread: whoever is asked may take a while, and the server may have more to say.
-            return await asyncio.to_thread(answer_question, self.declared.name, params, outer.interrupt)
+            with self._clock_stopped(caller):
+                # In a thread: whoever is asked may take a while, and the server may have more to say.
+                return await asyncio.to_thread(answer_question, self.declared.name, params, outer.interrupt)
         except InterruptRequested as asked:
             caller.asked = asked
             if caller.task is not None:

@@ -180,7 +180,7 @@ class ToolContext:
 
 
 async def _awaitable_answer(value: Any) -> Any:
-    return value
+    return await value if isinstance(value, Awaitable) else value
 
 
 # --- for the platform, not for bodies ---------------------------------------------------------------------
