@@ -23,6 +23,7 @@ BENCHMARKS = (
     "executables",
     "plugins",
     "mcp_server",
+    "mcp_client",
 )
 
 

@@ -5,8 +5,8 @@ its tools blocks it, until the user has seen the difference: `strands mcp trust`
 """
 
 import os
+from binascii import crc32  # hashlib would cost a listing more than the records do
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,8 @@ class ServerRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 def record_file(declared: DeclaredServer) -> Path:
     """Where the record of a server is; RuntimeError where there is no home directory."""
-    key = sha256(os.fsencode(f"{declared.scope}\0{declared.name}")).hexdigest()[:32]
-    return data_directory() / "mcp" / f"{key}.json"
+    scope = os.fsencode(declared.scope)
+    return data_directory() / "mcp" / f"{declared.name}-{crc32(scope):08x}-{len(scope)}.json"
 
 
 def read_record(declared: DeclaredServer) -> ServerRecord | None:
@@ -48,7 +48,8 @@ def read_record(declared: DeclaredServer) -> ServerRecord | None:
         file = record_file(declared)
         if foreign_owner((file,), os.environ) is not None:
             return None
-        return msgspec.json.decode(read_regular_file(file, MAX_BYTES), type=ServerRecord)
+        record = msgspec.json.decode(read_regular_file(file, MAX_BYTES), type=ServerRecord)
+        return record if (record.scope, record.server) == (declared.scope, declared.name) else None
     except (OSError, RuntimeError, msgspec.DecodeError, msgspec.ValidationError, RecursionError):
         return None
 

@@ -1,6 +1,7 @@
 """An MCP server as a file declares it: `[mcp.servers]`, `tools.mcp` of a workflow, or `.mcp.json`."""
 
 import re
+from binascii import crc32  # hashlib would cost a listing more than all servers do
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
@@ -119,10 +120,9 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def fingerprint(self) -> str:
-        """What identifies the declaration: a change of any key changes it."""
-        from hashlib import sha256
-
-        return sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:16]
+        """Tells declarations apart: a change of any key changes it. Not a hash that withstands attacks."""
+        data = msgspec.json.encode(self, order="deterministic")
+        return f"{crc32(data):08x}-{len(data)}"
 
 
 def _shown_value(name: str, value: str) -> str:

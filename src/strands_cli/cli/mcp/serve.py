@@ -138,7 +138,7 @@ def _parse_address(text: str) -> tuple[str, int]:
 
 
 def _http_token() -> str:
-    token = os.environ.get(TOKEN_VARIABLE)
+    token = os.environ.get("STRANDS_MCP_TOKEN")
     if token is None:
         from secrets import token_urlsafe
 
