@@ -40,7 +40,12 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 class _Transport(httpx2.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        request.headers["accept-encoding"] = "identity"
         response = await super().handle_async_request(request)
+        packed = response.headers.get("content-encoding", "identity")
+        if packed != "identity":  # a little of it could unpack to anything
+            await response.aclose()
+            raise httpx2.ReadError(f"the response is packed ({packed}), which was not asked for")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         is_events = response.headers.get("content-type", "").startswith("text/event-stream")
         response.stream = _BoundedStream(response.stream, is_events)

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 import mcp_types as types
 import msgspec
+from mcp.client.auth import OAuthFlowError
 from mcp.client.session import ClientRequestContext, ClientSession
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError
@@ -33,10 +34,13 @@ from strands_cli.types.servers import DeclaredServer
 IDLE_SECONDS = 600.0
 MAX_PAGES = 100
 MAX_PROGRESS = 1000
+_CLOSING_SECONDS = 3.0
 _LONGEST_QUESTION_SECONDS = 24 * 3600.0
 MAX_ROUNDS = 10
 """How often one call may ask for more input."""
 _RAW = "strands-cli/raw"
+_FORGOTTEN = ("Session terminated", "Session not found")
+"""A server that no longer knows the session did nothing, and wants a new one."""
 _CLIENT = types.Implementation(name="strands-cli", version=version("strands-cli"))
 _LOST = ("Connection closed", "SSE stream ended")
 """How the transport's own errors begin; servers use their code for errors of their own."""
@@ -102,9 +106,9 @@ class ServerListing(msgspec.Struct, frozen=True, kw_only=True):
 class ServerDied(Exception):
     """The server is gone; `was_sent` says whether the call may have reached it."""
 
-    def __init__(self, message: str, hint: str = "", *, code: str = "crashed") -> None:
+    def __init__(self, message: str, hint: str = "", *, code: str = "crashed", was_sent: bool = True) -> None:
         super().__init__(message)
-        self.message, self.hint, self.code = message, hint, code
+        self.message, self.hint, self.code, self.was_sent = message, hint, code, was_sent
 
     def as_failure(self, code: str = "") -> ToolFailed:
         return ToolFailed(self.message, code=code or self.code, hint=self.hint)
@@ -158,7 +162,9 @@ class ServerConnection:
 
     async def aclose(self) -> None:
         self._closing.set()
-        await asyncio.wait([self._life])
+        await asyncio.wait([self._life], timeout=_CLOSING_SECONDS)
+        self._life.cancel()
+        await asyncio.wait([self._life], timeout=_CLOSING_SECONDS)
 
     # --- its life -------------------------------------------------------------------------------------------
 
@@ -242,7 +248,12 @@ class ServerConnection:
             if is_over or (self._process is not None and not isinstance(error, MCPError)):
                 raise
             _log.debug("%s refused the first handshake: %s", self.declared.name, error)
-            await (session.initialize() if self.declared.server.url else session.discover())
+            try:
+                await (session.initialize() if self.declared.server.url else session.discover())
+            except MCPError as second:
+                if second.code == types.METHOD_NOT_FOUND:  # then the first refusal says why
+                    raise error from None
+                raise
 
     async def _start_failure(self, error: Exception) -> ToolFailed:
         if isinstance(error, ToolFailed):
@@ -343,7 +354,7 @@ class ServerConnection:
         """The raw result of a call; ServerDied if the server went away meanwhile."""
         session = self._session
         if session is None or self.is_over:
-            raise ServerDied(f"The MCP server {self.declared.name} has ended")
+            raise ServerDied(f"The MCP server {self.declared.name} has ended", was_sent=False)
         caller = _Caller(context, asyncio.current_task())
         self._callers.append(caller)
         try:
@@ -411,14 +422,16 @@ class ServerConnection:
         return responses
 
     async def _call_failure(self, name: str, error: MCPError) -> Exception:
-        if self._is_lost(error):
-            if self._process is None:
-                return ServerDied(
-                    f"The connection to the MCP server {self.declared.name} was lost: {error.message}",
-                    code="network",
-                )
+        if self._process is not None and self._is_lost(error):
             self.is_over = True
             return ServerDied(*await self._process.death())
+        if self._process is None and (self._is_lost(error) or error.message.startswith(_FORGOTTEN)):
+            is_forgotten = error.message.startswith(_FORGOTTEN)
+            if is_forgotten:
+                self.is_over = True
+                self._closing.set()
+            reason = f"The connection to the MCP server {self.declared.name} was lost: {error.message}"
+            return ServerDied(reason, code="network", was_sent=not is_forgotten)
         code = "output_invalid" if error.message == UNREADABLE else "failed"
         message = self._redactor.text(error.message)
         return ToolFailed(f"{name} of {self.declared.name}: {message}", code=code)
@@ -469,6 +482,10 @@ def _transport_failure(declared: DeclaredServer, error: BaseException) -> ToolFa
         error = error.exceptions[0]
     if isinstance(error, ToolFailed):
         return error
+    if declared.server.url and isinstance(error, OAuthFlowError):
+        reason = f"Signing in to the MCP server {declared.name} failed: {error}"
+        hint = f"Try again: strands mcp check {declared.argument}"
+        return ToolFailed(reason, code="unavailable", hint=hint)
     if declared.server.url:
         reason = str(error) or type(error).__name__
         return ToolFailed(f"The MCP server {declared.name} cannot be reached: {reason}", code="network")
@@ -538,7 +555,7 @@ class ServerConnections:
             connection = await self.get(declared, settings)
             return await connection.call(name, arguments, context)
         except ServerDied as died:
-            if not is_repeatable:
+            if died.was_sent and not is_repeatable:
                 raise died.as_failure() from None
             _log.info("%s; it is started again, and %s is called once more", died.message, name)
         try:

@@ -158,7 +158,7 @@ def _message_in(line: str) -> mcp_types.JSONRPCMessage | None:
     with suppress(ValueError, RecursionError):
         # Half of a surrogate pair, as of a text that was cut in the middle of an emoji, has no UTF-8 form.
         whole = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
-        return mcp_types.jsonrpc_message_adapter.validate_json(whole, by_name=False)
+        return mcp_types.jsonrpc_message_adapter.validate_python(json.loads(whole), by_name=False)
     error = mcp_types.ErrorData(code=mcp_types.PARSE_ERROR, message=UNREADABLE)
     return mcp_types.JSONRPCError(jsonrpc="2.0", id=value["id"], error=error)
 

@@ -10,6 +10,7 @@ import msgspec
 
 from strands_cli.documents.reader import is_nested_deeper
 from strands_cli.errors import ToolError, ToolFailed
+from strands_cli.mcp.tool_content import ERROR_KEY
 from strands_cli.schema.validator import Validator
 from strands_cli.settings import Settings
 from strands_cli.toolkit.context import ToolContext
@@ -18,8 +19,6 @@ from strands_cli.toolkit.info import DEFAULTS, ToolInfo
 from strands_cli.toolkit.results import CODES
 from strands_cli.types.servers import DeclaredServer
 
-ERROR_KEY = "strands-cli/error"
-"""Where a server of ours puts the error of a call, in `_meta` of the result."""
 _DEEPEST = 200
 _IMAGES = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
 

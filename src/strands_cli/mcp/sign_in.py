@@ -5,12 +5,14 @@ The protocol is the official package's; here are where tokens are kept, and how 
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx2
 import msgspec
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
@@ -18,6 +20,7 @@ from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
     OAuthClientMetadata,
+    OAuthMetadata,
     OAuthToken,
 )
 from pydantic import AnyUrl, ValidationError
@@ -74,6 +77,54 @@ class TokenFile:
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         self._write("client", client_info.model_dump(mode="json", exclude_none=True))
+
+    def get_metadata(self) -> OAuthMetadata | None:
+        """Where the authorization server gives tokens, as it was found when the user signed in."""
+        try:
+            return OAuthMetadata.model_validate(self._read().get("server"))
+        except ValidationError:
+            return None
+
+    def set_metadata(self, metadata: OAuthMetadata) -> None:
+        self._write("server", metadata.model_dump(mode="json", exclude_none=True))
+
+
+class SignWhenNeeded(httpx2.Auth):
+    """Sends the token that there is; only who is refused gets to the package's way to sign in.
+
+    That way holds a lock while it waits for an answer: with it around every request, one that is never
+    answered would hold up all the others. It also does not know when a token of an earlier program ends, so
+    a refused one is renewed first.
+    """
+
+    def __init__(self, provider: OAuthClientProvider, storage: TokenFile) -> None:
+        self._provider, self._storage = provider, storage
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        token, context = await self._storage.get_tokens(), self._provider.context
+        if token is not None:
+            request.headers["Authorization"] = f"Bearer {token.access_token}"
+        response = yield request
+        if response.status_code not in (401, 403):
+            return
+        if token is not None and response.status_code == 401:
+            context.token_expiry_time = time.time() - 1
+            context.oauth_metadata = context.oauth_metadata or self._storage.get_metadata()
+        flow = self._provider.async_auth_flow(request)
+        outgoing = await anext(flow)
+        known = response if outgoing is request else None
+        try:
+            while True:
+                answer = known if known is not None else (yield outgoing)
+                known = None
+                outgoing = await flow.asend(answer)
+        except StopAsyncIteration:
+            if context.oauth_metadata is not None:
+                self._storage.set_metadata(context.oauth_metadata)
+        finally:
+            await flow.aclose()
 
 
 class SignIn:
@@ -160,7 +211,7 @@ class SignIn:
         answer.set_exception(ToolFailed(message, code="denied"))
 
 
-def oauth_of(declared: DeclaredServer, sign_in: SignIn) -> OAuthClientProvider:
+def oauth_of(declared: DeclaredServer, sign_in: SignIn) -> SignWhenNeeded:
     """What signs requests to a server, and gets a token where the server wants one."""
     oauth = declared.server.oauth
     client_id, secret = (
@@ -168,8 +219,11 @@ def oauth_of(declared: DeclaredServer, sign_in: SignIn) -> OAuthClientProvider:
     )
     storage = TokenFile(declared)
     if oauth.grant == "client_credentials":
-        return ClientCredentialsOAuthProvider(
-            declared.server.url, storage, client_id, secret, scope=oauth.scope or None
+        return SignWhenNeeded(
+            ClientCredentialsOAuthProvider(
+                declared.server.url, storage, client_id, secret, scope=oauth.scope or None
+            ),
+            storage,
         )
     is_document = client_id.startswith("https://")
     if client_id and not is_document:
@@ -181,7 +235,7 @@ def oauth_of(declared: DeclaredServer, sign_in: SignIn) -> OAuthClientProvider:
         response_types=["code"],
         scope=oauth.scope or None,
     )
-    return OAuthClientProvider(
+    provider = OAuthClientProvider(
         declared.server.url,
         metadata,
         storage,
@@ -189,6 +243,7 @@ def oauth_of(declared: DeclaredServer, sign_in: SignIn) -> OAuthClientProvider:
         callback_handler=sign_in.answer,
         client_metadata_url=client_id if is_document else None,
     )
+    return SignWhenNeeded(provider, storage)
 
 
 class _Registered(TokenFile):

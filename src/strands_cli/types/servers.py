@@ -12,7 +12,7 @@ MAX_SERVERS = 100
 _UNITS = {"KB": 1024, "MB": 1024**2, "GB": 1024**3}
 _SIZE = re.compile(r"([1-9][0-9]{0,6})(KB|MB|GB)")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL", re.IGNORECASE)
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
 _ONLY_FOR = {"url": ("args", "env", "network"), "command": ("headers",)}
 _LONGEST = 1e6
 
@@ -107,8 +107,12 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         import shlex
 
         if self.url:
-            with_headers = f" with the headers {', '.join(self.headers)}" if self.headers else ""
-            return f"{self.url}{with_headers}"
+            headers = [f"{name}{_shown_value(name, value)}" for name, value in self.headers.items()]
+            oauth = msgspec.to_builtins(self.oauth).items()
+            sign_in = [f"{name}{_shown_value(name, value)}" for name, value in oauth]
+            said = [f"with the headers {', '.join(headers)}"] if headers else []
+            said += [f"signs in with {', '.join(sign_in)}"] if sign_in else []
+            return f"{self.url} ({'; '.join(said)})" if said else self.url
         parts = [
             *(f"reads {path}" for path in self.files.read),
             *(f"writes {path}" for path in self.files.write),

@@ -318,13 +318,15 @@ def _declared_tools(
 ) -> "Iterator[tuple[Tool, CallContext]]":
     """The tools that a workflow declares, with its rules: what it denies is not served."""
     from strands_cli.capability import all_asks
-    from strands_cli.loader.run_values import known_inputs
+    from strands_cli.loader.run_values import known_inputs, read_secrets
     from strands_cli.runtime.resources import RunResources
     from strands_cli.tools.toolset import ToolSet
     from strands_cli.trust import refuse_untrusted
 
     tools = ToolSet(spec)
     refuse_untrusted(all_asks(spec, tools), str(spec.file))
+    if tools.learn_servers({one.file: read_secrets(one) for one in spec.family}):
+        tools = ToolSet(spec)
     inputs = known_inputs(spec)
     resources = RunResources(spec, inputs=inputs, directory=Path(), tools=tools, allow_write=allowed)
     hide_secrets(resources.redactor)
