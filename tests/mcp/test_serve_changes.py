@@ -148,3 +148,41 @@ pattern: {{type: chain, config: {{steps: [{{agent: one, input: Hi}}]}}}}
         assert site.seen[0].headers["x-key"] == "very-secret-key"
     denied = project.strands("mcp", "serve", "--spec", "flow.yaml", "--tools", "second", STRANDS_TRUST="")
     assert denied.exit_code == 21
+
+
+@pytest.mark.asyncio
+async def test_settings_that_break_are_reported_once_and_the_tools_stay(project: Project) -> None:
+    project.write("tools/first.py", FIRST)
+    async with connected(project, "--tools", "project") as client:
+        assert await names(client) == {"first"}
+        project.write("strands.toml", "this is not TOML")
+        log = project.root.parent / "serve.log"
+
+        async def reported() -> bool:
+            return "The tools stay as they were" in log.read_text()
+
+        await eventually(reported)
+        await asyncio.sleep(4.5)
+        assert log.read_text().count("The tools stay as they were") == 1
+        assert await names(client) == {"first"}
+        project.write("strands.toml", "")
+        project.write("tools/second.py", FIRST.replace("first", "second"))
+
+        async def is_there() -> bool:
+            return await names(client) == {"first", "second"}
+
+        await eventually(is_there)
+
+
+def test_what_a_workflows_tool_prints_when_it_is_loaded_is_not_in_the_protocol(project: Project) -> None:
+    project.write(
+        "noisy.py", 'import os\n\nprint("loud")\nos.system("echo louder")\n' + FIRST.replace("first", "noisy")
+    )
+    flow = "version: 0\nname: flow\nruntime: {provider: scripted}\nagents: {one: {prompt: Hi}}\n"
+    steps = "pattern: {type: chain, config: {steps: [{agent: one, input: Hi}]}}\n"
+    project.write("flow.yaml", f"{flow}tools: {{python: [./noisy.py]}}\n{steps}")
+    outcome = project.strands("mcp", "serve", "--spec", "flow.yaml", "--tools", "noisy")
+    assert outcome.exit_code == 0, outcome
+    assert outcome.out == ""
+    assert "loud" in outcome.err
+    assert "louder" in outcome.err

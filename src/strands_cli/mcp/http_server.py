@@ -110,7 +110,8 @@ class _Sessions:
         self._manager = manager
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_new = not any(name == b"mcp-session-id" for name, _ in scope["headers"])
+        # Since 2026-07-28 there are no sessions, and every request says its version.
+        is_new = not {name for name, _ in scope["headers"]} & {b"mcp-session-id", b"mcp-protocol-version"}
         if scope["path"] != PATH:
             await refuse(send, 404, f"The path of this server is {PATH}.")
         # The package has no limit of its own, nor a public count.

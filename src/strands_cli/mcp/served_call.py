@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -359,4 +360,5 @@ def _progress_of(event: Event) -> tuple[float | None, float | None, str | None] 
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    return float(value) if is_number else None  # type: ignore[arg-type]

@@ -105,13 +105,14 @@ class ToolServer:
 
     async def watch(self) -> None:
         """Looks for changed tools again and again, and tells all clients."""
+        pause = _SHORTEST_SCAN_SECONDS
         while self._renew is not None:
+            await asyncio.sleep(pause)
             started = perf_counter()
             changed = self._renew()
             pause = max(_SHORTEST_SCAN_SECONDS, _SCAN_TIMES * (perf_counter() - started))
             if changed is not None:
                 await self.replace_offer(changed)
-            await asyncio.sleep(pause)
 
     async def replace_offer(self, offer: Offer) -> None:
         """Serves other tools from now on. Clients hear of it if their list has become another one."""

@@ -120,15 +120,16 @@ def _check_serve_options(options: tuple[str, ...]) -> None:
     """UsageError for an option that serve does not have: the client would show nothing but a failed start."""
     from strands_cli.cli.mcp.serve import serve
 
-    trusted = os.environ.copy()
-    context = serve.make_context("strands mcp serve", [*options])
-    os.environ.clear()
-    os.environ.update(trusted)  # --trust is for the server, not for this command
-    for name in ("address", "project"):
-        if context.params.get(name) is not None:
-            option = "--http" if name == "address" else "--project"
+    for option in ("--http", "--project"):
+        if any(word.partition("=")[0] == option for word in options):
             hint = "The client starts the server in this directory, and talks to it over stdio."
             raise UsageError(f"{option} does not fit into a client's entry.", hint=hint)
+    before = os.environ.copy()
+    try:
+        serve.make_context("strands mcp serve", [*options])
+    finally:  # --trust is for the server, not for this command
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _command() -> list[str]:

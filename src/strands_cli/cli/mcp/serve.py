@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from strands_cli.toolkit.context import CallContext
     from strands_cli.toolkit.contract import Tool
 
-TOKEN_VARIABLE = "STRANDS_MCP_TOKEN"
 _SHORTEST_TOKEN = 16
 _DEFAULT_HOST = "127.0.0.1"
 _QUESTION_WIDTH = 100
@@ -65,6 +64,15 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     force: bool
     yes: bool
     allowed: tuple[Path, ...]
+
+
+def _enter_project(project: Path | None) -> None:
+    """Before the other options are read: their paths are relative to it."""
+    try:
+        os.chdir(project or Path())
+    except OSError as error:
+        hint = "Give the directory of a project."
+        raise UsageError(f"--project {project}: {error.strerror}.", hint=hint) from None
 
 
 @click.command()
@@ -99,12 +107,15 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--project",
     type=click.Path(path_type=Path),
+    expose_value=False,
+    is_eager=True,
+    callback=lambda _ctx, _param, project: _enter_project(project),
     help="The directory of the project, if it is not the current one.",
 )
 @yes_option
 @allow_write_option
 @trust_option
-def serve(*, address: str | None, hosts: tuple[str, ...], project: Path | None, **given: Any) -> None:
+def serve(*, address: str | None, hosts: tuple[str, ...], **given: Any) -> None:
     """Serve your tools and workflows to MCP clients.
 
     Clients start this command and talk to it over standard input and output; 'strands mcp install' writes
@@ -115,14 +126,8 @@ def serve(*, address: str | None, hosts: tuple[str, ...], project: Path | None, 
         raise UsageError("--allow-host needs --http.", hint="Add --http PORT.")
     place = _parse_address(address) if address is not None else None
     token = _http_token() if place else ""
-    if project is not None:
-        try:
-            os.chdir(project)
-        except OSError as error:
-            hint = "Give the directory of a project."
-            raise UsageError(f"--project {project}: {error.strerror}.", hint=hint) from None
-    catalogue = Catalogue(Serving(**given))
     with _protocol_streams() as (input_fd, output_fd):
+        catalogue = Catalogue(Serving(**given))  # which may run the code of tools
         if place is None:
             run_async(_serve_stdio(catalogue, input_fd, output_fd))
         else:
@@ -144,8 +149,8 @@ def _http_token() -> str:
 
         return token_urlsafe(32)
     if len(token) < _SHORTEST_TOKEN or not re.fullmatch(r"[\x21-\x7e]+", token):
-        reason = f"{TOKEN_VARIABLE} must have at least {_SHORTEST_TOKEN} characters, without spaces."
-        hint = f"Make one: export {TOKEN_VARIABLE}=$(openssl rand -hex 32). Without it, one is made for you."
+        reason = f"STRANDS_MCP_TOKEN must have at least {_SHORTEST_TOKEN} characters, without spaces."
+        hint = "Make one: export STRANDS_MCP_TOKEN=$(openssl rand -hex 32). Without it, one is made for you."
         raise UsageError(reason, hint=hint)
     return token
 
@@ -189,7 +194,7 @@ async def _serve_http(
         f"Serving {count_text(len(catalogue.offer.tools), 'tool')} at "
         f"http://{shown}:{listening.getsockname()[1]}{PATH}"
     )
-    if not os.environ.get(TOKEN_VARIABLE):
+    if "STRANDS_MCP_TOKEN" not in os.environ:
         print_line(f"Authorization: Bearer {token}", err=True)
     if not is_loopback(host):
         print_warning("Others on the network can reach this server, and the token is sent unencrypted.")
@@ -210,6 +215,7 @@ class Catalogue:
 
     def __init__(self, how: Serving) -> None:
         self._how = how
+        self._warned = ""
         self.registry = ToolRegistry()
         self.registry.settings.refuse_unread()
         warn_of_untrusted(self.registry.settings)
@@ -220,22 +226,30 @@ class Catalogue:
         from strands_cli.mcp.server import ToolServer
 
         return ToolServer(
-            self.offer, version=__version__, describe=_describe_call, warn=print_warning, renew=self.renewed
+            self.offer, version=__version__, describe=_describe_call, warn=_warn, renew=self.renewed
         )
 
     def renewed(self) -> "Offer | None":
         """Other tools, if a file has changed; None if all is as it was, or something is wrong now."""
-        stamps = self._file_stamps()
-        if stamps == self._stamps and not self.registry.has_changed():
-            return None
-        self._stamps = stamps
         try:
+            stamps = self._file_stamps()
+            if stamps == self._stamps and not self.registry.has_changed():
+                return None
+            self._stamps = stamps
             self.registry.refresh()
             self.offer = self._make_offer(is_first=False)
-        except StrandsError as error:
-            print_warning(f"The tools stay as they were: {error.message} {error.hint}".strip())
+        except (StrandsError, OSError) as error:
+            hint = error.hint if isinstance(error, StrandsError) else ""
+            self._warn_once(f"The tools stay as they were: {error} {hint}".strip())
             return None
+        self._warned = ""
         return self.offer
+
+    def _warn_once(self, text: str) -> None:
+        """What stays wrong is found again every few seconds."""
+        if text != self._warned:
+            self._warned = text
+            _warn(text)
 
     def _file_stamps(self) -> list[tuple[int, int] | None]:
         """The state of the workflow files; tools' files are the registry's affair."""
@@ -296,7 +310,7 @@ class Catalogue:
         except ToolError as error:
             if is_first:
                 raise
-            print_warning(f"--tools {reference}: {error.message}")  # its file is gone
+            self._warn_once(f"--tools {reference}: {error.message}")  # its file is gone
             return {}
         return {info.id: info}
 
@@ -311,6 +325,11 @@ class Catalogue:
             workspace=Workspace(settings.workspace, current_directory(), self._how.allowed),
             resolve=self.registry.load,
         )
+
+
+def _warn(text: str) -> None:
+    with suppress(OSError):  # a client may have closed standard error
+        print_warning(text)
 
 
 def _declared_tools(
