@@ -1,5 +1,6 @@
 """The server over HTTP: who may use it, and that it does the same as over stdio."""
 
+import asyncio
 import http.client
 import json
 import subprocess
@@ -8,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.mcp.serving import MODES, SERVE, TOKEN, Person, connected_to, http_server
+from tests.mcp.serving import MODES, SERVE, TOKEN, Person, connected_to, eventually, http_server
 from tests.projects import Project
 
 INITIALIZE = {
@@ -100,6 +101,55 @@ def test_bad_requests_are_refused(project: Project) -> None:
         assert post(url, b"[]")[0] == 400
         assert post(url, **{"Mcp-Session-Id": "unknown"})[0] == 404
         assert post(url)[0] == 200
+
+
+def test_sessions_are_limited_and_can_be_closed(project: Project) -> None:
+    with http_server(project) as url:
+        place = urlsplit(url)
+        connection = http.client.HTTPConnection(place.hostname or "", place.port or 0, timeout=10)
+
+        def send(method: str, session: str = "") -> tuple[int, str]:
+            headers = {
+                "Authorization": f"Bearer {TOKEN}",
+                "Accept": "application/json, text/event-stream",
+                "Content-Type": "application/json",
+                **({"Mcp-Session-Id": session} if session else {}),
+            }
+            connection.request(
+                method, place.path, json.dumps(INITIALIZE) if method == "POST" else None, headers
+            )
+            answer = connection.getresponse()
+            answer.read()
+            return answer.status, answer.headers.get("mcp-session-id") or ""
+
+        opened = [send("POST") for _ in range(1000)]
+        assert {status for status, _ in opened} == {200}
+        assert send("POST")[0] == 503
+        assert send("DELETE", opened[0][1])[0] == 200
+        assert send("POST")[0] == 200
+        connection.close()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_cancelled_call_stops_its_body(project: Project, mode: str) -> None:
+    body = """def wait(context: ToolContext) -> str:
+    open("began", "w").close()
+    while not context.cancelled:
+        time.sleep(0.02)
+    open("stopped", "w").close()
+"""
+    project.tool("wait", body, options="context=True")
+
+    async def has(name: str) -> bool:
+        return (project.root / name).exists()
+
+    with http_server(project) as url:
+        async with connected_to(url, mode=mode) as client:
+            call = asyncio.ensure_future(client.call_tool("wait", {}))
+            await eventually(lambda: has("began"))
+            call.cancel()
+            await eventually(lambda: has("stopped"))
 
 
 def test_a_new_token_is_printed_and_wanted(project: Project) -> None:

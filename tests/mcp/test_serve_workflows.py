@@ -1,11 +1,12 @@
 """Workflows as tools: their inputs are the schema, their steps the progress, their questions the client's."""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
-from tests.mcp.serving import MODES, Person, connected
+from tests.mcp.serving import MODES, Person, connected, eventually
 from tests.projects import Project
 
 GREET = """
@@ -159,6 +160,27 @@ pattern: {type: chain, config: {steps: [{agent: writer, input: Write}]}}
         assert text_of(result) == "Done.", result
         assert "note.txt" in person.questions[0]
         assert (project.root / "note.txt").exists() == exists
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_cancelled_call_interrupts_its_run(project: Project, mode: str) -> None:
+    project.tool("hang", "def hang() -> str:\n    open('began', 'w').close()\n    time.sleep(50)")
+    project.write("hang.yaml", APPROVAL.replace("agents:", "tools: {python: [hang]}\nagents:", 1))
+    project.write("answers.yaml", "- when: Announce\n  answers:\n    - {call: hang}\n    - Done.\n")
+
+    async def has_begun() -> bool:
+        return (project.root / "began").exists()
+
+    async def is_interrupted() -> bool:
+        runs = json.loads(project.strands("runs", "list", "--json").out)["runs"]
+        return [run["status"] for run in runs] == ["interrupted"]
+
+    async with connected(project, "--workflow", "hang.yaml", mode=mode) as client:
+        call = asyncio.ensure_future(client.call_tool("approval", {}))
+        await eventually(has_begun)
+        call.cancel()
+        await eventually(is_interrupted)
 
 
 def test_a_workflow_that_asks_for_more_is_refused_before_anything_is_served(project: Project) -> None:

@@ -276,7 +276,7 @@ def call(
     with tool_output_aside():
         loaded = registry.load(info)
     sent = _tool_input(arguments, loaded.input_schema)
-    with tool_output_aside(), _span_export() as export, ExitStack() as stack:
+    with tool_output_aside(), span_export() as export, ExitStack() as stack:
         progress: Progress | None = None
         if not loaded.runs_inline:  # a quick one has nothing to show
             from strands_cli.cli.progress import open_progress
@@ -342,7 +342,7 @@ def _both_listeners(one: "Listener | None", other: "Listener | None") -> "Listen
 
 
 @contextmanager
-def _span_export() -> "Iterator[Listener | None]":
+def span_export() -> "Iterator[Listener | None]":
     """A listener that sends the call's spans where the environment says; None where it names nothing."""
     if not any(name.startswith("OTEL_") for name in os.environ):
         yield None  # most calls: importing OpenTelemetry takes longer than they do

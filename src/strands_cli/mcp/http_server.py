@@ -111,14 +111,22 @@ class _Sessions:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Since 2026-07-28 there are no sessions, and every request says its version.
-        is_new = not {name for name, _ in scope["headers"]} & {b"mcp-session-id", b"mcp-protocol-version"}
+        opens = not {name for name, _ in scope["headers"]} & {b"mcp-session-id", b"mcp-protocol-version"}
         if scope["path"] != PATH:
             await refuse(send, 404, f"The path of this server is {PATH}.")
-        # The package has no limit of its own, nor a public count.
-        elif is_new and len(self._manager._server_instances) >= _MOST_SESSIONS:
+        elif opens and self._are_too_many():
             await refuse(send, 503, f"{_MOST_SESSIONS} sessions are open: close one, or wait.")
         else:
             await self._manager.handle_request(scope, receive, send)
+
+    def _are_too_many(self) -> bool:
+        """The package has no limit of its own, no public count, and keeps sessions that have ended."""
+        sessions = self._manager._server_instances
+        if len(sessions) < _MOST_SESSIONS:
+            return False
+        for key in [key for key, session in sessions.items() if session.is_terminated]:
+            del sessions[key]
+        return len(sessions) >= _MOST_SESSIONS
 
 
 def listening_socket(host: str, port: int) -> socket.socket:

@@ -42,6 +42,7 @@ from strands_cli.toolkit.info import ToolInfo
 from strands_cli.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
+    from strands_cli.events import Listener
     from strands_cli.loader.spec import Spec
     from strands_cli.mcp.served_call import Offer
     from strands_cli.mcp.server import ToolServer
@@ -126,8 +127,10 @@ def serve(*, address: str | None, hosts: tuple[str, ...], **given: Any) -> None:
         raise UsageError("--allow-host needs --http.", hint="Add --http PORT.")
     place = _parse_address(address) if address is not None else None
     token = _http_token() if place else ""
-    with _protocol_streams() as (input_fd, output_fd):
-        catalogue = Catalogue(Serving(**given))  # which may run the code of tools
+    from strands_cli.cli.tool import span_export
+
+    with _protocol_streams() as (input_fd, output_fd), span_export() as export:
+        catalogue = Catalogue(Serving(**given), export)  # which may run the code of tools
         if place is None:
             run_async(_serve_stdio(catalogue, input_fd, output_fd))
         else:
@@ -213,8 +216,8 @@ async def _serve_http(
 class Catalogue:
     """The tools that the command line asks for, and how they are found again when files change."""
 
-    def __init__(self, how: Serving) -> None:
-        self._how = how
+    def __init__(self, how: Serving, listener: "Listener | None" = None) -> None:
+        self._how, self._listener = how, listener
         self._warned = ""
         self.registry = ToolRegistry()
         self.registry.settings.refuse_unread()
@@ -320,6 +323,7 @@ class Catalogue:
 
         settings = self.registry.settings
         return CallContext(
+            emit=self._listener,
             permit=permit_all if self._how.yes or settings.bypass_consent else None,
             settings=settings,
             workspace=Workspace(settings.workspace, current_directory(), self._how.allowed),
