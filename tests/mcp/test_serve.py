@@ -144,6 +144,34 @@ async def test_a_tool_asks_its_own_questions(project: Project, mode: str) -> Non
 
 
 @pytest.mark.asyncio
+async def test_a_body_does_not_run_again_for_the_consent_to_calls_that_it_makes(
+    project: Project, mode: str
+) -> None:
+    body = """def both(context: ToolContext) -> str:
+    with open("ran", "a") as file:
+        file.write("x")
+    for name in ("a", "b"):
+        context.call("file_write", path=f"{name}.txt", content=name)
+        context.progress(f"wrote {name}")
+    return "both"
+"""
+    project.tool("both", body, options="context=True")
+    person, heard = Person(allow=True), []
+
+    async def hear(_progress: float, _total: float | None, message: str | None) -> None:
+        heard.append(message)
+
+    async with connected(project, mode=mode, person=person) as client:
+        result = await client.call_tool("both", {}, progress_callback=hear)
+        assert result.content[0].text == "both", result  # type: ignore[union-attr]
+    assert (project.root / "ran").read_text() == "x"
+    assert len(person.questions) == 2
+    assert "wrote b" in heard
+    async with connected(project, mode=mode, person=Person("decline")) as client:
+        assert error_of(await client.call_tool("both", {}))["code"] in ("denied", "failed")
+
+
+@pytest.mark.asyncio
 async def test_progress_comes_in_order_and_before_the_answer(project: Project, mode: str) -> None:
     body = """def work(context: ToolContext) -> str:
     for number in range(5):

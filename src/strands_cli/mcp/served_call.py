@@ -68,17 +68,6 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """What the calls of some tools get instead."""
 
 
-class Remembered(msgspec.Struct):
-    """What a call knows from its earlier attempts; since 2026-07-28 the client keeps it, sealed."""
-
-    key: str
-    answers: dict[str, Any] = {}
-    """The forms that were sent back, by the names of the questions."""
-    declined: list[str] = []
-    asked: str = ""
-    """The question that is open."""
-
-
 class _Question(msgspec.Struct, frozen=True):
     """What the client has to ask its user, as an elicitation."""
 
@@ -90,39 +79,88 @@ class _Question(msgspec.Struct, frozen=True):
 
 
 class ServedCall:
-    """A call from a client, until it has its answer."""
+    """A call from a client, until it has its answer; since 2026-07-28 that may take several requests."""
 
-    def __init__(
-        self,
-        ctx: "ServerRequestContext[Any, Any]",
-        offer: Offer,
-        name: str,
-        known: Remembered,
-        describe: DescribeCall,
-    ) -> None:
+    def __init__(self, offer: Offer, name: str, key: str, describe: DescribeCall) -> None:
         """ToolError if the tool cannot be loaded."""
-        self._ctx, self._offer, self._name, self._known = ctx, offer, name, known
+        self.key = key
+        self._offer, self._name, self._describe = offer, name, describe
         self._tool = offer.load(name)
-        self._describe = describe
-        self._can_ask = _can_ask(ctx)
+        self._answers: dict[str, dict[str, Any] | None] = {}
+        """The forms that the user sent back, by the names of the questions; None for a refusal."""
+        self._asked = ""
+        """The question that is with the client."""
+        self._loop = asyncio.get_running_loop()
+        self._attempt: asyncio.Task[ToolResult] | None = None
+        self._one_at_a_time = asyncio.Lock()
+        self._inner_question: _Question | None = None
+        self._inner_changed = asyncio.Event()
 
-    async def answer(self, arguments: dict[str, Any]) -> "tuple[HandlerResult, bool]":
-        """The answer to a call, or the question that its client has to send back; and whether it is one."""
-        use: ToolUse = {"toolUseId": self._known.key, "name": self._tool.id, "input": arguments}
+    async def answer(
+        self, ctx: "ServerRequestContext[Any, Any]", params: "CallToolRequestParams"
+    ) -> "tuple[HandlerResult, bool]":
+        """The answer to a request; and whether it is a question, so that the client sends the call again."""
+        self._ctx, self._can_ask, self._is_modern = ctx, _can_ask(ctx), _is_modern(ctx)
+        self._take_answers(params)
+        use: ToolUse = {"toolUseId": self.key, "name": self._tool.id, "input": params.arguments or {}}
         for _ in range(_MOST_QUESTIONS):
             try:
-                return call_answer(await self._result(use), self._tool), False
+                result = await (self._attempt_beside(use) if self._is_modern else self._result(use))
             except InterruptRequested as interrupted:
                 question = _question_of(interrupted)
-            if _is_modern(self._ctx):
+            else:
+                if isinstance(result, _Question):
+                    return self._input_required(result), True
+                return call_answer(result, self._tool), False
+            if self._is_modern:
                 return self._input_required(question), True
             await self._ask_client(question)
         failed = ToolFailed(f"{self._tool.id} asked {_MOST_QUESTIONS} questions, which is too many.")
-        return call_answer(failure_result(self._known.key, failed), None), False
+        return call_answer(failure_result(self.key, failed), None), False
+
+    def _take_answers(self, params: "CallToolRequestParams") -> None:
+        """Consent counts only as the answer to a question that was asked; what a tool asks may also be
+        answered in advance.
+        """
+        from mcp_types import ElicitResult
+
+        for name, answer in (params.input_responses or {}).items():
+            if isinstance(answer, ElicitResult) and (name == self._asked or not name.startswith(_CONSENT)):
+                self._answers[name] = (answer.content or {}) if answer.action == "accept" else None
+
+    async def _attempt_beside(self, use: ToolUse) -> "ToolResult | _Question":
+        """The result, or the question of a call inside the call, which waits for its answer meanwhile."""
+        if self._attempt is None:
+            self._attempt = self._loop.create_task(self._result(use))
+        elif self._inner_question is not None and self._inner_question.name in self._answers:
+            self._inner_question = None
+            self._inner_changed.set()
+        asked = self._loop.create_task(self._until_asked())
+        try:
+            await asyncio.wait({self._attempt, asked}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self.abandon()
+            raise
+        finally:
+            asked.cancel()
+        if not self._attempt.done() and self._inner_question is not None:
+            return self._inner_question
+        attempt, self._attempt, self._inner_question = self._attempt, None, None
+        return await attempt
+
+    async def _until_asked(self) -> None:
+        while self._inner_question is None:
+            self._inner_changed.clear()
+            await self._inner_changed.wait()
+
+    def abandon(self) -> None:
+        """Ends what waits for an answer that will not come."""
+        if self._attempt is not None:
+            self._attempt.cancel()
 
     async def _result(self, use: ToolUse) -> ToolResult:
         cancel = Cancellation()
-        with _reported(self._ctx) as progress:
+        with _reported(self) as progress:
             try:
                 result = await call_tool(self._tool, use, self._context(progress, cancel))
             except asyncio.CancelledError:
@@ -145,7 +183,7 @@ class ServedCall:
             interrupt=self._interrupt,
             cancel=cancel,
             offered=self._offered,
-            key=self._known.key,
+            key=self.key,
         )
 
     def _offered(self, reference: str) -> Tool:
@@ -163,13 +201,31 @@ class ServedCall:
                 hint=f"{_ELICITATION_HINT} To allow all calls: strands mcp serve --yes",
             )
         name = _CONSENT
-        if tool is not self._tool:  # which calls this one
+        if is_inner := tool is not self._tool:
             sent = json.dumps(arguments, sort_keys=True, default=str)
             name = f"{_CONSENT}:{tool.id}:{sha256(sent.encode()).hexdigest()[:16]}"
-        text = self._describe(tool, arguments, protected)
-        form = self._answer_to(_Question(name, text, _CONSENT_FORM))
+        question = _Question(name, self._describe(tool, arguments, protected), _CONSENT_FORM)
+        # A body that makes calls may have done something already: it must not run again for the answer. One
+        # that holds up the loop is quick and does nothing else, by declaration.
+        if is_inner and asyncio.get_running_loop() is self._loop:
+            await self._ask_in_place(question)
+        form = self._answer_to(question)
         if form is None or form.get("allow") is not True:
             raise ToolFailed(f"The user refused the call of {tool.id}.", code="denied")
+
+    async def _ask_in_place(self, question: _Question) -> None:
+        """Asks while the body waits, within its time limit."""
+        async with self._one_at_a_time:
+            if question.name in self._answers:
+                return
+            if not self._is_modern:
+                await self._ask_client(question)
+                return
+            self._inner_question = question
+            self._inner_changed.set()
+            while self._inner_question is not None:
+                self._inner_changed.clear()
+                await self._inner_changed.wait()
 
     def _interrupt(self, name: str, reason: Any) -> Any:
         question = _tool_question(name, reason)
@@ -183,65 +239,41 @@ class ServedCall:
 
     def _answer_to(self, question: _Question) -> dict[str, Any] | None:
         """The form that the user sent back; None for a refusal. Without either, the call ends here."""
-        if question.name in self._known.declined:
-            return None
-        if question.name not in self._known.answers:
+        if question.name not in self._answers:
             raise InterruptRequested(question.name, pending=question)
-        form: dict[str, Any] = self._known.answers[question.name]
-        return form
+        return self._answers[question.name]
 
     async def _ask_client(self, question: _Question) -> None:
         """Asks by a request of our own, as before 2026-07-28."""
         from mcp.shared.exceptions import MCPError
         from pydantic import ValidationError
 
+        ask, request = self._ctx.session.elicit_form, self._ctx.request_id
         try:
-            answer = await self._ctx.session.elicit_form(
-                question.message, question.form, self._ctx.request_id
-            )
+            answer = await ask(question.message, question.form, request)
         except (MCPError, ValidationError) as error:
             _LOG.info("the client could not ask %r: %s", question.name, error)
-            self._known.declined.append(question.name)
+            self._answers[question.name] = None
             return
-        if answer.action == "accept":
-            self._known.answers[question.name] = answer.content or {}
-        else:
-            self._known.declined.append(question.name)
+        self._answers[question.name] = (answer.content or {}) if answer.action == "accept" else None
 
     def _input_required(self, question: _Question) -> dict[str, Any]:
-        """The question as the result of the call, as since 2026-07-28."""
-        self._known.asked = question.name
+        """The question as the result of the call, as since 2026-07-28. The key comes back, sealed."""
+        self._asked = question.name
         asked = {"message": question.message, "requestedSchema": question.form}
         return {
             "resultType": "input_required",
             "inputRequests": {question.name: {"method": "elicitation/create", "params": asked}},
-            "requestState": msgspec.json.encode(self._known).decode(),
+            "requestState": self.key,
         }
 
+    async def report_progress(self, value: float, total: float | None, message: str | None) -> None:
+        await self._ctx.session.report_progress(value, total, message)
 
-def remembered(params: "CallToolRequestParams", call_id: str, waiting: dict[str, None]) -> Remembered:
-    """What an earlier attempt has left with the client, and the answers that came with this one.
-
-    The state is sealed, and comes back only for the same tool with the same arguments. It counts once: the
-    call must be among those that are `waiting`. Consent counts only as the answer to a question that was
-    asked; what a tool asks may also be answered in advance.
-    """
-    from mcp_types import ElicitResult
-
-    known = Remembered(call_id)
-    if params.request_state:
-        sent = msgspec.json.decode(params.request_state, type=Remembered)
-        if sent.key in waiting:
-            del waiting[sent.key]
-            known = sent
-    for name, answer in (params.input_responses or {}).items():
-        if not isinstance(answer, ElicitResult) or (name != known.asked and name.startswith(_CONSENT)):
-            continue
-        if answer.action == "accept":
-            known.answers[name] = answer.content or {}
-        else:
-            known.declined.append(name)
-    return known
+    @property
+    def wants_progress(self) -> bool:
+        meta = self._ctx.meta
+        return bool(meta) and meta.get("progress_token", meta.get("progressToken")) is not None  # type: ignore[union-attr]
 
 
 # --- questions --------------------------------------------------------------------------------------------
@@ -291,12 +323,12 @@ def _joined(listeners: list[Callable[[Event], None]]) -> Callable[[Event], None]
 
 
 @contextmanager
-def _reported(ctx: "ServerRequestContext[Any, Any]") -> "Iterator[_Progress | None]":
+def _reported(call: ServedCall) -> "Iterator[_Progress | None]":
     """Sends progress while the block runs, if the client wants it."""
-    if not ctx.meta or ctx.meta.get("progress_token", ctx.meta.get("progressToken")) is None:
+    if not call.wants_progress:
         yield None
         return
-    progress = _Progress(ctx)
+    progress = _Progress(call)
     try:
         yield progress
     finally:
@@ -306,8 +338,8 @@ def _reported(ctx: "ServerRequestContext[Any, Any]") -> "Iterator[_Progress | No
 class _Progress:
     """A listener that sends progress notifications in order, from a task of its own."""
 
-    def __init__(self, ctx: "ServerRequestContext[Any, Any]") -> None:
-        self._ctx = ctx
+    def __init__(self, call: ServedCall) -> None:
+        self._call = call
         self._loop = asyncio.get_running_loop()
         self._waiting: list[tuple[float, float | None, str | None]] = []
         self._changed = asyncio.Event()
@@ -334,13 +366,15 @@ class _Progress:
             await self._changed.wait()
             self._changed.clear()
             while self._waiting:
-                await self._ctx.session.report_progress(*self._waiting.pop(0))
+                await self._call.report_progress(*self._waiting.pop(0))
             self._idle.set()
 
     async def flush(self) -> None:
         """Returns when all that was reported is sent."""
         await asyncio.sleep(0)  # what came from other threads is added first
-        await self._idle.wait()
+        idle = self._loop.create_task(self._idle.wait())
+        await asyncio.wait({idle, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        idle.cancel()
 
     def close(self) -> None:
         self._task.cancel()

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from strands_cli.errors import ToolError, ToolFailed, did_you_mean
-from strands_cli.mcp.served_call import DescribeCall, Offer, ServedCall, remembered
+from strands_cli.mcp.served_call import DescribeCall, Offer, ServedCall
 from strands_cli.mcp.tool_content import call_answer, tool_definition
 from strands_cli.toolkit.info import ToolFields, ToolInfo, missing_requirements
 from strands_cli.toolkit.results import failure_result
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SHORTEST_SCAN_SECONDS = 2.0
 _SCAN_TIMES = 50
 """Looking for changed tools takes at most one part in so many of the time."""
-_MOST_WAITING = 10_000
+_MOST_WAITING = 1000
 """Calls whose questions are open; the oldest are forgotten, and ask again."""
 _SESSION_KEPT = "strands_cli.session_kept"
 
@@ -48,7 +48,8 @@ class ToolServer:
         self._offer = offer
         self._renew = renew
         self._describe, self._warn = describe, warn
-        self._waiting: dict[str, None] = {}
+        self._waiting: dict[str, ServedCall] = {}
+        """Those whose question is with the client, by their keys. Each state counts once."""
         self._listing: list[dict[str, Any]] | None = None
         self._left_out: set[str] = set()
         self._sessions: set[Any] = set()
@@ -153,15 +154,17 @@ class ToolServer:
         offer, name = self._offer, params.name
         if name not in offer.tools:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {name}. {did_you_mean(name, offer.tools)}".strip())
-        known = remembered(params, f"mcp-{next(self._calls)}", self._waiting)
         try:
-            call = ServedCall(ctx, offer, name, known, self._describe)
+            call = self._waiting.pop(params.request_state or "", None) or self._new_call(offer, name)
         except ToolError as error:
             failed = ToolFailed(error.message, code=error.code, hint=error.hint)
-            return call_answer(failure_result(known.key, failed), None)
-        answer, is_question = await call.answer(params.arguments or {})
+            return call_answer(failure_result("", failed), None)
+        answer, is_question = await call.answer(ctx, params)
         if is_question:
-            self._waiting[known.key] = None
+            self._waiting[call.key] = call
             if len(self._waiting) > _MOST_WAITING:
-                del self._waiting[next(iter(self._waiting))]
+                self._waiting.pop(next(iter(self._waiting))).abandon()
         return answer
+
+    def _new_call(self, offer: Offer, name: str) -> ServedCall:
+        return ServedCall(offer, name, f"mcp-{next(self._calls)}", self._describe)
