@@ -1,8 +1,8 @@
 """One call of a served tool: its questions to the user go through the client, its progress too.
 
-Whoever must be asked, for consent or by a tool, is asked the same way: the call ends, the question goes out,
-and the call is made again with the answer. In the handshake era the client answers a request of ours; since
-2026-07-28 it sends the call again, with what we gave it to remember.
+A question ends the call; it goes out, and the call is made again with the answer. In the handshake era the
+client answers a request of ours; since 2026-07-28 it sends the call again. Only a body that makes calls which
+need consent waits for the answer: it may have done something already.
 """
 
 import asyncio
