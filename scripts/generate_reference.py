@@ -99,8 +99,6 @@ VARIABLES = {
     "STRANDS_CUSTOM_TOOL_ALLOWLIST": "Dotted names of functions, separated by commas; added to `allow`.",
     "STRANDS_MCP_TOKEN": "The token that clients of `strands mcp serve --http` must send; by default a "
     "new one.",
-    "CODEX_HOME": "The directory with Codex's settings, for `strands mcp install`; by default `~/.codex`.",
-    "APPDATA": "On Windows, the directory with the settings of MCP clients, for `strands mcp install`.",
     "STRANDS_LOG": "The log level on standard error (`debug`, `info`, `warning`, `error`), or levels for "
     "parts: `tools=debug,toolkit=info`.",
     "XDG_DATA_HOME": "The directory of `strands-cli/` with your decisions and the journal of your runs; by "
