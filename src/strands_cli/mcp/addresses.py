@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
+import msgspec
 from mcp.client.streamable_http import streamable_http_client
 
 from strands_cli.mcp.server_process import expanded
@@ -38,7 +39,19 @@ class _BoundedStream(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
+class Address(msgspec.Struct):
+    """What is known of a server that is reached."""
+
+    redactor: Redactor
+    is_forgotten: bool = False
+    """Whether it no longer knows the session: it did nothing then, and wants a new one."""
+
+
 class _Transport(httpx2.AsyncHTTPTransport):
+    def __init__(self, address: Address) -> None:
+        super().__init__()
+        self._address = address
+
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         request.headers["accept-encoding"] = "identity"
         response = await super().handle_async_request(request)
@@ -46,6 +59,8 @@ class _Transport(httpx2.AsyncHTTPTransport):
         if packed != "identity":  # a little of it could unpack to anything
             await response.aclose()
             raise httpx2.ReadError(f"the response is packed ({packed}), which was not asked for")
+        if response.status_code == 404 and "mcp-session-id" in request.headers:
+            self._address.is_forgotten = True
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         is_events = response.headers.get("content-type", "").startswith("text/event-stream")
         response.stream = _BoundedStream(response.stream, is_events)
@@ -55,7 +70,7 @@ class _Transport(httpx2.AsyncHTTPTransport):
 @asynccontextmanager
 async def reached_server(
     declared: DeclaredServer, open_page: OpenPage | None
-) -> AsyncIterator[tuple[tuple[Any, Any], Redactor]]:
+) -> AsyncIterator[tuple[tuple[Any, Any], Address]]:
     """The streams of a server at an address. With `open_page`, the user can sign in."""
     server, scope = declared.server, os.environ
     headers = {name: expanded(text, scope, name=declared.name) for name, text in server.headers.items()}
@@ -75,6 +90,7 @@ async def reached_server(
                 del request.headers[name]
 
     secrets = [text for name, text in headers.items() if "${" in server.headers[name] or looks_secret(name)]
+    address = Address(Redactor(part for text in secrets for part in text.split()))
     sign_in = SignIn(declared, open_page)
     signs = not any(name.lower() == "authorization" for name in headers)
     if signs:
@@ -82,7 +98,7 @@ async def reached_server(
     try:
         async with (
             httpx2.AsyncClient(
-                transport=_Transport(),
+                transport=_Transport(address),
                 auth=oauth_of(declared, sign_in) if signs else None,
                 timeout=httpx2.Timeout(_CONNECT_SECONDS, read=_SILENCE_SECONDS),
                 follow_redirects=True,
@@ -90,6 +106,6 @@ async def reached_server(
             ) as client,
             streamable_http_client(server.url, http_client=client) as streams,
         ):
-            yield streams, Redactor(part for text in secrets for part in text.split())
+            yield streams, address
     finally:
         sign_in.close()

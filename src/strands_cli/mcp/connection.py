@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import mcp_types as types
@@ -21,6 +21,7 @@ from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
+from strands_cli.documents.reader import is_nested_deeper
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.mcp.elicitation import answer_question
 from strands_cli.mcp.listing import MAX_TOOLS, RawTool, is_same_listing
@@ -31,6 +32,9 @@ from strands_cli.settings import Settings
 from strands_cli.toolkit.context import InterruptRequested, ToolContext, call_context_of, times_of
 from strands_cli.types.servers import DeclaredServer
 
+if TYPE_CHECKING:
+    from strands_cli.mcp.addresses import Address
+
 IDLE_SECONDS = 600.0
 MAX_PAGES = 100
 MAX_PROGRESS = 1000
@@ -39,8 +43,8 @@ _LONGEST_QUESTION_SECONDS = 24 * 3600.0
 MAX_ROUNDS = 10
 """How often one call may ask for more input."""
 _RAW = "strands-cli/raw"
-_FORGOTTEN = ("Session terminated", "Session not found")
-"""A server that no longer knows the session did nothing, and wants a new one."""
+_TOO_DEEP = "strands-cli/too-deep"
+_DEEPEST = 100
 _CLIENT = types.Implementation(name="strands-cli", version=version("strands-cli"))
 _LOST = ("Connection closed", "SSE stream ended")
 """How the transport's own errors begin; servers use their code for errors of their own."""
@@ -58,11 +62,12 @@ class _LenientDispatcher(JSONRPCDispatcher):
         if method == "initialize":
             return {"capabilities": {}, **raw, "serverInfo": _implementation(raw.get("serverInfo"))}
         if method == "tools/list":
-            tools, cursor = _list(raw.get("tools")), raw.get("nextCursor")
+            tools, cursor = [*map(_shallow, _list(raw.get("tools")))], raw.get("nextCursor")
             known = [
                 _bare_tool(tool) for tool in tools if isinstance(tool, dict) and _is_text(tool.get("name"))
             ]
-            page = {"tools": known, "_meta": {_RAW: raw}, "resultType": "complete", "ttlMs": 0}
+            offered = tools if isinstance(raw.get("tools"), list) else None
+            page = {"tools": known, "_meta": {_RAW: {"tools": offered}}, "resultType": "complete", "ttlMs": 0}
             return {**page, "cacheScope": "private", **({"nextCursor": cursor} if _is_text(cursor) else {})}
         if method == "tools/call" and raw.get("resultType", "complete") == "complete":
             return {"content": [], "isError": True, "_meta": {_RAW: raw}, "resultType": "complete"}
@@ -80,6 +85,13 @@ def _is_text(value: object) -> bool:
 
 def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _shallow(tool: Any) -> Any:
+    """A tool, or what stands for one that is nested too deep to be handed on."""
+    if not isinstance(tool, dict) or not is_nested_deeper(tool, _DEEPEST):
+        return tool
+    return {"name": tool.get("name"), _TOO_DEEP: True}
 
 
 def _bare_tool(tool: RawTool) -> RawTool:
@@ -144,6 +156,7 @@ class ServerConnection:
         self._session: ClientSession | None = None
         self._callers: list[_Caller] = []
         self._process: ServerProcess | None = None
+        self._address: Address | None = None
         self._redactor = NOTHING_SECRET
         self._is_stale = False
         self._listing_lock = asyncio.Lock()
@@ -196,9 +209,10 @@ class ServerConnection:
         if self.declared.server.url:
             from strands_cli.mcp.addresses import reached_server
 
-            (read, write), self._redactor = await stack.enter_async_context(
+            (read, write), self._address = await stack.enter_async_context(
                 reached_server(self.declared, self._open_page)
             )
+            self._redactor = self._address.redactor
         else:
             process, (read, write) = await stack.enter_async_context(
                 started_server(self.declared, self._settings)
@@ -314,16 +328,15 @@ class ServerConnection:
             cursors.add(cursor)
         if len(tools) > MAX_TOOLS:
             remarks.append(f"it has {len(tools):,} tools: only the first {MAX_TOOLS:,} are used")
-        named = [str(tool.get("name")) for tool in tools if isinstance(tool.get("name"), str)]
+        named = {str(tool.get("name")): tool for tool in tools if isinstance(tool.get("name"), str)}
+        deep = {name for name, tool in named.items() if _TOO_DEEP in tool}
         reason = "it asks for HTTP headers in a way that the protocol does not allow (x-mcp-header)"
+        dropped = {name: reason for name in named if name not in kept}
+        dropped |= dict.fromkeys(deep, f"its definition is nested more than {_DEEPEST} levels deep")
         info = session.server_info
         return ServerListing(
-            tools=tuple(
-                tool
-                for tool in tools[:MAX_TOOLS]
-                if tool.get("name") in kept or tool.get("name") not in named
-            ),
-            dropped={name: reason for name in named if name not in kept},
+            tools=tuple(tool for tool in tools[:MAX_TOOLS] if tool.get("name") not in dropped),
+            dropped=dropped,
             remarks=tuple(remarks),
             title=info.name if info else "",
             version=info.version if info else "",
@@ -425,8 +438,8 @@ class ServerConnection:
         if self._process is not None and self._is_lost(error):
             self.is_over = True
             return ServerDied(*await self._process.death())
-        if self._process is None and (self._is_lost(error) or error.message.startswith(_FORGOTTEN)):
-            is_forgotten = error.message.startswith(_FORGOTTEN)
+        is_forgotten = self._address is not None and self._address.is_forgotten
+        if self._process is None and (self._is_lost(error) or is_forgotten):
             if is_forgotten:
                 self.is_over = True
                 self._closing.set()
