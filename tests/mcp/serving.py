@@ -13,6 +13,7 @@ from queue import Empty, Queue
 from typing import Any
 
 import httpx2
+import pytest
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitRequestParams, ElicitResult
@@ -21,6 +22,13 @@ from mcp import Client, StdioServerParameters
 from tests.projects import Project
 
 MODES = ["legacy", "auto", "2026-07-28"]
+BOTH_ERAS = pytest.mark.parametrize(
+    "mode", ["legacy", pytest.param("auto", marks=pytest.mark.long), "2026-07-28"]
+)
+ANY_ERA = pytest.mark.parametrize(
+    "mode", ["legacy", *(pytest.param(one, marks=pytest.mark.long) for one in MODES[1:])]
+)
+"""For what does not depend on the era: the others are long tests."""
 SERVE = [sys.executable, "-m", "strands_cli", "mcp", "serve"]
 TOKEN = "0123456789abcdef0123"
 

@@ -43,7 +43,9 @@ def install(project: Project, client: str, *options: str) -> str:
     return outcome.out
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(
+    "client", [one if one == "claude-code" else pytest.param(one, marks=pytest.mark.long) for one in CLIENTS]
+)
 def test_the_entry_is_written_and_starts_a_server_from_anywhere(
     project: Project, client: str, tmp_path: Path
 ) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.mcp.serving import MODES, Person, connected, eventually
+from tests.mcp.serving import BOTH_ERAS, Person, connected, eventually
 from tests.projects import Project
 
-pytestmark = pytest.mark.parametrize("mode", MODES)
+pytestmark = BOTH_ERAS
 
 ADD = """
 from dataclasses import dataclass

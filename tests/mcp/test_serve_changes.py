@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.serving import MODES, connected, eventually
+from tests.mcp.serving import ANY_ERA, connected, eventually
 from tests.projects import Project
 from tests.sites import answer, serving
 
@@ -68,7 +68,7 @@ async def test_a_tool_that_cannot_be_served_is_left_out_and_named(project: Proje
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("mode", MODES)
+@ANY_ERA
 async def test_clients_hear_of_changed_tools(project: Project, mode: str) -> None:
     project.write("tools/first.py", FIRST)
     changes: list[str] = []

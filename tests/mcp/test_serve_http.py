@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.mcp.serving import MODES, SERVE, TOKEN, Person, connected_to, eventually, http_server
+from tests.mcp.serving import ANY_ERA, MODES, SERVE, TOKEN, Person, connected_to, eventually, http_server
 from tests.projects import Project
 
 INITIALIZE = {
@@ -131,7 +131,7 @@ def test_sessions_are_limited_and_can_be_closed(project: Project) -> None:
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("mode", MODES)
+@ANY_ERA
 async def test_a_cancelled_call_stops_its_body(project: Project, mode: str) -> None:
     body = """def wait(context: ToolContext) -> str:
     open("began", "w").close()

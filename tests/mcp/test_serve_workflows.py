@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.serving import MODES, Person, connected, eventually
+from tests.mcp.serving import ANY_ERA, Person, connected, eventually
 from tests.projects import Project
 
 GREET = """
@@ -66,7 +66,7 @@ def text_of(result: Any) -> str:
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("mode", MODES)
+@ANY_ERA
 async def test_a_workflow_is_a_tool(project: Project, mode: str) -> None:
     project.write("greet.yaml", GREET)
     project.write("answers.yaml", ANSWERS)
@@ -100,7 +100,7 @@ async def test_a_workflow_is_a_tool(project: Project, mode: str) -> None:
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("mode", MODES)
+@ANY_ERA
 async def test_a_human_step_is_answered_in_the_client(project: Project, mode: str) -> None:
     project.write("approval.yaml", APPROVAL)
     project.write("answers.yaml", APPROVAL_ANSWERS)
@@ -114,7 +114,7 @@ async def test_a_human_step_is_answered_in_the_client(project: Project, mode: st
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("mode", MODES)
+@ANY_ERA
 async def test_a_question_that_nobody_answers_can_be_answered_in_a_terminal(
     project: Project, mode: str
 ) -> None:
@@ -132,7 +132,7 @@ async def test_a_question_that_nobody_answers_can_be_answered_in_a_terminal(
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("mode", MODES)
+@ANY_ERA
 async def test_consent_inside_a_run_is_asked_for_in_the_client(project: Project, mode: str) -> None:
     project.write(
         "write.yaml",
@@ -163,7 +163,7 @@ pattern: {type: chain, config: {steps: [{agent: writer, input: Write}]}}
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("mode", MODES)
+@ANY_ERA
 async def test_a_cancelled_call_interrupts_its_run(project: Project, mode: str) -> None:
     project.tool("hang", "def hang() -> str:\n    open('began', 'w').close()\n    time.sleep(50)")
     project.write("hang.yaml", APPROVAL.replace("agents:", "tools: {python: [hang]}\nagents:", 1))
