@@ -201,6 +201,17 @@ class EndlessPages(Server):
         self.reply(message, {"tools": page, "nextCursor": f"cursor-{self.pages}"})
 
 
+class EmptyPages(Server):
+    """All tools on the first page, and then pages without any."""
+
+    pages = 0
+
+    def list_tools(self, message: Json) -> None:
+        self.pages += 1
+        page = self.listing() if self.pages == 1 else []
+        self.reply(message, {"tools": page, "nextCursor": f"cursor-{self.pages}"})
+
+
 class SamePageAgain(Server):
     def list_tools(self, message: Json) -> None:
         self.reply(message, {"tools": self.listing(), "nextCursor": "again"})

@@ -195,7 +195,7 @@ def test_a_hostile_server_leaves_the_other_servers_alone(servers: Servers) -> No
         assert {one.code for one in bad} <= {*CANNOT_START}
 
 
-@pytest.mark.parametrize("mode", ["EndlessPages", "SamePageAgain"])
+@pytest.mark.parametrize("mode", ["EndlessPages", "EmptyPages", "SamePageAgain"])
 def test_pages_without_end_are_cut_and_reported(mode: str, servers: Servers) -> None:
     servers.configure(mode)
     check = servers.check()
