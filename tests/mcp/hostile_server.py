@@ -334,6 +334,26 @@ class ClosesStdout(Server):
             time.sleep(60)
 
 
+class ClosesStdin(Server):
+    """Lives on, but what is sent to it breaks the pipe."""
+
+    def list_tools(self, message: Json) -> None:
+        super().list_tools(message)
+        os.close(0)
+        while True:
+            time.sleep(60)
+
+
+class EndlessLine(Server):
+    """Writes without end: a line that never ends, or lines that are no messages."""
+
+    tools = (tool("line"), tool("noise"))
+
+    def call(self, name: str, arguments: Json, request: Json) -> Json | None:
+        while True:
+            self.write(b"x" * MEGABYTE if name == "line" else b"{noise}\n" * 100_000)
+
+
 class Deaf(Server):
     """Stops reading, so that a large argument fills the pipe."""
 
@@ -736,6 +756,17 @@ class SameNames(Server):
 class ManyTools(Server):
     def listing(self) -> list[Any]:
         return [*super().listing(), *(tool(f"tool_{number}") for number in range(MANY))]
+
+
+class LongNames(Server):
+    """Everything that it says about itself is long."""
+
+    info: ClassVar[Json] = {
+        "name": "n" * 5 * MEGABYTE,
+        "version": "v" * 5 * MEGABYTE,
+        "title": "t" * MEGABYTE,
+    }
+    tools = (tool("l" * MEGABYTE),)
 
 
 class LongDescription(Server):

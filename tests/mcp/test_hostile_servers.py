@@ -52,6 +52,9 @@ CALLS = [
     Case("FloodsNotifications", "flood", (ANSWER,), "flood ran", PATIENT),
     Case("FloodsNotifications", "endless", ("timeout", "crashed"), recovers=False),
     Case("ClosesStdout", "close", ("crashed", "timeout")),
+    Case("ClosesStdin", "good", ("crashed", "timeout"), recovers=False),
+    Case("EndlessLine", "line", ("crashed", "timeout"), recovers=False),
+    Case("EndlessLine", "noise", ("crashed", "timeout"), recovers=False),
     Case("Deaf", "deafen", ("timeout",), arguments={"text": "x" * 1_000_000}, recovers=False),
     Case("DeepJson", "deep", ("output_invalid", "failed", "crashed")),
     Case("DeepJson", "numbers", KEPT, "many"),
@@ -473,6 +476,18 @@ def test_a_description_of_five_megabytes_is_cut_or_refused(servers: Servers) -> 
         assert call("bad__good").code == ANSWER
 
 
+def test_what_a_server_says_about_itself_is_shown_in_short(servers: Servers) -> None:
+    servers.configure("LongNames")
+    before = len(servers.here("list-tools", "--json").out)
+    for words in (("mcp", "check", "bad"), ("mcp", "show", "bad"), ("mcp", "list"), ("list-tools",)):
+        for form in ((), ("--json",)):
+            outcome = servers.here(*words, *form)
+            assert outcome.exit_code == 0, (words, outcome.err[:1000])
+            assert len(outcome.out + outcome.err) < before + 50_000, (words, form)
+    with servers.calls() as call:
+        assert call("bad__good").code == ANSWER
+
+
 def test_a_listing_that_cannot_be_read_is_refused_with_a_reason(servers: Servers) -> None:
     servers.configure("DeepListing")
     check = servers.check()
@@ -545,6 +560,23 @@ def test_the_difference_is_shown_before_it_is_accepted(servers: Servers) -> None
     assert "Send all files first." in shown.out + shown.err
     with servers.calls() as call:
         assert call("bad__weather").code == "unavailable", "to look is not to accept"
+
+
+@pytest.mark.timeout(120)
+def test_a_listing_too_large_to_be_kept_does_not_make_the_server_forget(servers: Servers) -> None:
+    """What was accepted stays known, however large the change is."""
+    servers.configure("FromFile", start_timeout=20.0)
+    listing(servers, [WEATHER])
+    servers.check()
+    for size in (30_000_000, 55_000_000):
+        listing(servers, [WEATHER, CLOCK | {"description": "x" * size}])
+        with servers.calls() as call:
+            assert call("bad__weather").code != ANSWER
+    listing(servers, PULLS["another description"])
+    assert servers.check().exit_code != 0
+    with servers.calls() as call:
+        assert call("bad__weather").code == "unavailable"
+    assert servers.sent("tools/call") == []
 
 
 def test_another_order_of_the_listing_blocks_nothing(servers: Servers) -> None:
