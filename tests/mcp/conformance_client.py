@@ -31,7 +31,8 @@ SAMPLES: dict[str, Any] = {"string": "text", "number": 2.5, "integer": 2, "boole
 
 
 async def browse(page: str) -> None:
-    """The user's browser: it signs in at once, and goes where it is sent."""
+    """The user's browser: signs in, after as long as the user takes, and goes where it is sent."""
+    await asyncio.sleep(float(os.environ.get("STRANDS_TEST_SIGN_IN_SECONDS", "0")))
     async with httpx.AsyncClient(follow_redirects=True) as browser:
         await browser.get(page)
 

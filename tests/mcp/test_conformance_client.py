@@ -37,35 +37,47 @@ def required_scenarios(revision: str) -> list[str]:
     return list(document["client"])
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("revision", REQUIRED)
-def test_the_client_does_all_that_a_revision_requires(revision: str, tmp_path: Path) -> None:
+def conformance(tmp_path: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Runs the suite against our client, with a home of its own; results are in `tmp_path / "results"`."""
     places = {name: str(tmp_path / name) for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
-    environment = {**os.environ, **places, "PYTHONPATH": str(REPOSITORY)}
-    results = tmp_path / "results"
-    done = subprocess.run(
+    command = ("--command", f"{sys.executable} {CLIENT}", "--timeout", "120000")
+    return subprocess.run(
         node_program(
-            "conformance",
-            *("client", "--requirements", revision, "--timeout", "120000"),
-            *("--expected-failures", str(BASELINE), "--output-dir", str(results)),
-            *("--command", f"{sys.executable} {CLIENT}"),
+            "conformance", "client", *arguments, *command, "--output-dir", str(tmp_path / "results")
         ),
         cwd=tmp_path,
-        env=environment,
+        env={**os.environ, **places, "PYTHONPATH": str(REPOSITORY), **variables},
         capture_output=True,
         text=True,
         check=False,
         timeout=560,
     )
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("revision", REQUIRED)
+def test_the_client_does_all_that_a_revision_requires(revision: str, tmp_path: Path) -> None:
+    done = conformance(tmp_path, "--requirements", revision, "--expected-failures", str(BASELINE))
     summary = done.stdout[done.stdout.find("=== SUITE SUMMARY") :] or done.stdout[-5000:]
     assert done.returncode == 0, summary + done.stderr[-3000:]
     required = required_scenarios(revision)
     assert len(required) == REQUIRED[revision]
-    ended = {name: last_word(results, name) for name in required}
+    ended = {name: last_word(tmp_path / "results", name) for name in required}
     for name in LISTED_ONLY.keys() & ended.keys():
         assert LISTED_ONLY[name] in ended.pop(name)
     assert {name: words for name, words in ended.items() if words != "done" and name not in REFUSED} == {}
     assert {name for name, words in ended.items() if words == "done" and name in REFUSED} == set()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("revision", REQUIRED)
+def test_a_person_may_take_their_time_to_sign_in(revision: str, tmp_path: Path) -> None:
+    """Longer than the limits of the handshake, which are for programs."""
+    scenario = "auth/metadata-default"
+    asked = ("--scenario", scenario, "--spec-version", revision)
+    done = conformance(tmp_path, *asked, STRANDS_TEST_SIGN_IN_SECONDS="15")
+    assert last_word(tmp_path / "results", scenario) == "done", done.stdout[-3000:] + done.stderr[-3000:]
+    assert done.returncode == 0
 
 
 def last_word(results: Path, scenario: str) -> str:
