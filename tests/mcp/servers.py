@@ -25,6 +25,8 @@ from tests.projects import Outcome, Project
 HOSTILE = Path(__file__).with_name("hostile_server.py")
 ANSWER = "an answer"
 """In the place of a code: the call succeeded."""
+START_SECONDS = 10.0
+"""For a start that should succeed, on a busy machine too."""
 CLOSING_SECONDS = 6.0
 """How long it may take to close all servers."""
 GONE_SECONDS = 4.0
@@ -67,7 +69,7 @@ class Servers:
             "env": {"STRANDS_TEST_RECORD": str(self.record_file)},
             "files": {"read": ["."], "write": ["out"]},
             "timeout": 2.0,
-            "start_timeout": 4.0,
+            "start_timeout": START_SECONDS,
             **keys,
         }
 
@@ -75,10 +77,16 @@ class Servers:
         """A hostile server in the user's own settings, which need no trust."""
         self.add(self.user_settings, name, self.hostile(mode, **keys))
 
-    def turn(self, before: str, after: str, start_timeout: float = 4.0) -> None:
-        """From now on, what was configured as one mode starts as another."""
+    def turn(self, before: str, after: str) -> None:
+        """From now on, what was configured as one mode starts as another, and has less time for it."""
         settings = self.user_settings.read_text("utf-8").replace(f'"{before}"', f'"{after}"')
-        settings = settings.replace("start_timeout = 4.0", f"start_timeout = {start_timeout}")
+        self.user_settings.write_text(settings, "utf-8")
+        self.limit_starts()
+
+    def limit_starts(self) -> None:
+        """From now on, servers have two seconds to start: those that follow are expected to fail."""
+        settings = self.user_settings.read_text("utf-8")
+        settings = settings.replace(f"start_timeout = {START_SECONDS}", "start_timeout = 2.0")
         self.user_settings.write_text(settings, "utf-8")
 
     def add(self, file: Path, name: str, entry: dict[str, Any]) -> None:

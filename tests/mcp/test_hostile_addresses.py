@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.mcp.hostile_server import ESCAPES
-from tests.mcp.servers import ANSWER, Servers
+from tests.mcp.servers import ANSWER, START_SECONDS, Servers
 
 LIMIT = 6.0
 SECRET = "tok-5f0e2b77aa"
@@ -198,7 +198,7 @@ def elsewhere() -> Iterator[Site]:
 
 
 def configure(servers: Servers, site: Site, **keys: Any) -> None:
-    entry = {"url": site.url, "timeout": 2.0, "start_timeout": 4.0, **keys}
+    entry = {"url": site.url, "timeout": 2.0, "start_timeout": START_SECONDS, **keys}
     servers.add(servers.user_settings, "far", entry)
 
 
@@ -237,6 +237,7 @@ def test_a_server_that_does_not_answer_properly_is_given_up_in_time(
 ) -> None:
     configure(servers, site)
     assert servers.check("far").exit_code == 0
+    servers.limit_starts()
     site.behaviour, site.only_for = behaviour, method
     with servers.calls() as call:
         called = call("far__good")
@@ -362,11 +363,11 @@ def test_a_project_that_wants_to_send_another_secret_needs_trust_again(
         monkeypatch.setenv(name, value)
         servers.project.environment[name] = value
     settings = servers.project.root / "strands.toml"
-    servers.add(settings, "far", {"url": site.url, "start_timeout": 4.0, **before})
+    servers.add(settings, "far", {"url": site.url, **before})
     assert servers.here("trust", "--yes").exit_code == 0
     assert servers.check("far").exit_code == 0
     settings.write_text("")
-    servers.add(settings, "far", {"url": site.url, "start_timeout": 4.0, **after})
+    servers.add(settings, "far", {"url": site.url, **after})
     check = servers.check("far")
     assert check.exit_code != 0
     assert "strands trust" in check.out + check.err
