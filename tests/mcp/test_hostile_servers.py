@@ -571,12 +571,29 @@ def test_a_listing_too_large_to_be_kept_does_not_make_the_server_forget(servers:
     for size in (30_000_000, 55_000_000):
         listing(servers, [WEATHER, CLOCK | {"description": "x" * size}])
         with servers.calls() as call:
-            assert call("bad__weather").code != ANSWER
+            assert call("bad__weather").code == ANSWER  # what is too large is not used, and changes nothing
+            assert call("bad__clock").code != ANSWER
     listing(servers, PULLS["another description"])
     assert servers.check().exit_code != 0
+    called = len(servers.sent("tools/call"))
     with servers.calls() as call:
         assert call("bad__weather").code == "unavailable"
-    assert servers.sent("tools/call") == []
+    assert len(servers.sent("tools/call")) == called
+
+
+def test_a_record_that_cannot_be_read_blocks_the_server(servers: Servers) -> None:
+    servers.configure("FromFile")
+    listing(servers, [WEATHER])
+    servers.check()
+    data = Path(servers.project.environment["XDG_DATA_HOME"])
+    [record] = data.glob("strands-cli/mcp/*.json")
+    for damage in (b"", b"{", b"[]", b'{"server": "other", "scope": ""}'):
+        record.write_bytes(damage)
+        with servers.calls() as call:
+            assert call("bad__weather").code != ANSWER
+    assert servers.here("mcp", "trust", "bad", "--yes").exit_code == 0
+    with servers.calls() as call:
+        assert call("bad__weather").code == ANSWER
 
 
 def test_another_order_of_the_listing_blocks_nothing(servers: Servers) -> None:

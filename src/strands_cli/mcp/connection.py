@@ -1,7 +1,6 @@
 """A server in use: started or reached when a tool is first called, shared by the calls of one event loop.
 
-The official package speaks the protocol; what it would refuse as a whole because of one bad part is handed on
-raw (`_LenientDispatcher`), to be judged tool by tool and block by block.
+The official package speaks the protocol; tools and results are judged one by one (`lenient`).
 """
 
 import asyncio
@@ -13,17 +12,17 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import anyio
 import mcp_types as types
 import msgspec
 from mcp.client.auth import OAuthFlowError
 from mcp.client.session import ClientRequestContext, ClientSession
-from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
-from strands_cli.documents.reader import is_nested_deeper
+from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.mcp.elicitation import answer_question
+from strands_cli.mcp.lenient import DEEPEST, RAW, TOO_DEEP, LenientDispatcher, as_list, oversized_tools
 from strands_cli.mcp.listing import MAX_TOOLS, RawTool, is_same_listing
 from strands_cli.mcp.records import ServerRecord, read_record, write_record
 from strands_cli.mcp.server_process import UNREADABLE, ServerProcess, started_server
@@ -42,63 +41,13 @@ _CLOSING_SECONDS = 3.0
 _LONGEST_QUESTION_SECONDS = 24 * 3600.0
 MAX_ROUNDS = 10
 """How often one call may ask for more input."""
-_RAW = "strands-cli/raw"
-_TOO_DEEP = "strands-cli/too-deep"
-_DEEPEST = 100
+_LONGEST_TITLE = 100
 _CLIENT = types.Implementation(name="strands-cli", version=version("strands-cli"))
+_CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 _LOST = ("Connection closed", "SSE stream ended")
 """How the transport's own errors begin; servers use their code for errors of their own."""
 
 _log = logging.getLogger(__name__)
-
-
-class _LenientDispatcher(JSONRPCDispatcher):
-    """Hands on lists of tools and results as they came, in an envelope that the session accepts."""
-
-    async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **others: Any
-    ) -> dict[str, Any]:
-        raw = await super().send_raw_request(method, params, opts, **others)
-        if method == "initialize":
-            return {"capabilities": {}, **raw, "serverInfo": _implementation(raw.get("serverInfo"))}
-        if method == "tools/list":
-            tools, cursor = [*map(_shallow, _list(raw.get("tools")))], raw.get("nextCursor")
-            known = [
-                _bare_tool(tool) for tool in tools if isinstance(tool, dict) and _is_text(tool.get("name"))
-            ]
-            offered = tools if isinstance(raw.get("tools"), list) else None
-            page = {"tools": known, "_meta": {_RAW: {"tools": offered}}, "resultType": "complete", "ttlMs": 0}
-            return {**page, "cacheScope": "private", **({"nextCursor": cursor} if _is_text(cursor) else {})}
-        if method == "tools/call" and raw.get("resultType", "complete") == "complete":
-            return {"content": [], "isError": True, "_meta": {_RAW: raw}, "resultType": "complete"}
-        return raw
-
-
-def _implementation(given: object) -> dict[str, Any]:
-    known = given if isinstance(given, dict) else {}
-    return {"name": str(known.get("name") or ""), "version": str(known.get("version") or "")}
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _shallow(tool: Any) -> Any:
-    """A tool, or what stands for one that is nested too deep to be handed on."""
-    if not isinstance(tool, dict) or not is_nested_deeper(tool, _DEEPEST):
-        return tool
-    return {"name": tool.get("name"), _TOO_DEEP: True}
-
-
-def _bare_tool(tool: RawTool) -> RawTool:
-    """As much of a tool as the session needs to know; what it answers is judged elsewhere."""
-    schema = tool.get("inputSchema")
-    fits = isinstance(schema, dict) and schema.get("type") == "object"
-    return {"name": tool["name"], "inputSchema": schema if fits else {"type": "object"}}
 
 
 class ServerListing(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,6 +111,7 @@ class ServerConnection:
         self._listing_lock = asyncio.Lock()
         self.listing = ServerListing()
         self.is_over = False
+        self._start_error: ToolFailed | None = None
         self._life = loop.create_task(self._live())
 
     @property
@@ -185,14 +135,15 @@ class ServerConnection:
         failure: ToolFailed | None = None
         try:
             async with AsyncExitStack() as stack:
-                failure = await self._live_in(stack)
+                failure = self._start_error = await self._live_in(stack)
         except ToolFailed as failed:
             failure = failed
         except ToolError as error:
             failure = ToolFailed(error.message, code=error.code, hint=error.hint)
         except Exception as error:  # noqa: BLE001 - whatever the tasks of a transport raise ends the server
             _log.debug("the MCP server %s failed", self.declared.name, exc_info=error)
-            failure = _transport_failure(self.declared, error)
+            # What a transport raises when it is closed does not matter.
+            failure = self._start_error or _transport_failure(self.declared, error)
         finally:
             self.is_over = True
             self._session = None
@@ -218,9 +169,11 @@ class ServerConnection:
                 started_server(self.declared, self._settings)
             )
             self._process, self._redactor = process, process.redactor
+        dispatcher = LenientDispatcher(read, write)
+        dispatcher.waits_for_person = self._open_page is not None
         session = await stack.enter_async_context(
             ClientSession(
-                dispatcher=_LenientDispatcher(read, write),
+                dispatcher=dispatcher,
                 client_info=_CLIENT,
                 elicitation_callback=self._answer_question,
                 message_handler=self._on_message,
@@ -238,7 +191,7 @@ class ServerConnection:
             )
             hint = "Give it a longer 'start_timeout', or correct its command."
             return ToolFailed(reason, code="timeout", hint=hint)
-        except (MCPError, ToolFailed, ValueError, RuntimeError) as error:
+        except (MCPError, ToolFailed, ValueError, RuntimeError, *_CLOSED) as error:
             return await self._start_failure(error)
         self.listing = msgspec.structs.replace(self.listing, seconds=time.monotonic() - started)
         self._session = session
@@ -276,8 +229,10 @@ class ServerConnection:
             message, hint = await self._process.death()
             return ToolFailed(message, code="unavailable", hint=hint)
         name = self.declared.name
-        if isinstance(error, MCPError) and self._is_lost(error):
-            return ToolFailed(f"The MCP server {name} cannot be reached: {error.message}", code="network")
+        if isinstance(error, _CLOSED) or (isinstance(error, MCPError) and self._is_lost(error)):
+            return ToolFailed(
+                f"The connection to the MCP server {name} was lost at its start", code="network"
+            )
         reason = error.message if isinstance(error, MCPError) else str(error).splitlines()[0]
         message = f"The MCP server {name} does not speak the protocol as it should: {reason}"
         return ToolFailed(message, code="unavailable", hint="Is it an MCP server?")
@@ -312,8 +267,8 @@ class ServerConnection:
         while True:
             params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
             page = await session.list_tools(params=params)
-            offered = (page.meta or {}).get(_RAW, {}).get("tools")
-            tools += [tool for tool in _list(offered) if isinstance(tool, dict)]
+            offered = (page.meta or {}).get(RAW, {}).get("tools")
+            tools += [tool for tool in as_list(offered) if isinstance(tool, dict)]
             if not isinstance(offered, list):
                 remarks.append("its answer to tools/list has no list of tools")
             elif wrong := sum(not isinstance(tool, dict) for tool in offered):
@@ -329,17 +284,18 @@ class ServerConnection:
         if len(tools) > MAX_TOOLS:
             remarks.append(f"it has {len(tools):,} tools: only the first {MAX_TOOLS:,} are used")
         named = {str(tool.get("name")): tool for tool in tools if isinstance(tool.get("name"), str)}
-        deep = {name for name, tool in named.items() if _TOO_DEEP in tool}
+        deep = {name for name, tool in named.items() if TOO_DEEP in tool}
         reason = "it asks for HTTP headers in a way that the protocol does not allow (x-mcp-header)"
         dropped = {name: reason for name in named if name not in kept}
-        dropped |= dict.fromkeys(deep, f"its definition is nested more than {_DEEPEST} levels deep")
+        dropped |= dict.fromkeys(deep, f"its definition is nested more than {DEEPEST} levels deep")
+        dropped |= oversized_tools(named)
         info = session.server_info
         return ServerListing(
             tools=tuple(tool for tool in tools[:MAX_TOOLS] if tool.get("name") not in dropped),
-            dropped=dropped,
+            dropped={shorten_text(name, _LONGEST_TITLE): reason for name, reason in dropped.items()},
             remarks=tuple(remarks),
-            title=info.name if info else "",
-            version=info.version if info else "",
+            title=shorten_text(info.name, _LONGEST_TITLE) if info else "",
+            version=shorten_text(info.version, _LONGEST_TITLE) if info else "",
             protocol=session.protocol_version or "",
         )
 
@@ -413,7 +369,7 @@ class ServerConnection:
                 allow_input_required=True,
             )
             if not isinstance(result, types.InputRequiredResult):
-                raw: dict[str, Any] = (result.meta or {}).get(_RAW, {})
+                raw: dict[str, Any] = (result.meta or {}).get(RAW, {})
                 return raw if self._redactor.is_empty else self._redactor.value(raw)
             responses, state = await self._answers(session, result.input_requests or {}), result.request_state
             if not responses:

@@ -25,6 +25,8 @@ RawTool = dict[str, Any]
 
 MAX_TOOLS = 1000
 LONGEST_NAME = 64
+LONGEST_OWN_NAME = 500
+"""Of what a server calls a tool."""
 LONGEST_DESCRIPTION = 10_000
 MAX_SCHEMA_BYTES = 200_000
 _DEEPEST = 64
@@ -67,6 +69,9 @@ def listed_tools(declared: DeclaredServer, tools: Iterable[RawTool], version: st
             listed.append(ListedTool(name="", refusal="it has no name"))
         elif not declared.server.takes(name):
             continue
+        elif len(name) > LONGEST_OWN_NAME:
+            reason = f"its name has {len(name):,} characters; the limit is {LONGEST_OWN_NAME}"
+            listed.append(ListedTool(name=shorten_text(name, LONGEST_NAME), refusal=reason))
         elif any(one.name == name for one in listed):
             listed.append(ListedTool(name=name, refusal="the server has another tool of this name"))
         else:

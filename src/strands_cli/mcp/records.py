@@ -43,15 +43,24 @@ def record_file(declared: DeclaredServer) -> Path:
 
 
 def read_record(declared: DeclaredServer) -> ServerRecord | None:
-    """None where the server was never listed. What another user owns, or nobody can read, is not a record."""
+    """None where the server was never listed.
+
+    A record that cannot be used blocks the server: the next listing must not be taken for the first.
+    """
+    unusable = ServerRecord(server=declared.name, scope=declared.scope, changed=())
     try:
         file = record_file(declared)
-        if foreign_owner((file,), os.environ) is not None:
-            return None
-        record = msgspec.json.decode(read_regular_file(file, MAX_BYTES), type=ServerRecord)
-        return record if (record.scope, record.server) == (declared.scope, declared.name) else None
-    except (OSError, RuntimeError, msgspec.DecodeError, msgspec.ValidationError, RecursionError):
+        data = read_regular_file(file, MAX_BYTES)
+    except (FileNotFoundError, NotADirectoryError, RuntimeError):
         return None
+    except OSError:
+        return unusable
+    try:
+        record = msgspec.json.decode(data, type=ServerRecord)
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
+        return unusable
+    is_own = (record.scope, record.server) == (declared.scope, declared.name)
+    return record if is_own and foreign_owner((file,), os.environ) is None else unusable
 
 
 def write_record(declared: DeclaredServer, record: ServerRecord) -> None:
