@@ -18,7 +18,7 @@ import sys
 from importlib.abc import MetaPathFinder
 from typing import Any
 
-_LIBRARIES = ("click", "httpx", "jinja2", "prompt_toolkit.shortcuts", "rich.console", "strands")
+_LIBRARIES = ("click", "httpx", "jinja2", "mcp", "prompt_toolkit.shortcuts", "rich.console", "strands")
 _MODULES = ("fcntl", "grp", "posix", "pty", "pwd", "readline", "resource", "syslog", "termios", "tty")
 _ATTRIBUTES: dict[Any, str] = {
     os: "O_CLOEXEC O_DIRECTORY O_NOFOLLOW O_NONBLOCK O_PATH fchmod fchown fork getegid geteuid getgid getpgid getuid "

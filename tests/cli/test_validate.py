@@ -43,7 +43,7 @@ tools:
     - eco                                   # 11 /tools/python/0/callable
     - echo
     - native:echo                           # 12 /tools/python/2/callable
-  mcp: [{}]                                 # 13 /tools/mcp
+  mcp: [{id: nowhere}]                      # 13 /tools/mcp/0/id
 agents:
   a:
     prompt: "{{ topik }}"                   # 14 /agents/a/prompt

@@ -93,7 +93,35 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize("case", CALLS, ids=lambda case: f"{case.mode}-{case.tool}")
+ALWAYS = {
+    *(
+        "WrongBytes",
+        "DiesInCall-die",
+        "LeavesChildren",
+        "OddContent-unknown_type",
+        "AgainstOutputSchema-wrong",
+    ),
+    *("HugeLine", "StringIds", "Noise", "NeverAnswers", "IgnoresTheEnd", "HalfAnswer-half", "Stateless-good"),
+    *("OneBadTool", "DiesInCall-die_first", "DeepJson-surrogates"),
+}
+"""What `make test` runs; all others are long tests."""
+
+
+def case_name(case: Case) -> str:
+    return f"{case.mode}-{case.tool}"
+
+
+def is_always(case: Case) -> bool:
+    return case_name(case) in ALWAYS or case.mode in ALWAYS
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case_name(case), marks=[] if is_always(case) else [pytest.mark.long])
+        for case in CALLS
+    ],
+)
 def test_a_call_of_a_hostile_server_is_answered_in_time_and_leaves_nothing(
     case: Case, servers: Servers
 ) -> None:
@@ -135,7 +163,13 @@ BROKEN_STARTS = {
 CANNOT_START = ("unavailable", "timeout")
 
 
-@pytest.mark.parametrize("mode", BROKEN_STARTS)
+@pytest.mark.parametrize(
+    "mode",
+    [
+        one if one in ("DiesAtStart", "NeverAnswersInitialize") else pytest.param(one, marks=pytest.mark.long)
+        for one in BROKEN_STARTS
+    ],
+)
 def test_a_server_that_does_not_start_is_unavailable_for_its_own_reason(mode: str, servers: Servers) -> None:
     servers.configure("Server")
     assert servers.check().exit_code == 0, "its tools are known from a better day"
@@ -183,6 +217,7 @@ def test_a_server_that_cannot_start_is_not_started_again_for_every_call(servers:
         assert servers.starts() <= 3, "the check's, and not one for every call"
 
 
+@pytest.mark.long
 def test_a_hostile_server_leaves_the_other_servers_alone(servers: Servers) -> None:
     servers.configure("Server", name="fine")
     servers.configure("Noise", name="silent")
@@ -227,6 +262,7 @@ def test_a_call_that_is_given_up_is_cancelled_at_the_server(servers: Servers) ->
         assert servers.starts() == 2, "one for the check, and one for all calls"
 
 
+@pytest.mark.long
 def test_a_late_answer_reaches_nobody(servers: Servers) -> None:
     servers.configure("AnswersLate")
     servers.check()

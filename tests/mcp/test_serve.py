@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.mcp.serving import BOTH_ERAS, Person, connected, eventually
+from tests.mcp.serving import ANY_ERA, BOTH_ERAS, Person, connected, eventually
 from tests.projects import Project
-
-pytestmark = BOTH_ERAS
 
 ADD = """
 from dataclasses import dataclass
@@ -43,6 +41,7 @@ def error_of(result: Any) -> dict[str, Any]:
 
 
 @pytest.mark.asyncio
+@ANY_ERA
 async def test_tools_are_listed_with_schemas_and_hints(project: Project, mode: str) -> None:
     project.write("tools/numbers.py", ADD)
     async with connected(project, mode=mode) as client:
@@ -64,6 +63,7 @@ async def test_tools_are_listed_with_schemas_and_hints(project: Project, mode: s
 
 
 @pytest.mark.asyncio
+@ANY_ERA
 async def test_an_answer_is_text_and_data(project: Project, mode: str) -> None:
     project.write("tools/numbers.py", ADD)
     async with connected(project, mode=mode) as client:
@@ -78,6 +78,7 @@ async def test_an_answer_is_text_and_data(project: Project, mode: str) -> None:
 
 
 @pytest.mark.asyncio
+@ANY_ERA
 async def test_a_failure_has_its_code_and_details(project: Project, mode: str) -> None:
     project.write("tools/numbers.py", ADD)
     async with connected(project, mode=mode) as client:
@@ -92,6 +93,7 @@ async def test_a_failure_has_its_code_and_details(project: Project, mode: str) -
 
 
 @pytest.mark.asyncio
+@ANY_ERA
 async def test_a_tool_that_hangs_is_answered_at_its_deadline(project: Project, mode: str) -> None:
     project.tool("slow", "def slow() -> str:\n    time.sleep(30)", options="timeout=0.2")
     async with connected(project, mode=mode) as client:
@@ -99,6 +101,7 @@ async def test_a_tool_that_hangs_is_answered_at_its_deadline(project: Project, m
 
 
 @pytest.mark.asyncio
+@BOTH_ERAS
 async def test_consent_is_asked_for_in_the_client(project: Project, mode: str) -> None:
     agreeing, refusing, absent = Person(allow=True), Person(allow=False), Person("decline")
     for person, name in ((agreeing, "agreed"), (refusing, "refused"), (absent, "declined")):
@@ -113,6 +116,7 @@ async def test_consent_is_asked_for_in_the_client(project: Project, mode: str) -
 
 
 @pytest.mark.asyncio
+@BOTH_ERAS
 async def test_without_somebody_to_ask_a_call_is_refused(project: Project, mode: str) -> None:
     async with connected(project, mode=mode) as client:
         error = error_of(await client.call_tool("file_write", {"path": "a.txt", "content": "x"}))
@@ -125,6 +129,7 @@ async def test_without_somebody_to_ask_a_call_is_refused(project: Project, mode:
 
 
 @pytest.mark.asyncio
+@BOTH_ERAS
 async def test_a_tool_asks_its_own_questions(project: Project, mode: str) -> None:
     body = """
     def ask(context: ToolContext) -> str:
@@ -144,6 +149,7 @@ async def test_a_tool_asks_its_own_questions(project: Project, mode: str) -> Non
 
 
 @pytest.mark.asyncio
+@BOTH_ERAS
 async def test_a_body_does_not_run_again_for_the_consent_to_calls_that_it_makes(
     project: Project, mode: str
 ) -> None:
@@ -172,6 +178,7 @@ async def test_a_body_does_not_run_again_for_the_consent_to_calls_that_it_makes(
 
 
 @pytest.mark.asyncio
+@ANY_ERA
 async def test_progress_comes_in_order_and_before_the_answer(project: Project, mode: str) -> None:
     body = """def work(context: ToolContext) -> str:
     for number in range(5):
@@ -195,6 +202,7 @@ async def test_progress_comes_in_order_and_before_the_answer(project: Project, m
 
 
 @pytest.mark.asyncio
+@ANY_ERA
 async def test_a_cancelled_call_stops_its_body(project: Project, mode: str) -> None:
     body = """def wait(context: ToolContext) -> str:
     open("began", "w").close()
@@ -216,6 +224,7 @@ async def test_a_cancelled_call_stops_its_body(project: Project, mode: str) -> N
 
 
 @pytest.mark.asyncio
+@ANY_ERA
 async def test_images_and_documents_are_content(project: Project, mode: str) -> None:
     body = r"""def show() -> dict:
     png = b"\x89PNG\r\n\x1a\n123"
@@ -241,6 +250,7 @@ async def test_images_and_documents_are_content(project: Project, mode: str) -> 
 
 
 @pytest.mark.asyncio
+@ANY_ERA
 async def test_a_long_answer_with_a_schema_is_whole(project: Project, mode: str) -> None:
     source = 'from strands_cli import tool\n\n\n@tool\ndef many() -> list[str]:\n    "Many."\n    return ["x" * 99] * 9000\n'
     project.write("tools/many.py", source)

@@ -29,10 +29,14 @@ async def names(client: Any) -> set[str]:
     [
         (["--tools", "echo"], {"echo"}),
         (["--tools", "file_*,echo"], {"file_list", "file_read", "file_search", "file_write", "echo"}),
-        (["--tools", "file_operations"], {"file_list", "file_read", "file_search", "file_write"}),
-        (["--tools", "project"], {"first"}),
+        pytest.param(
+            ["--tools", "file_operations"],
+            {"file_list", "file_read", "file_search", "file_write"},
+            marks=pytest.mark.long,
+        ),
+        pytest.param(["--tools", "project"], {"first"}, marks=pytest.mark.long),
         (["--tools", "native:echo", "--tools", "./extra.py"], {"echo", "extra"}),
-        (["--tools", "none"], set()),
+        pytest.param(["--tools", "none"], set(), marks=pytest.mark.long),
     ],
 )
 async def test_tools_are_chosen_by_name_family_and_pattern(
@@ -150,6 +154,7 @@ pattern: {{type: chain, config: {{steps: [{{agent: one, input: Hi}}]}}}}
     assert denied.exit_code == 21
 
 
+@pytest.mark.long
 @pytest.mark.asyncio
 async def test_settings_that_break_are_reported_once_and_the_tools_stay(project: Project) -> None:
     project.write("tools/first.py", FIRST)

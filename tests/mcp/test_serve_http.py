@@ -103,6 +103,7 @@ def test_bad_requests_are_refused(project: Project) -> None:
         assert post(url)[0] == 200
 
 
+@pytest.mark.long
 def test_sessions_are_limited_and_can_be_closed(project: Project) -> None:
     with http_server(project) as url:
         place = urlsplit(url)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.projects import Project
+from strands_cli.tools.registry import ToolRegistry
+from tests.projects import Outcome, Project
 
 UNITS = Path(__file__).parents[2] / "examples" / "servers" / "units.py"
 FLOW = """
@@ -34,11 +35,30 @@ answers:
 """
 
 
+class Home(Project):
+    """A project with the server of the examples. Commands run in this process, which is quicker."""
+
+    capture: pytest.CaptureFixture[str]
+
+    def strands(self, *arguments: str, **env: Any) -> Outcome:
+        before = dict(self.environment)
+        self.environment.update(env)
+        ToolRegistry._instance = ToolRegistry._elsewhere = None  # as in a new process
+        try:
+            return self.here(self.capture, *arguments)
+        finally:
+            ToolRegistry._instance = ToolRegistry._elsewhere = None
+            self.environment.clear()
+            self.environment.update(before)
+
+
 @pytest.fixture
-def home(project: Project) -> Project:
-    """A project with the server of the examples."""
+def home(project: Project, capsys: pytest.CaptureFixture[str]) -> Project:
     shutil.copy(UNITS, project.root / "units.py")
-    return project
+    project.__class__, home = Home, project
+    assert isinstance(home, Home)
+    home.capture = capsys
+    return home
 
 
 def declare(project: Project, text: str = 'command = "./units.py"', *, name: str = "units") -> None:
