@@ -1,6 +1,7 @@
 """Servers in settings and workflows: where they are declared, what they may do, and the commands about them."""
 
 import json
+import os
 import shutil
 import sys
 import tomllib
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from strands_cli.tools.registry import ToolRegistry
+from strands_cli.errors import SpecError
 from tests.projects import Outcome, Project
 
 UNITS = Path(__file__).parents[2] / "examples" / "servers" / "units.py"
@@ -41,15 +42,19 @@ class Home(Project):
     capture: pytest.CaptureFixture[str]
 
     def strands(self, *arguments: str, **env: Any) -> Outcome:
-        before = dict(self.environment)
+        before, outside = dict(self.environment), dict(os.environ)
         self.environment.update(env)
-        ToolRegistry._instance = ToolRegistry._elsewhere = None  # as in a new process
+        os.environ.update(self.environment)
         try:
-            return self.here(self.capture, *arguments)
+            with self.current():
+                return self.here(self.capture, *arguments)
+        except SpecError:  # settings that cannot be read make no registry
+            return super().strands(*arguments)
         finally:
-            ToolRegistry._instance = ToolRegistry._elsewhere = None
             self.environment.clear()
             self.environment.update(before)
+            os.environ.clear()
+            os.environ.update(outside)
 
 
 @pytest.fixture
@@ -457,7 +462,6 @@ pattern: {type: chain, config: {steps: [{tool: ask__book}]}}
 
 def typed(project: Project, arguments: list[str], answers: list[tuple[str, str]], *, pause: float) -> str:
     """What a terminal shows of a command; each answer is typed a while after its question."""
-    import os
     import pty
     import select
     import time
