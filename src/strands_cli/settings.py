@@ -236,7 +236,9 @@ class _Asking:
 
     def grants(self, kind: str, value: str, key: str, written: str = "") -> bool:
         name, line = self._file.name if self._file else "", _line_of_key(key, self._file, written or value)
-        ask = Ask(kind=kind, value=value, file=name, line=line)
+        return self._add(Ask(kind=kind, value=value, file=name, line=line))
+
+    def _add(self, ask: Ask) -> bool:
         trusted = is_trusted(self._project, ask, self._environment)
         self.asks.append(replace(ask, trusted=trusted))
         return trusted
@@ -253,18 +255,17 @@ class _Asking:
             others, problems = read_shared_servers(shared)
             self._declare(others, shared, found)
             for problem in problems:
-                ask = Ask(kind="unread", value=problem, file=str(shared))
-                self.asks.append(replace(ask, trusted=is_trusted(self._project, ask, self._environment)))
+                self._add(Ask(kind="unread", value=problem, file=str(shared)))
         for name, server in user.servers.items():
             found.setdefault(name, DeclaredServer(name=name, server=server, file=str(user_file)))
         return tuple(found.values())
 
     def _declare(self, servers: dict[str, McpServer], file: Path, found: dict[str, DeclaredServer]) -> None:
+        lines = _lines_of(file) if servers else []
         for name, server in ((name, one) for name, one in servers.items() if name not in found):
-            line = _line_of_key(f'"{name}"' if file.suffix == ".json" else f"mcp.servers.{name}", file)
-            ask = Ask(kind="server", value=f"{name}: {server.text}", file=file.name, line=line)
-            trusted = is_trusted(self._project, ask, self._environment)
-            self.asks.append(replace(ask, trusted=trusted))
+            line = _line_in(lines, f'"{name}"' if file.suffix == ".json" else f"mcp.servers.{name}")
+            text = f"{name}: {server.text}"
+            trusted = self._add(Ask(kind="server", value=text, file=file.name, line=line))
             found[name] = DeclaredServer(
                 name=name, server=server, scope=str(self._project), file=str(file), line=line, trusted=trusted
             )
@@ -583,15 +584,19 @@ def _server_reason(table: dict[str, Any]) -> tuple[str, str] | None:
 
 
 def _line_of_key(key: str, file: Path | None, value: str = "") -> int:
-    """The line of a value, or of its key if the value is not found; 0 if neither is.
+    """The line of a value, or of its key if the value is not found; 0 if neither is."""
+    return _line_in(_lines_of(file), key, value) if key else 0
 
-    tomllib keeps no positions, so this takes the first line that begins with the key.
-    """
+
+def _lines_of(file: Path | None) -> list[str]:
     try:
-        text = read_regular_file(file, MAX_BYTES).decode("utf-8-sig") if file and key else ""
+        return read_regular_file(file, MAX_BYTES).decode("utf-8-sig").splitlines() if file else []
     except (OSError, ValueError):
-        return 0  # changed in the meantime
-    lines = text.splitlines()
+        return []  # changed in the meantime
+
+
+def _line_in(lines: list[str], key: str, value: str = "") -> int:
+    """tomllib keeps no positions, so this takes the first line that begins with the key."""
     first = next((number for number, line in enumerate(lines, 1) if line.lstrip(" [").startswith(key)), 0)
     below = (number for number, line in enumerate(lines, 1) if number >= first and value in line)
     return next(below, first) if first and value else first

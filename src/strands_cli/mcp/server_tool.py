@@ -13,7 +13,7 @@ from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.mcp.tool_content import ERROR_KEY
 from strands_cli.schema.validator import Validator
 from strands_cli.settings import Settings
-from strands_cli.toolkit.context import ToolContext
+from strands_cli.toolkit.context import ToolContext, call_context_of
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import DEFAULTS, ToolInfo
 from strands_cli.toolkit.results import CODES
@@ -35,7 +35,9 @@ def server_tool(declared: DeclaredServer, info: ToolInfo, settings: Settings) ->
     async def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
         from strands_cli.mcp.connection import connections_of_loop
 
-        scoped = msgspec.structs.replace(settings, workspace=context.workspace.roots)
+        outer = call_context_of(context)
+        roots = outer.workspace.roots if outer.workspace else (outer.settings or settings).workspace
+        scoped = msgspec.structs.replace(settings, workspace=roots)
         raw = await connections_of_loop().call(
             declared, scoped, info.callable_name, arguments, context, is_repeatable=tool.is_repeatable
         )
