@@ -235,7 +235,10 @@ class _Asking:
         self._project, self._file, self._environment, self.asks = project, file, environment, asks
 
     def grants(self, kind: str, value: str, key: str, written: str = "") -> bool:
-        name, line = self._file.name if self._file else "", _line_of_key(key, self._file, written or value)
+        name, line = (
+            self._file.name if self._file else "",
+            _line_in(_lines_of(self._file), key, written or value),
+        )
         return self._add(Ask(kind=kind, value=value, file=name, line=line))
 
     def _add(self, ask: Ask) -> bool:
@@ -568,7 +571,7 @@ def _settings_error(
             break
     key, reason = _server_reason(table) or (key, reason)
     reason = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}…"
-    issue = Issue(file=str(file), line=_line_of_key(key, file), reason=reason, remediation=remedy)
+    issue = Issue(file=str(file), line=_line_in(_lines_of(file), key), reason=reason, remediation=remedy)
     return SpecError(f"{issue.place}: {reason}", hint=remedy, issues=[issue])
 
 
@@ -583,11 +586,6 @@ def _server_reason(table: dict[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def _line_of_key(key: str, file: Path | None, value: str = "") -> int:
-    """The line of a value, or of its key if the value is not found; 0 if neither is."""
-    return _line_in(_lines_of(file), key, value) if key else 0
-
-
 def _lines_of(file: Path | None) -> list[str]:
     try:
         return read_regular_file(file, MAX_BYTES).decode("utf-8-sig").splitlines() if file else []
@@ -596,7 +594,11 @@ def _lines_of(file: Path | None) -> list[str]:
 
 
 def _line_in(lines: list[str], key: str, value: str = "") -> int:
-    """tomllib keeps no positions, so this takes the first line that begins with the key."""
-    first = next((number for number, line in enumerate(lines, 1) if line.lstrip(" [").startswith(key)), 0)
+    """The line of a value, or of its key if the value is not found; 0 if neither is.
+
+    tomllib keeps no positions, so this takes the first line that begins with the key.
+    """
+    numbered = enumerate(lines if key else (), 1)
+    first = next((number for number, line in numbered if line.lstrip(" [").startswith(key)), 0)
     below = (number for number, line in enumerate(lines, 1) if number >= first and value in line)
     return next(below, first) if first and value else first
