@@ -235,11 +235,9 @@ class _Asking:
         self._project, self._file, self._environment, self.asks = project, file, environment, asks
 
     def grants(self, kind: str, value: str, key: str, written: str = "") -> bool:
-        name, line = (
-            self._file.name if self._file else "",
-            _line_in(_lines_of(self._file), key, written or value),
-        )
-        return self._add(Ask(kind=kind, value=value, file=name, line=line))
+        line = _line_in(_lines_of(self._file), key, written or value)
+        file = self._file.name if self._file else ""
+        return self._add(Ask(kind=kind, value=value, file=file, line=line))
 
     def _add(self, ask: Ask) -> bool:
         trusted = is_trusted(self._project, ask, self._environment)
@@ -594,10 +592,7 @@ def _lines_of(file: Path | None) -> list[str]:
 
 
 def _line_in(lines: list[str], key: str, value: str = "") -> int:
-    """The line of a value, or of its key if the value is not found; 0 if neither is.
-
-    tomllib keeps no positions, so this takes the first line that begins with the key.
-    """
+    """The line of a value, else of the first line that begins with its key: tomllib keeps no positions."""
     numbered = enumerate(lines if key else (), 1)
     first = next((number for number, line in numbered if line.lstrip(" [").startswith(key)), 0)
     below = (number for number, line in enumerate(lines, 1) if number >= first and value in line)
