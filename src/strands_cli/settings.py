@@ -567,20 +567,28 @@ def _settings_error(
             listed = f"The keys are {', '.join(known)}." if len(known) > 1 else f"The only key is {known[0]}."
             remedy = did_you_mean(unknown, known) or listed
             break
-    key, reason = _server_reason(table) or (key, reason)
+    key, reason, remedy = _server_reason(table) or (key, reason, remedy)
     reason = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}…"
     issue = Issue(file=str(file), line=_line_in(_lines_of(file), key), reason=reason, remediation=remedy)
     return SpecError(f"{issue.place}: {reason}", hint=remedy, issues=[issue])
 
 
-def _server_reason(table: dict[str, Any]) -> tuple[str, str] | None:
-    """The key of the first MCP server that is not in order, and why: the error of the whole names none."""
+def _server_reason(table: dict[str, Any]) -> tuple[str, str, str] | None:
+    """The key of the first MCP server that is not in order, why, and what to do.
+
+    The error of the whole names no server.
+    """
     servers = table["mcp"].get("servers") if isinstance(table.get("mcp"), dict) else None
     for name, server in servers.items() if isinstance(servers, dict) else ():
+        known = McpServer.__struct_fields__
+        unknown = next((key for key in server if key not in known), "") if isinstance(server, dict) else ""
+        if unknown:
+            remedy = did_you_mean(unknown, known) or f"The keys are {', '.join(known)}."
+            return f"mcp.servers.{name}", f"The MCP server {name!r} has no key {unknown!r}.", remedy
         try:
             msgspec.convert(server, McpServer)
         except msgspec.ValidationError as error:
-            return f"mcp.servers.{name}", f"The MCP server {name!r}: {error}."
+            return f"mcp.servers.{name}", f"The MCP server {name!r}: {error}.", _VALUE_REMEDY
     return None
 
 

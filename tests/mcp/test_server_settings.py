@@ -149,7 +149,7 @@ def test_the_file_of_other_programs_is_read_too(home: Project) -> None:
         ('command = "x"\ntimeout = 0', "must be numbers greater than zero"),
         ('command = "x"\nenv = ["A B"]', "'A B' is not the name of an environment variable"),
         ('command = "x"\nargs = "y"', "Expected `array`, got `str`"),
-        ('command = "x"\ncomand = "y"', "unknown field `comand`"),
+        ('command = "x"\ncomand = "y"', "has no key 'comand'"),
     ],
 )
 def test_a_wrong_entry_is_told_with_its_place(home: Project, text: str, reason: str) -> None:

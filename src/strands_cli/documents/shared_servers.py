@@ -11,7 +11,7 @@ SHARED_SERVERS_NAME = ".mcp.json"
 _MAX_BYTES = 1_000_000
 
 
-def read_shared_servers(file: Path) -> tuple[dict[str, McpServer], list[str]]:
+def read_shared_servers(file: Path, *, also_disabled: bool = False) -> tuple[dict[str, McpServer], list[str]]:
     """The servers of such a file by name, and what is wrong with it. One bad entry hides no other."""
     try:
         value = msgspec.json.decode(read_regular_file(file, _MAX_BYTES))
@@ -19,7 +19,8 @@ def read_shared_servers(file: Path) -> tuple[dict[str, McpServer], list[str]]:
         return {}, [unread_reason(error).rstrip(".")]
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         return {}, [f"it is not JSON: {error}"]
-    entries = value.get("mcpServers") if isinstance(value, dict) else None
+    keys = ("mcpServers", "servers", "context_servers")
+    entries = next((value[key] for key in keys if key in value), None) if isinstance(value, dict) else None
     if not isinstance(entries, dict):
         return {}, ["it has no object 'mcpServers'"]
     servers: dict[str, McpServer] = {}
@@ -30,7 +31,9 @@ def read_shared_servers(file: Path) -> tuple[dict[str, McpServer], list[str]]:
                 raise ValueError(problem)
             if len(servers) == MAX_SERVERS:
                 raise ValueError(f"The maximum is {MAX_SERVERS} servers")
-            servers[name] = server_of_json(entry if isinstance(entry, dict) else {})
+            values = entry if isinstance(entry, dict) else {}
+            if also_disabled or not (values.get("disabled") is True or values.get("enabled") is False):
+                servers[name] = server_of_json(values)
         except ValueError as error:
             problems.append(f"the server {name!r}: {error}")
     return servers, problems

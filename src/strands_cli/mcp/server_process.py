@@ -174,6 +174,7 @@ class ServerProcess:
 
     def __init__(self, declared: DeclaredServer, launch: ServerLaunch, confined: Confined) -> None:
         self._name, self._launch, self._confined = declared.name, launch, confined
+        self._is_in_workflow = bool(declared.workflow)
         self._send, self.messages = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
         self.noise_lines = 0
         """Lines on standard output that are no messages."""
@@ -275,7 +276,11 @@ class ServerProcess:
         hint = hint_from_stderr(errors, self._launch.profile, str(self._launch.cwd))
         how = "sent more messages than can be handled" if self._flooded else ending_text(ending)
         text = f"The MCP server {self._name} {how}{f': {errors}' if errors else ''}"
-        return text, self._launch.redactor.text(hint.text) if hint else ""
+        return text, self._launch.redactor.text(self._written(hint.text)) if hint else ""
+
+    def _written(self, hint: str) -> str:
+        """A hint with its key as the file that declares the server has it."""
+        return hint if self._is_in_workflow else hint.replace("`network: true`", "`network = true`")
 
     @property
     def errors(self) -> str:

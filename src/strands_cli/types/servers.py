@@ -173,7 +173,7 @@ class WorkflowServer(McpServer, frozen=True, kw_only=True, forbid_unknown_fields
 def server_of_json(value: dict[str, Any]) -> McpServer:
     """A server as other programs write it in `mcpServers`; ValueError says what is wrong.
 
-    Keys of theirs that mean nothing here are ignored; those that would switch a server off are not.
+    Keys of theirs that mean nothing here are ignored.
     """
     known = {name: value[name] for name in McpServer.__struct_fields__ if name in value}
     if "httpUrl" in value and not known.get("url"):

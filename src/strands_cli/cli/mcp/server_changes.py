@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from strands_cli.cli.mcp.server_commands import find_server, probe_server, server_argument
-from strands_cli.cli.output import count_text, print_line, print_note, print_warning
+from strands_cli.cli.output import count_text, print_columns, print_line, print_note, print_warning
 from strands_cli.cli.terminal import one_line, tokens_text
 from strands_cli.documents.files import read_regular_file, unread_reason, write_file
 from strands_cli.documents.shared_servers import read_shared_servers
@@ -21,8 +21,22 @@ from strands_cli.settings import MAX_BYTES, SETTINGS_NAME, config_directory, loa
 from strands_cli.trust import record_trust
 from strands_cli.types.servers import DeclaredServer, McpServer, server_name_problem
 
+_SHOWN = 100
+"""Characters of a description in a list of tools."""
 
-@click.command(context_settings={"ignore_unknown_options": False})
+
+class _AddCommand(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if "--" in args:
+                raise
+            hint = "Write the command after '--': strands mcp add NAME -- COMMAND."
+            raise UsageError(error.format_message(), hint=hint) from None
+
+
+@click.command(cls=_AddCommand)
 @click.argument("name")
 @click.argument("command", nargs=-1, metavar="[-- COMMAND [ARGUMENT]…]")
 @click.option("--url", default="", help="The address of a server that runs elsewhere, instead of a command.")
@@ -50,7 +64,7 @@ def add(*, name: str, source: Path | None, user: bool, no_check: bool, **given: 
     strands mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
     strands mcp add tickets --url https://mcp.example.com/mcp
     """
-    server = _server_from(source, name) if source else _server_of(given)
+    server = _server_from(source, name, given) if source else _server_of(given)
     if problem := server_name_problem(name):
         raise UsageError(f"{problem}.")
     settings = load_settings()
@@ -63,7 +77,7 @@ def add(*, name: str, source: Path | None, user: bool, no_check: bool, **given: 
     settings = load_settings()
     declared = find_server(name, settings)
     if Path(declared.file) != file:
-        print_warning(f"{name} of {declared.file} goes before it here.")
+        print_warning(f"{declared.file} has a server {name!r} too, which is used here instead.")
         return
     if not declared.trusted:  # whoever types a command has agreed to it
         value = f"{name}: {server.text}"
@@ -81,27 +95,52 @@ def _accept_tools(declared: DeclaredServer) -> None:
     try:
         probe = probe_server(declared, load_settings())
     except ToolError as error:
-        again = f"It is in the settings; 'strands mcp check {declared.name}' tries again."
+        again = f"It stays in the settings. To try again: strands mcp check {declared.name}"
         raise ToolError(error.message, code=error.code, hint=f"{error.hint} {again}".strip()) from None
     listed = listed_tools(declared, probe.listing.tools, probe.listing.version)
     used = [one for one in listed if one.info]
+    rows = []
     for one in used:
         assert one.info is not None
-        print_line(f"  {one.info.id}  {one_line(one.info.description)[:100]}")
+        text = one_line(one.info.description)
+        rows.append((one.info.id, text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"))
+    print_columns(rows)
     tokens = tokens_text(sum(one.tokens for one in used), about=True)
-    print_note(f"{count_text(len(used), 'tool')}, {tokens} in every request of an agent that has all.")
+    print_note(f"{count_text(len(used), 'tool')}, {tokens} in every request of an agent that has them all.")
     if left := len(listed) - len(used):
         text = count_text(left, "tool")
         print_warning(f"{text} cannot be used: 'strands mcp check {declared.name}' says why.")
 
 
-def _server_from(source: Path, name: str) -> McpServer:
-    servers, problems = read_shared_servers(source)
-    if name in servers:
-        return servers[name]
-    reason = next((text for text in problems if repr(name) in text), f"it has no server {name!r}")
-    known = f"It has {', '.join(servers)}." if servers else ""
-    raise UsageError(f"{source}: {reason}.", hint=known)
+def _server_from(source: Path, name: str, given: dict[str, Any]) -> McpServer:
+    """A server of another program's file; what that program does not know, the options say."""
+    if given["command"] or given["url"] or given["headers"]:
+        raise UsageError(
+            "--from takes the command or the address from the file.", hint="Leave out yours, or --from."
+        )
+    servers, problems = read_shared_servers(source, also_disabled=True)
+    if name not in servers:
+        about = (text for text in problems if repr(name) in text or not servers)
+        reason = next(about, f"it has no server {name!r}")
+        known = f"It has {', '.join(servers)}." if servers else ""
+        raise UsageError(f"{source}: {reason}.", hint=known)
+    found = msgspec.to_builtins(servers[name])
+    added = _permissions_in(given)
+    if isinstance(found.get("env"), dict):
+        added["env"] = {name: f"${{{name}}}" for name in added.get("env", ())} | found["env"]
+    return _converted(found | added)
+
+
+def _permissions_in(given: dict[str, Any]) -> dict[str, Any]:
+    files = {"read": list(given["reads"]), "write": list(given["writes"])}
+    values = {
+        "env": list(given["names"]),
+        "files": {kind: paths for kind, paths in files.items() if paths},
+        "network": given["network"],
+        "tools": list(given["tools"]),
+        "exclude": list(given["exclude"]),
+    }
+    return {key: value for key, value in values.items() if value}
 
 
 def _server_of(given: dict[str, Any]) -> McpServer:
@@ -111,21 +150,25 @@ def _server_of(given: dict[str, Any]) -> McpServer:
         if not separator or not key.strip():
             raise UsageError(f"{text!r} is not NAME=VALUE.")
         headers[key.strip()] = value
+    if bool(command) == bool(given["url"]):
+        reason = "either a command or --url, not both" if command else "a command or --url"
+        hint = "Write: strands mcp add NAME -- COMMAND, or strands mcp add NAME --url ADDRESS."
+        raise UsageError(f"A server needs {reason}.", hint=hint)
     values = {
         "command": command[0] if command else "",
         "args": list(command[1:]),
         "url": given["url"],
         "headers": headers,
-        "env": list(given["names"]),
-        "files": {"read": list(given["reads"]), "write": list(given["writes"])},
-        "network": given["network"],
-        "tools": list(given["tools"]),
-        "exclude": list(given["exclude"]),
     }
+    return _converted(values | _permissions_in(given))
+
+
+def _converted(values: dict[str, Any]) -> McpServer:
     try:
         return msgspec.convert(values, McpServer)
     except msgspec.ValidationError as error:
-        hint = "Write: strands mcp add NAME -- COMMAND, or --url ADDRESS."
+        name, separator, _ = next((one for one in values.get("env", ()) if "=" in one), "").partition("=")
+        hint = f"Set {name} in your shell, and give its name: --env {name}" if separator else ""
         raise UsageError(f"{error}.", hint=hint) from None
 
 
@@ -154,7 +197,7 @@ def _prefix(file: Path) -> str:
 
 def _add_table(file: Path, name: str, server: McpServer) -> None:
     text = _read(file)
-    values = msgspec.json.decode(msgspec.json.encode(server))
+    values = _without_empty(msgspec.json.decode(msgspec.json.encode(server)))
     lines = [
         f"[{_prefix(file)}mcp.servers.{name}]",
         *(f"{key} = {_toml(part)}" for key, part in values.items()),
@@ -235,19 +278,26 @@ def remove(name: str, user: bool) -> None:
     expected = _parsed(text)
     if _servers_in(expected, file).pop(name, None) is None:
         raise UsageError(f"There is no MCP server {name!r} in {file}.")
-    _replace(file, "".join(_without_table(text.splitlines(keepends=True), _prefix(file), name)), expected)
+    rest = "".join(_without_table(text.splitlines(keepends=True), _prefix(file), name))
+    _replace(file, rest if not rest.endswith("\n\n") else f"{rest.rstrip()}\n", expected)
     remove_record(declared)
     print_line(f"Removed {name} from {file}.")
 
 
 def _without_table(lines: Iterable[str], prefix: str, name: str) -> Iterable[str]:
-    """The lines of a file without a server's table and those below it."""
+    """The lines of a file without a server's table and those below it.
+
+    A comment after an empty line is about what follows, so it stays.
+    """
     own = re.compile(
         rf'\s*\[{re.escape(prefix)}mcp\.servers\.(?:{re.escape(name)}|"{re.escape(name)}")(?:\.[^]]*)?\]'
     )
-    is_own = False
+    is_own, after = False, list[str]()
     for line in lines:
         if line.lstrip().startswith("["):
             is_own = own.match(line) is not None
         if not is_own:
-            yield line
+            yield from (*after[1:], line)
+        is_between = is_own and (not line.strip() or (after and line.lstrip().startswith("#")))
+        after = [*after, line] if is_between else []
+    yield from after[1:]

@@ -1,5 +1,6 @@
 """`strands mcp list`, `show`, `check` and `trust`: the servers of the settings, and what they offer."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -163,12 +164,14 @@ def list_servers(workflow: Path | None, as_json: bool) -> None:
     print_issues(settings.issues, err=True)
     known = [_known_server(one) for one in servers_of(workflow, settings)]
     unread = [ask for ask in settings.asks if ask.kind == "unread" and ask.file.endswith(SHARED_SERVERS_NAME)]
+    remedy = "Correct the file."
+    problems = [msgspec.structs.replace(ask_issue(ask), remediation=remedy) for ask in unread]
     if as_json:
-        problems = [issue_document(ask_issue(ask)) for ask in unread]
-        print_json({"servers": [one.document() for one in known], "problems": problems})
+        documents = [issue_document(issue) for issue in (*settings.issues, *problems)]
+        print_json({"servers": [one.document() for one in known], "problems": documents})
         return
-    print_issues(map(ask_issue, unread), err=True)
-    if not known:
+    print_issues(problems, err=True)
+    if not known and not settings.issues:
         print_note("There are no MCP servers. 'strands mcp add NAME -- COMMAND' adds one.")
     rows = []
     for one in known:
@@ -194,9 +197,9 @@ def show(name: str, workflow: Path | None, as_json: bool) -> None:
     print_line(f"  {one_line(declared.server.text)}")
     print_line(f"  declared in {declared.file}{f':{declared.line}' if declared.line else ''}")
     if record is None:
-        print_note(
-            f"Its tools are not known: 'strands mcp check {declared.argument}' starts it and lists them."
-        )
+        check = f"'strands mcp check {declared.argument}' starts it and lists them."
+        trust = f"Look at it and decide: strands trust {declared.workflow}".rstrip()
+        print_note(f"Its tools are not known: {check}" if declared.trusted else trust)
         return
     print_line(f"  {one_line(record.title)} {one_line(record.version)}, MCP {one_line(record.protocol)}")
     used = [one for one in known.tools if one.info]
@@ -230,7 +233,7 @@ def check(name: str, workflow: Path | None, as_json: bool) -> int:
     declared = find_server(name, settings, workflow)
     probe = probe_server(declared, settings)
     listed = listed_tools(declared, probe.listing.tools, probe.listing.version)
-    issues = [*_check_issues(probe, listed)]
+    issues = [*_check_issues(declared, probe, listed)]
     used = [one for one in listed if one.info]
     tokens = sum(one.tokens for one in used)
     problems = [
@@ -308,8 +311,6 @@ def probe_server(declared: DeclaredServer, settings: Settings) -> Probe:
 
 
 def _can_open() -> bool:
-    import os
-
     return can_ask() or bool(os.environ.get("BROWSER"))
 
 
@@ -321,7 +322,12 @@ async def _open_page(address: str) -> None:
     await asyncio.to_thread(webbrowser.open, address)
 
 
-def _check_issues(probe: Probe, listed: list[ListedTool]) -> Iterator[Issue]:
+def _check_issues(declared: DeclaredServer, probe: Probe, listed: list[ListedTool]) -> Iterator[Issue]:
+    for name in declared.server.env if isinstance(declared.server.env, tuple) else ():
+        if name not in os.environ:
+            reason = f"The environment variable {name}, which it should get, is not set."
+            remedy = f"Set {name}, or remove it from 'env'."
+            yield Issue(reason=reason, remediation=remedy, severity="warning")
     for one in listed:
         name = one.name or "without a name"
         if one.refusal:
@@ -340,7 +346,8 @@ def _check_issues(probe: Probe, listed: list[ListedTool]) -> Iterator[Issue]:
         yield Issue(reason=reason, remediation=remedy, severity="warning")
     if probe.blocked:
         reason = "Its tools are not those that you accepted, so none of them can be called."
-        yield Issue(reason=reason, remediation="Look at the difference and decide: strands mcp trust")
+        remedy = f"Look at the difference and decide: strands mcp trust {declared.argument}"
+        yield Issue(reason=reason, remediation=remedy)
 
 
 # --- trust --------------------------------------------------------------------------------------------------
@@ -363,7 +370,9 @@ def trust(name: str, workflow: Path | None, yes: bool, as_json: bool) -> None:
     probe = probe_server(declared, settings)
     changes = [*listing_difference(declared, before.accepted if before else (), probe.listing.tools)]
     if as_json:
-        print_json({"name": name, "changes": [_change_document(*change) for change in changes]})
+        is_accepted = yes or not probe.blocked
+        shown = [_change_document(*change) for change in changes]
+        print_json({"name": name, "accepted": is_accepted, "changes": shown})
     else:
         for change in changes:
             _print_change(*change)

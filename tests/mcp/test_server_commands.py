@@ -1,0 +1,136 @@
+"""What somebody meets who adds servers for the first time: files of other programs, mistakes, and their remedies."""
+
+import json
+import tomllib
+from typing import Any
+
+import pytest
+
+from tests.mcp.test_server_settings import Home, declare, home, mcp, user_file
+from tests.projects import Project
+
+__all__ = ["home"]
+
+
+def settings(project: Project) -> dict[str, Any]:
+    return tomllib.loads((project.root / "strands.toml").read_text("utf-8"))
+
+
+# --- add and remove --------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_has_no_empty_keys(home: Home) -> None:
+    assert home.strands("mcp", "add", "units", "--", "./units.py").exit_code == 0
+    written = (home.root / "strands.toml").read_text("utf-8")
+    assert written == '[mcp.servers.units]\ncommand = "./units.py"\n'
+
+
+def test_adding_and_removing_again_and_again_leaves_no_empty_lines(home: Home) -> None:
+    text = '[http]\nmax_bytes = 10\n\n[mcp.servers.a]\ncommand = "x"\n'
+    home.write("strands.toml", text)
+    for _ in range(3):
+        assert home.strands("mcp", "add", "b", "--no-check", "--", "y").exit_code == 0
+        assert home.strands("mcp", "remove", "b").exit_code == 0
+    assert (home.root / "strands.toml").read_text("utf-8") == text
+
+
+def test_removing_a_server_keeps_the_comment_of_the_next_table(home: Home) -> None:
+    before = '[mcp.servers.a]\ncommand = "x"\n# of a\nargs = ["y"]\n\n# of http\n[http]\nmax_bytes = 10\n'
+    home.write("strands.toml", before)
+    assert home.strands("mcp", "remove", "a").exit_code == 0
+    assert (home.root / "strands.toml").read_text("utf-8") == "# of http\n[http]\nmax_bytes = 10\n"
+
+
+def test_a_server_of_another_program_gets_the_permissions_of_the_options(home: Home) -> None:
+    entry = {"command": "npx", "args": ["-y", "files"], "env": {"A": "b"}, "disabled": True}
+    home.write("other.json", json.dumps({"mcpServers": {"files": entry}}))
+    options = ["--network", "--write", "out", "--read", "data", "--env", "TOKEN", "--exclude", "delete_*"]
+    added = home.strands("mcp", "add", "files", "--from", "other.json", "--no-check", *options)
+    assert added.exit_code == 0, added
+    assert settings(home)["mcp"]["servers"]["files"] == {
+        "command": "npx",
+        "args": ["-y", "files"],
+        "env": {"TOKEN": "${TOKEN}", "A": "b"},
+        "files": {"read": ["data"], "write": ["out"]},
+        "network": True,
+        "exclude": ["delete_*"],
+    }
+    both = home.strands("mcp", "add", "other", "--from", "other.json", "--", "npx")
+    assert both.exit_code == 2
+    assert "--from takes the command or the address from the file" in both.err
+
+
+def test_the_file_of_an_editor_that_calls_its_servers_otherwise_can_be_taken_over_too(home: Home) -> None:
+    home.write("mcp.json", json.dumps({"servers": {"units": {"type": "stdio", "command": "./units.py"}}}))
+    assert home.strands("mcp", "add", "units", "--from", "mcp.json").exit_code == 0
+    home.write("none.json", "{}")
+    none = home.strands("mcp", "add", "files", "--from", "none.json")
+    assert "none.json: it has no object 'mcpServers'" in none.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["x"], "A server needs a command or --url."),
+        (["x", "--url", "https://a.example", "--", "y"], "not both"),
+        (["x", "--env", "KEY=secret", "--", "y"], "give its name: --env KEY"),
+        (["x", "npx", "-y", "server"], "Write the command after '--'"),
+    ],
+)
+def test_a_wrong_way_to_add_a_server_is_answered_with_the_right_one(
+    home: Home, arguments: list[str], said: str
+) -> None:
+    outcome = home.strands("mcp", "add", *arguments)
+    assert outcome.exit_code == 2, outcome
+    assert said in outcome.err
+
+
+# --- Mistakes and their remedies -------------------------------------------------------------------------------
+
+
+def test_a_key_that_does_not_exist_is_answered_with_the_nearest(home: Home) -> None:
+    declare(home, 'comand = "./units.py"')
+    outcome = home.strands("mcp", "check", "units")
+    assert "The MCP server 'units' has no key 'comand'." in outcome.err
+    assert "Did you mean 'command'?" in outcome.err
+
+
+def test_a_list_of_servers_in_a_broken_file_does_not_say_that_there_are_none(home: Home) -> None:
+    declare(home, 'command = "x"\nnonsense = 1')
+    listed = home.strands("mcp", "list")
+    assert "no key 'nonsense'" in listed.err
+    assert "There are no MCP servers" not in listed.err
+    assert "no key 'nonsense'" in mcp(home, "list")["problems"][0]["reason"]
+
+
+def test_a_server_that_is_not_trusted_is_shown_with_the_command_that_trusts_it(home: Home) -> None:
+    declare(home)
+    shown = home.strands("mcp", "show", "units")
+    assert "strands trust" in shown.err
+    assert "mcp check" not in shown.err
+
+
+def test_a_changed_server_is_named_in_the_remedy(home: Home) -> None:
+    assert home.strands("mcp", "add", "units", "--", "./units.py").exit_code == 0
+    file = home.root / "units.py"
+    file.write_text(file.read_text("utf-8").replace("Convert a length", "Change a length", 1), "utf-8")
+    checked = home.strands("mcp", "check", "units")
+    assert "strands mcp trust units" in checked.out + checked.err
+    looked = home.strands("mcp", "trust", "units", "--json")
+    assert looked.json["accepted"] is False
+    assert home.strands("mcp", "trust", "units", "--json", "--yes").json["accepted"] is True
+
+
+def test_a_problem_in_the_file_of_another_program_is_not_for_trust_to_solve(home: Home) -> None:
+    home.write(".mcp.json", json.dumps({"mcpServers": {"old": {"type": "sse", "url": "https://a.example"}}}))
+    listed = home.strands("mcp", "list")
+    assert "the transport sse is obsolete" in listed.err
+    assert "strands trust" not in listed.err
+
+
+def test_a_server_that_may_not_use_the_network_is_told_how_to_declare_it(home: Home) -> None:
+    server = home.write("net.sh", "#!/bin/sh\necho 'getaddrinfo EAI_AGAIN host' >&2\nexit 1\n")
+    server.chmod(0o755)
+    added = home.strands("mcp", "add", "net", "--", "./net.sh")
+    assert "`network = true`" in added.err
+    assert str(user_file(home)) not in added.err
