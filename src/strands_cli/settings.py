@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from strands_cli.documents.files import protected_part, read_regular_file, unread_reason
-from strands_cli.documents.shared_servers import SHARED_SERVERS_NAME, read_shared_servers
+from strands_cli.documents.shared_servers import SHARED_SERVERS_NAME, entry_problem, read_shared_servers
 from strands_cli.errors import Issue, SpecError, UsageError, did_you_mean
 from strands_cli.types.asks import Ask
 from strands_cli.types.servers import DeclaredServer, McpServer
@@ -245,15 +245,17 @@ class _Asking:
         return trusted
 
     def servers(
-        self, values: McpSettings, project: Path | None, user: McpSettings, user_file: Path | None
+        self, values: McpSettings, marked: Path | None, user: McpSettings, user_file: Path | None
     ) -> tuple[DeclaredServer, ...]:
         """Those of the project's settings, of its `.mcp.json`, and the user's: the first of a name counts."""
         found = dict[str, DeclaredServer]()
         if self._file:
             self._declare(values.servers, self._file, found)
-        shared = project / SHARED_SERVERS_NAME if project else None
-        if shared is not None and os.path.lexists(shared):
-            others, problems = read_shared_servers(shared)
+        shared = self._project / SHARED_SERVERS_NAME
+        # Whose a project is was looked at before; anyone can put a file into a directory such as /tmp.
+        is_own = marked or foreign_owner((self._project, shared), self._environment) is None
+        if is_own and os.path.lexists(shared):
+            others, problems = read_shared_servers(shared, project=self._project)
             self._declare(others, shared, found)
             for problem in problems:
                 self._add(Ask(kind="unread", value=problem, file=str(shared)))
@@ -574,21 +576,11 @@ def _settings_error(
 
 
 def _server_reason(table: dict[str, Any]) -> tuple[str, str, str] | None:
-    """The key of the first MCP server that is not in order, why, and what to do.
-
-    The error of the whole names no server.
-    """
+    """The key of the first MCP server that is not in order, why, and what to do: the error names none."""
     servers = table["mcp"].get("servers") if isinstance(table.get("mcp"), dict) else None
     for name, server in servers.items() if isinstance(servers, dict) else ():
-        known = McpServer.__struct_fields__
-        unknown = next((key for key in server if key not in known), "") if isinstance(server, dict) else ""
-        if unknown:
-            remedy = did_you_mean(unknown, known) or f"The keys are {', '.join(known)}."
-            return f"mcp.servers.{name}", f"The MCP server {name!r} has no key {unknown!r}.", remedy
-        try:
-            msgspec.convert(server, McpServer)
-        except msgspec.ValidationError as error:
-            return f"mcp.servers.{name}", f"The MCP server {name!r}: {error}.", _VALUE_REMEDY
+        if reason := entry_problem(server):
+            return f"mcp.servers.{name}", f"The MCP server {name!r}{reason[0]}.", reason[1] or _VALUE_REMEDY
     return None
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.test_server_settings import Home, declare, home, mcp, user_file
+from tests.mcp.test_server_settings import FLOW, Home, declare, home, mcp, user_file
 from tests.projects import Project
 
 __all__ = ["home"]
@@ -83,6 +83,45 @@ def test_a_wrong_way_to_add_a_server_is_answered_with_the_right_one(
     outcome = home.strands("mcp", "add", *arguments)
     assert outcome.exit_code == 2, outcome
     assert said in outcome.err
+
+
+# --- Files of other programs -----------------------------------------------------------------------------------
+
+
+def test_a_file_of_servers_is_read_in_a_directory_that_has_no_settings(home: Home) -> None:
+    (home.root / "strands.toml").unlink()
+    home.write(".mcp.json", json.dumps({"mcpServers": {"units": {"command": "./units.py"}}}))
+    assert mcp(home, "check", "units")["title"] == "units"
+
+
+def test_servers_that_another_program_has_switched_off_are_not_used(home: Home) -> None:
+    entries = {
+        "units": {"command": "./units.py"},
+        "off": {"command": "x", "disabled": True},
+        "no": {"command": "x", "enabled": False},
+    }
+    home.write(".mcp.json", json.dumps({"mcpServers": entries}))
+    assert [one["name"] for one in mcp(home, "list")["servers"]] == ["units"]
+
+
+def test_the_entry_with_which_others_use_our_tools_is_no_server_of_ours(home: Home) -> None:
+    assert home.strands("mcp", "install", "--client", "claude-code", "--write").exit_code == 0
+    assert "mcp" in (home.root / ".mcp.json").read_text("utf-8")
+    assert mcp(home, "list", trusts=False)["servers"] == []
+
+
+def test_a_server_that_a_workflow_does_not_use_does_not_stop_it(home: Home) -> None:
+    home.write(".mcp.json", json.dumps({"mcpServers": {"other": {"command": "x"}}}))
+    home.write("flow.yaml", FLOW.split("tools:")[0] + "agents:\n  a: {prompt: Work., tools: []}\n"
+               "pattern: {type: chain, config: {steps: [{agent: a, input: hi}]}}\n")  # fmt: skip
+    home.write("answers.yaml", "answers:\n  - text: Done.\n")
+    outcome = home.strands("run", "flow.yaml")
+    assert outcome.exit_code == 0, outcome
+    text = (home.root / "flow.yaml").read_text("utf-8")
+    home.write("flow.yaml", text.replace("agents:", "tools: {mcp: [{id: other}]}\nagents:"))
+    used = home.strands("run", "flow.yaml", "--force")
+    assert used.exit_code != 0
+    assert "you have not trusted that" in used.err
 
 
 # --- Mistakes and their remedies -------------------------------------------------------------------------------

@@ -180,9 +180,18 @@ def check_trust(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
 
 
 def all_asks(spec: Spec, tools: ToolSet) -> tuple[Ask, ...]:
-    """All that the workflow, those that it runs, and its project's settings ask for beyond the project."""
+    """All that the workflow, those that it runs, and its project's settings ask for beyond the project.
+
+    A server of the settings that none of them names is not started, so it needs no decision here.
+    """
     own = (ask for one in tools.family for ask in _own_asks(spec if one is tools else one.spec, one))
-    return (*tools.registry.settings.asks, *{ask.id: ask for ask in own}.values())
+    named = {entry.id for one in tools.family for entry in one.spec.tools.mcp}
+    of_settings = (
+        ask
+        for ask in tools.registry.settings.asks
+        if ask.trusted or ask.kind != "server" or ask.value.partition(":")[0] in named
+    )
+    return (*of_settings, *{ask.id: ask for ask in own}.values())
 
 
 def _own_asks(spec: BaseSpec, tools: ToolSet) -> tuple[Ask, ...]:
