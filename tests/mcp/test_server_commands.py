@@ -11,6 +11,24 @@ from tests.projects import Project
 
 __all__ = ["home"]
 
+WRITER = """#!/usr/bin/env python3
+import json, sys
+
+for line in sys.stdin:
+    message = json.loads(line)
+    result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "w", "version": "1"}}
+    if message["method"] == "tools/list":
+        result = {"tools": [{"name": "write", "inputSchema": {"type": "object"}}]}
+    if message["method"] == "tools/call":
+        try:
+            open("note.txt", "w").write("hi")
+            result = {"content": [{"type": "text", "text": "done"}], "structuredContent": {"content": "done"}}
+        except OSError as error:
+            result = {"content": [{"type": "text", "text": str(error)}], "isError": True}
+    if "id" in message:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
 
 def settings(project: Project) -> dict[str, Any]:
     return tomllib.loads((project.root / "strands.toml").read_text("utf-8"))
@@ -173,3 +191,22 @@ def test_a_server_that_may_not_use_the_network_is_told_how_to_declare_it(home: H
     added = home.strands("mcp", "add", "net", "--", "./net.sh")
     assert "`network = true`" in added.err
     assert str(user_file(home)) not in added.err
+
+
+def test_a_call_that_the_sandbox_refused_names_the_key_to_declare(home: Home) -> None:
+    home.write("writer.py", WRITER).chmod(0o755)
+    assert home.strands("mcp", "add", "notes", "--", "./writer.py").exit_code == 0
+    refused = home.strands("tool", "call", "notes__write")
+    assert refused.exit_code == 10, refused
+    assert "note.txt: declare the place under `files.write`" in refused.err
+    assert home.strands("mcp", "remove", "notes").exit_code == 0
+    assert home.strands("mcp", "add", "notes", "--write", ".", "--", "./writer.py").exit_code == 0
+    written = home.strands("tool", "call", "notes__write")
+    assert json.loads(written.out) == {"content": "done"}, "the text says the same, and is not shown twice"
+
+
+def test_an_explanation_says_how_to_see_the_tools_of_a_server_that_was_not_started(home: Home) -> None:
+    home.write("flow.yaml", FLOW % ("{id: units, command: ./units.py}", "[units]"))
+    explained = " ".join(home.strands("explain", "flow.yaml").out.split())
+    assert "'strands mcp check units --workflow " in explained
+    assert "is not known here" not in explained

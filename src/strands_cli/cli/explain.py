@@ -60,7 +60,7 @@ def explain(file: Path, pairs: tuple[str, ...]) -> int:
         "What it needs": _requirement_sentences(spec),
         "Agents": _agent_sentences(spec, outline),
         "Workflows that it runs": _workflow_sentences(spec),
-        "What the tools may touch": (*_tool_sentences(spec, used), *_server_sentences(tools)),
+        "What the tools may touch": (*_tool_sentences(spec, tools, used), *_server_sentences(tools)),
         "What leaves this machine": _outgoing_data_sentences(spec, outline, used),
         "What needs your trust": _trust_sentences(spec, tools),
         "What it writes": _written_file_sentences(spec),
@@ -108,8 +108,9 @@ def _workflow_sentences(spec: Spec) -> Iterator[str]:
         yield f"{inner.file}{about}. {asks or 'It asks no model'}. 'strands explain {inner.file}' says more."
 
 
-def _tool_sentences(spec: Spec, used: UsedTools) -> Iterator[str]:
+def _tool_sentences(spec: Spec, tools: ToolSet, used: UsedTools) -> Iterator[str]:
     """None of them is loaded."""
+    unlisted = {one.id for one in tools.servers if one.declared and not one.infos}
     executors = {executor.id: executor for executor in spec.tools.http_executors}
     for reference, info in used.items():
         if executor := executors.get(reference):
@@ -120,7 +121,7 @@ def _tool_sentences(spec: Spec, used: UsedTools) -> Iterator[str]:
             yield f"{reference}:{what} It sends requests {where}."
         elif info:
             yield _tool_explanation(spec, reference, info)
-        else:
+        elif reference.partition("__")[0] not in unlisted:
             yield f"{first_line(reference)} is not known here; 'strands list-tools' shows what is."
     categories = {info.category for info in used.values() if info}
     if not used:
@@ -146,6 +147,9 @@ def _server_sentences(tools: ToolSet) -> Iterator[str]:
         else:
             leaves = "may go anywhere" if server.network else "stays on this machine"
             yield f"The MCP server {one.id} is {what}. It reads the workspace; what it is given {leaves}."
+        if not one.infos:
+            check = f"'strands mcp check {one.declared.argument}' starts it and lists them."
+            yield f"The tools of {one.id} are not known yet: {check}"
 
 
 def _tool_explanation(spec: Spec, reference: str, info: ToolInfo) -> str:

@@ -328,7 +328,8 @@ class ServerConnection:
         self._callers.append(caller)
         try:
             async with asyncio.timeout(self.declared.server.timeout) as caller.timer:
-                return await self._call_rounds(session, name, arguments, caller)
+                raw = await self._call_rounds(session, name, arguments, caller)
+                return self._process.explained(raw) if self._process else raw
         except asyncio.CancelledError:
             if caller.asked is None or caller.task is None:
                 raise

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from shutil import which
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import anyio
 import mcp_types
@@ -21,6 +21,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from mcp.shared.message import SessionMessage
 
 from strands_cli.errors import ToolError, ToolFailed
+from strands_cli.mcp.tool_content import ERROR_KEY
 from strands_cli.plugins.executable_output import ending_text, stderr_tail
 from strands_cli.plugins.processes import DeclaredPaths, programs_elsewhere, with_second_attempt
 from strands_cli.plugins.protected_paths import Guard, guard_of
@@ -281,6 +282,20 @@ class ServerProcess:
     def _written(self, hint: str) -> str:
         """A hint with its key as the file that declares the server has it."""
         return hint if self._is_in_workflow else hint.replace("`network: true`", "`network = true`")
+
+    def explained(self, raw: dict[str, Any]) -> dict[str, Any]:
+        """The result of a call; a failure that the sandbox has caused with the key that would allow it."""
+        given, meta = raw.get("content"), raw.get("_meta")
+        is_told = isinstance(meta, dict) and ERROR_KEY in meta
+        if raw.get("isError") is not True or is_told or not isinstance(given, list):
+            return raw
+        blocks = (one.get("text") for one in given if isinstance(one, dict))
+        text = "\n".join(one for one in blocks if isinstance(one, str))
+        hint = hint_from_stderr(text, self._launch.profile, str(self._launch.cwd), is_certain=True)
+        if hint is None:
+            return raw
+        error = {"code": "failed", "message": text, "retryable": False, "details": []}
+        return raw | {"_meta": {ERROR_KEY: error | {"hint": self._written(hint.text)}}}
 
     @property
     def errors(self) -> str:

@@ -142,7 +142,9 @@ def _failed(raw: dict[str, Any], content: list[dict[str, Any]]) -> dict[str, Any
 
 def _repeats(block: dict[str, Any], structured: object) -> bool:
     """Whether a text is the structured content once more, for clients that know only text."""
-    alone = structured.get("result") if isinstance(structured, dict) and len(structured) == 1 else structured
+    alone = structured
+    if isinstance(structured, dict) and len(structured) == 1:
+        (alone,) = structured.values()
     try:
         return "text" in block and (
             block["text"] == alone or msgspec.json.decode(block["text"]) in (structured, alone)
