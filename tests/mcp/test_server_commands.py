@@ -210,3 +210,13 @@ def test_an_explanation_says_how_to_see_the_tools_of_a_server_that_was_not_start
     explained = " ".join(home.strands("explain", "flow.yaml").out.split())
     assert "'strands mcp check units --workflow " in explained
     assert "is not known here" not in explained
+
+
+@pytest.mark.parametrize("said", ["getaddrinfo EAI_AGAIN registry", "sh: 1: server: Permission denied"])
+def test_a_program_that_would_download_the_server_is_answered_with_installing_it(
+    home: Home, said: str
+) -> None:
+    home.write("npx", f"#!/bin/sh\necho '{said}' >&2\nexit 126\n").chmod(0o755)
+    added = home.strands("mcp", "add", "files", "--", "./npx", "-y", "files")
+    assert "install the server" in added.err
+    assert "network = true" not in added.err

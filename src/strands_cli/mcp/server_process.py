@@ -48,6 +48,12 @@ _EOF_SECONDS = 0.3
 _END_SECONDS = 2.0
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
+_DOWNLOADERS = ("npx", "bunx", "pnpx", "uvx", "pipx")
+_DOWNLOADERS_HINT = (
+    "{} downloads programs, and the sandbox executes nothing that a server has written: "
+    "install the server (npm install, pip install), and declare its own command."
+)
+
 _log = logging.getLogger(__name__)
 
 
@@ -277,6 +283,9 @@ class ServerProcess:
         hint = hint_from_stderr(errors, self._launch.profile, str(self._launch.cwd))
         how = "sent more messages than can be handled" if self._flooded else ending_text(ending)
         text = f"The MCP server {self._name} {how}{f': {errors}' if errors else ''}"
+        program = Path(self._launch.argv[0]).name
+        if program in _DOWNLOADERS and (hint or "permission denied" in errors.lower()):
+            return text, _DOWNLOADERS_HINT.format(program)
         return text, self._launch.redactor.text(self._written(hint.text)) if hint else ""
 
     def _written(self, hint: str) -> str:

@@ -61,7 +61,7 @@ def add(*, name: str, source: Path | None, user: bool, no_check: bool, **given: 
     """Add a server to the settings of this project, start it, and accept its tools.
 
     \b
-    strands mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
+    strands mcp add git -- mcp-server-git
     strands mcp add tickets --url https://mcp.example.com/mcp
     """
     server = _server_from(source, name, given) if source else _server_of(given)
