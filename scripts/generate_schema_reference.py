@@ -33,7 +33,7 @@ ORDER = (
     *("orchestrator_workers", "graph", "node", "edge", "outputs", "artifact", "env", "secret", "skill"),
     *("context_policy", "telemetry", "security"),
 )
-NOT_YET = {"tools.mcp", "context_policy.retrieval"}
+NOT_YET = {"context_policy.retrieval"}
 """What the format has and strands-cli does not do yet: `validate` reports it as unsupported."""
 LIMITS = {
     "minimum": "at least {}",

@@ -73,7 +73,7 @@ _AGENT = "assistant"
     multiple=True,
     shell_complete=complete_tools,
     metavar="TOOL,…",
-    help="Tools, plugins or patterns, separated by commas. Can be repeated.",
+    help="Tools, plugins, MCP servers or patterns, separated by commas. Can be repeated.",
 )
 @click.option(
     "--provider",

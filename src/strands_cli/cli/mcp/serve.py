@@ -83,8 +83,8 @@ def _enter_project(project: Path | None) -> None:
     multiple=True,
     shell_complete=complete_tools,
     metavar="TOOL,…",
-    help="Serve only these: tools, families or patterns, separated by commas; 'project', 'all' or 'none'. "
-    "Can be repeated.",
+    help="Serve only these: tools, plugins, MCP servers or patterns, separated by commas; "
+    "'project', 'all' or 'none'. Can be repeated.",
 )
 @click.option(
     "--spec", type=click.Path(path_type=Path), help="Also serve the tools that this workflow declares."
