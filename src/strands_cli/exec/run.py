@@ -75,7 +75,10 @@ def prepare(
         refuse_untrusted(all_asks(spec, tools), str(spec.file))
     if any(one.servers for one in tools.family):
         known = {one.file: read_secrets(one) for one in spec.family}
-        tools = ToolSet(spec) if tools.learn_servers(known) else tools
+        if tools.learn_servers(known):
+            tools = ToolSet(spec)
+            if spec.positions:  # whether a tool needs consent is known only now
+                refuse_untrusted(all_asks(spec, tools), str(spec.file))
     asks_models = options.model is None and options.replay is None
     warnings, secrets = _checked_secrets(spec, tools, asks_models=asks_models)
     if options.trace:

@@ -350,6 +350,7 @@ def _declared_tools(
     refuse_untrusted(all_asks(spec, tools), str(spec.file))
     if tools.learn_servers({one.file: read_secrets(one) for one in spec.family}):
         tools = ToolSet(spec)
+        refuse_untrusted(all_asks(spec, tools), str(spec.file))  # also for tools that are known only now
     inputs = known_inputs(spec)
     resources = RunResources(spec, inputs=inputs, directory=Path(), tools=tools, allow_write=allowed)
     hide_secrets(resources.redactor)
