@@ -23,7 +23,7 @@ from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.mcp.elicitation import answer_question
 from strands_cli.mcp.lenient import DEEPEST, RAW, TOO_DEEP, LenientDispatcher, as_list, oversized_tools
-from strands_cli.mcp.listing import MAX_TOOLS, RawTool, is_same_listing
+from strands_cli.mcp.listing import MAX_TOOLS, RawTool, is_same_listing, newly_accepted
 from strands_cli.mcp.records import ServerRecord, read_record, write_record
 from strands_cli.mcp.server_process import UNREADABLE, ServerProcess, started_server
 from strands_cli.secrets import NOTHING_SECRET
@@ -473,7 +473,7 @@ def accept_or_block(declared: DeclaredServer, listing: ServerListing) -> None:
         server=declared.name,
         scope=declared.scope,
         fingerprint=declared.server.fingerprint,
-        accepted=listing.tools,
+        accepted=newly_accepted(declared, before.accepted, listing.tools) if before else listing.tools,
         version=listing.version,
         title=listing.title,
         protocol=listing.protocol,

@@ -396,6 +396,18 @@ def is_same_listing(
     return before == now
 
 
+def newly_accepted(
+    declared: DeclaredServer, accepted: Iterable[RawTool], offered: Iterable[RawTool]
+) -> tuple[RawTool, ...]:
+    """What counts as accepted once the user agrees to what is offered.
+
+    Tools that the declaration leaves out are not shown, so they stay as they were.
+    """
+    takes = declared.server.takes
+    left_out = (tool for tool in accepted if not takes(str(tool.get("name"))))
+    return (*(tool for tool in offered if takes(str(tool.get("name")))), *left_out)
+
+
 def listing_difference(
     declared: DeclaredServer, accepted: Iterable[RawTool], offered: Iterable[RawTool]
 ) -> Iterator[tuple[str, str, str, str]]:

@@ -25,7 +25,7 @@ from strands_cli.cli.output import (
 from strands_cli.cli.terminal import duration_text, one_line, tokens_text, wrapped_text
 from strands_cli.documents.shared_servers import SHARED_SERVERS_NAME
 from strands_cli.errors import Issue, StrandsError, ToolFailed, TrustError, UsageError, did_you_mean
-from strands_cli.mcp.listing import ListedTool, listed_tools, listing_difference
+from strands_cli.mcp.listing import ListedTool, listed_tools, listing_difference, newly_accepted
 from strands_cli.mcp.records import ServerRecord, read_record, write_record
 from strands_cli.secrets import MASK
 from strands_cli.settings import Settings, load_settings, settings_to_look_at
@@ -382,7 +382,7 @@ def trust(name: str, workflow: Path | None, yes: bool, as_json: bool) -> None:
         if yes or not as_json:
             record = msgspec.structs.replace(
                 before,
-                accepted=probe.listing.tools,
+                accepted=newly_accepted(declared, before.accepted, probe.listing.tools),
                 changed=None,
                 version=probe.listing.version,
                 title=probe.listing.title,
