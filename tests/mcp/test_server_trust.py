@@ -96,3 +96,23 @@ def test_to_accept_a_change_accepts_nothing_that_a_filter_kept_from_being_shown(
     servers.user_settings.write_text(settings.replace('tools = ["weather"]\n', ""), "utf-8")
     with servers.calls() as call:
         assert call("bad__clock").code == "unavailable"
+
+
+def test_a_change_at_the_end_of_a_long_text_is_shown(servers: Servers) -> None:
+    servers.configure("FromFile")
+    long = "Reads the weather of a place. " * 200
+    listing(servers, {**WEATHER, "description": long})
+    servers.check()
+    listing(servers, {**WEATHER, "description": long + EVIL})
+    shown = servers.here("mcp", "trust", "bad")
+    assert EVIL in shown.out
+
+
+def test_a_text_that_is_too_long_to_be_shown_says_so(servers: Servers) -> None:
+    servers.configure("FromFile")
+    listing(servers, WEATHER)
+    servers.check()
+    listing(servers, {**WEATHER, "description": "x" * 9000 + EVIL})
+    shown = servers.here("mcp", "trust", "bad")
+    assert "more characters" in shown.out
+    assert "--json" in shown.out

@@ -33,6 +33,7 @@ from strands_cli.trust import ask_issue
 from strands_cli.types.servers import DeclaredServer
 
 _SHOWN_CHARACTERS = 2000
+_SHOWN_AROUND = 60
 
 
 def complete_servers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -412,8 +413,25 @@ def _change_document(tool: str, field: str, before: str, now: str) -> dict[str, 
 def _print_change(tool: str, field: str, before: str, now: str) -> None:
     kind = field or ("the tool is new" if now else "the tool is gone")
     print_line(Styled(one_line(tool)), f"  {kind}")
-    for mark, text in (("-", before), ("+", now)):
-        shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
-        for line in shown.splitlines():
+    for mark, text in zip("-+", _differing_parts(before, now), strict=True):
+        for line in text[:_SHOWN_CHARACTERS].splitlines():
             for part in wrapped_text(line, 100) or [""]:
                 print_line(f"  {mark} {part}")
+        if (left := len(text) - _SHOWN_CHARACTERS) > 0:
+            print_line(f"  {mark} … and {left:,} more characters; --json shows all of them")
+
+
+def _differing_parts(before: str, now: str) -> tuple[str, str]:
+    """Of long texts, only what differs, with a little around it: a change must not hide behind the rest."""
+    if max(len(before), len(now)) <= _SHOWN_CHARACTERS:
+        return before, now
+    same = len(os.path.commonprefix((before, now)))
+    rest = before[same:], now[same:]
+    same_end = len(os.path.commonprefix([text[::-1] for text in rest]))
+    start = max(0, same - _SHOWN_AROUND)
+    ends = [len(text) - max(0, same_end - _SHOWN_AROUND) for text in (before, now)]
+    first, second = (
+        f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"
+        for text, end in zip((before, now), ends, strict=True)
+    )
+    return first, second
