@@ -116,3 +116,14 @@ def test_a_text_that_is_too_long_to_be_shown_says_so(servers: Servers) -> None:
     shown = servers.here("mcp", "trust", "bad")
     assert "more characters" in shown.out
     assert "--json" in shown.out
+
+
+def test_more_memory_for_a_projects_server_needs_trust_again(servers: Servers) -> None:
+    settings = servers.project.root / "strands.toml"
+    servers.add(settings, "bad", servers.hostile("Server"))
+    assert servers.here("trust", "--yes").exit_code == 0
+    assert servers.check().exit_code == 0
+    settings.write_text("", "utf-8")
+    servers.add(settings, "bad", servers.hostile("Server", memory="9000GB"))
+    assert servers.check().exit_code != 0
+    assert "9000GB" in (shown := servers.here("trust")).out + shown.err

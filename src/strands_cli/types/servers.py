@@ -10,6 +10,7 @@ import msgspec
 SERVER_NAME = re.compile(r"(?!.*__)[a-zA-Z0-9_-]{1,40}")
 MAX_SERVERS = 100
 _UNITS = {"KB": 1024, "MB": 1024**2, "GB": 1024**3}
+_USUAL_MEMORY = "1GB"
 _SIZE = re.compile(r"([1-9][0-9]{0,6})(KB|MB|GB)")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
@@ -46,7 +47,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """`read` and `write`: the paths that it may touch besides reading the workspace."""
     network: bool = False
     """Whether it may use the network."""
-    memory: str = "1GB"
+    memory: str = _USUAL_MEMORY
     """How much memory it may use, such as `"512MB"`."""
     url: str = ""
     """The address of a server that runs elsewhere, instead of a command."""
@@ -117,6 +118,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             *(f"reads {path}" for path in self.files.read),
             *(f"writes {path}" for path in self.files.write),
             *(["uses the network"] if self.network else []),
+            *([f"uses {self.memory} of memory"] if self.memory != _USUAL_MEMORY else []),
         ]
         given = self.env if isinstance(self.env, dict) else dict.fromkeys(self.env, "")
         parts += [f"gets {name}{_shown_value(name, value)}" for name, value in given.items()]
@@ -135,7 +137,7 @@ def _shown_value(name: str, value: str) -> str:
 
     if not value or "${" in value or not _SECRET.search(name):
         return f"={value}" if value else ""
-    return f"=(hidden, {sha256(value.encode()).hexdigest()[:8]})"
+    return f"=(hidden, {sha256(value.encode()).hexdigest()[:16]})"
 
 
 class DeclaredServer(msgspec.Struct, frozen=True, kw_only=True):
