@@ -1,9 +1,10 @@
 """What a user agreed to is what is used: the tools that were shown, and the consent that a workflow may give."""
 
 import json
+import sys
 from typing import Any
 
-from tests.mcp.servers import ANSWER, Servers
+from tests.mcp.servers import ANSWER, HOSTILE, Servers
 
 OBJECT = {"type": "object", "properties": {}}
 WEATHER = {"name": "weather", "description": "Reads the weather.", "inputSchema": OBJECT}
@@ -127,3 +128,16 @@ def test_more_memory_for_a_projects_server_needs_trust_again(servers: Servers) -
     servers.add(settings, "bad", servers.hostile("Server", memory="9000GB"))
     assert servers.check().exit_code != 0
     assert "9000GB" in (shown := servers.here("trust")).out + shown.err
+
+
+def test_a_relative_command_of_the_user_is_not_looked_for_in_a_project(servers: Servers) -> None:
+    """Whoever writes the project would choose the program."""
+    entry = servers.hostile("Server")
+    program = servers.project.write("bin/server", f"#!{sys.executable}\n{HOSTILE.read_text('utf-8')}")
+    program.chmod(0o755)
+    servers.add(
+        servers.user_settings, "bad", {**entry, "command": "./bin/server", "args": entry["args"][1:]}
+    )
+    check = servers.check()
+    assert servers.starts() == 0, check
+    assert check.exit_code != 0

@@ -85,7 +85,7 @@ class ServerLaunch(msgspec.Struct, frozen=True):
 def launch_of_server(declared: DeclaredServer, settings: Settings) -> ServerLaunch:
     """ToolFailed where it cannot be started as it is declared."""
     server, scope = declared.server, os.environ
-    directory = Path(declared.file).parent if declared.scope else settings.project
+    directory = Path(declared.file).parent
     given = server.env if isinstance(server.env, dict) else {}
     passed = () if isinstance(server.env, dict) else server.env
     values = {name: expanded(text, scope, name=declared.name) for name, text in given.items()}
