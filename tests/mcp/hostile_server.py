@@ -602,6 +602,13 @@ class SpillsSecrets(Server):
         return None
 
 
+class TellsArguments(Server):
+    tools = (tool("tell"),)
+
+    def call(self, name: str, arguments: Json, request: Json) -> Json | None:
+        return text(f"I was started with {sys.argv[2:]}.")
+
+
 class EatsMemory(Server):
     tools = (tool("eat"),)
 

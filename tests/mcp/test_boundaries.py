@@ -46,6 +46,18 @@ def test_a_token_that_a_server_spills_is_hidden_in_what_is_shown(with_token: Ser
     assert TOKEN not in told.shown, "a model would read it"
 
 
+def test_a_token_among_the_arguments_is_hidden_too(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIVEN_TOKEN", TOKEN)
+    servers.project.environment["GIVEN_TOKEN"] = TOKEN
+    entry = servers.hostile("TellsArguments")
+    servers.configure("TellsArguments", args=[*entry["args"], "--token=${GIVEN_TOKEN}"])
+    servers.check()
+    with servers.calls() as call:
+        told = call("bad__tell")
+    assert "--token=***" in told.shown
+    assert TOKEN not in told.shown
+
+
 def test_a_token_that_stands_in_a_file_is_not_shown(servers: Servers) -> None:
     servers.configure("Server", env={"API_KEY": TOKEN})
     for words in (("mcp", "list"), ("mcp", "show", "bad"), ("mcp", "check", "bad")):

@@ -109,6 +109,11 @@ class _Handler(BaseHTTPRequestHandler):
             made = {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no method"}}
         self.answer(200, json.dumps(made).encode(), **headers)
 
+    def repeats_authorization(self, message: dict[str, Any]) -> None:
+        words = f"Each token is a word; yours is {self.headers['authorization']}."
+        result = {"content": [{"type": "text", "text": words}]}
+        self.answer(200, json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode())
+
     def silent(self, message: dict[str, Any]) -> None:
         self.server.open.wait(30)
 
@@ -384,3 +389,21 @@ def test_a_projects_address_is_not_visited_before_it_is_trusted(servers: Servers
         assert call("far__good").code in ("unavailable", "unknown_tool")
     time.sleep(0.2)
     assert site.seen == []
+
+
+# --- Secrets ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("header", ["token ${FAR_KEY}", f"token {SECRET}"])
+def test_of_a_header_only_the_secret_is_hidden(
+    header: str, servers: Servers, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAR_KEY", SECRET)
+    servers.project.environment["FAR_KEY"] = SECRET
+    configure(servers, site, headers={"Authorization": header})
+    servers.check("far")
+    site.behaviour, site.only_for = "repeats_authorization", "tools/call"
+    with servers.calls() as call:
+        called = call("far__good")
+    assert SECRET not in called.shown
+    assert "Each token is a word; yours is token ***." in called.shown

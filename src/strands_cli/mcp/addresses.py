@@ -9,7 +9,7 @@ import httpx2
 import msgspec
 from mcp.client.streamable_http import streamable_http_client
 
-from strands_cli.mcp.server_process import expanded
+from strands_cli.mcp.server_process import expanded, variables_in
 from strands_cli.mcp.sign_in import OpenPage, SignIn, TokenFile, oauth_of
 from strands_cli.secrets import Redactor, looks_secret
 from strands_cli.types.servers import DeclaredServer
@@ -89,8 +89,10 @@ async def reached_server(
             elif name in request.headers:
                 del request.headers[name]
 
-    secrets = [text for name, text in headers.items() if "${" in server.headers[name] or looks_secret(name)]
-    address = Address(Redactor(part for text in secrets for part in text.split()))
+    secrets = [value for text in server.headers.values() for value in variables_in(text, scope).values()]
+    for words in (text.split() for name, text in headers.items() if looks_secret(name)):
+        secrets += words[1:] or words  # the first of several is the scheme, such as "Bearer"
+    address = Address(Redactor(secrets))
     sign_in = SignIn(declared, open_page)
     signs = not any(name.lower() == "authorization" for name in headers)
     if signs:

@@ -71,6 +71,12 @@ def expanded(text: str, environment: Mapping[str, str], *, name: str) -> str:
     return _VARIABLE.sub(value, text)
 
 
+def variables_in(text: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a text of a declaration names, as far as they are set."""
+    names = (found[1] for found in _VARIABLE.finditer(text))
+    return {name: environment[name] for name in names if name in environment}
+
+
 class ServerLaunch(msgspec.Struct, frozen=True):
     """All that decides what a started server is."""
 
@@ -117,6 +123,8 @@ def launch_of_server(declared: DeclaredServer, settings: Settings) -> ServerLaun
     )
     from_elsewhere = {name for name, text in given.items() if "${" in text}
     secrets = [text for name, text in environment.items() if looks_secret(name) or name in from_elsewhere]
+    in_args = (item for text in server.args for item in variables_in(text, scope).items())
+    secrets += [value for name, value in in_args if looks_secret(name)]
     args = tuple(expanded(text, scope, name=declared.name) for text in server.args)
     return ServerLaunch(
         (str(command), *args),
