@@ -135,9 +135,7 @@ def test_a_relative_command_of_the_user_is_not_looked_for_in_a_project(servers: 
     entry = servers.hostile("Server")
     program = servers.project.write("bin/server", f"#!{sys.executable}\n{HOSTILE.read_text('utf-8')}")
     program.chmod(0o755)
-    servers.add(
-        servers.user_settings, "bad", {**entry, "command": "./bin/server", "args": entry["args"][1:]}
-    )
+    servers.add(servers.user_settings, "bad", {**entry, "command": "./bin/server", "args": entry["args"][1:]})
     check = servers.check()
     assert servers.starts() == 0, check
     assert check.exit_code != 0

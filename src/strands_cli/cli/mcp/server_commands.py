@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -425,9 +426,8 @@ def _differing_parts(before: str, now: str) -> tuple[str, str]:
     """Of long texts, only what differs, with a little around it: a change must not hide behind the rest."""
     if max(len(before), len(now)) <= _SHOWN_CHARACTERS:
         return before, now
-    same = len(os.path.commonprefix((before, now)))
-    rest = before[same:], now[same:]
-    same_end = len(os.path.commonprefix([text[::-1] for text in rest]))
+    same = _same_characters(before, now)
+    same_end = _same_characters(before[same:][::-1], now[same:][::-1])
     start = max(0, same - _SHOWN_AROUND)
     ends = [len(text) - max(0, same_end - _SHOWN_AROUND) for text in (before, now)]
     first, second = (
@@ -435,3 +435,8 @@ def _differing_parts(before: str, now: str) -> tuple[str, str]:
         for text, end in zip((before, now), ends, strict=True)
     )
     return first, second
+
+
+def _same_characters(one: str, other: str) -> int:
+    """How many characters at the beginning are the same."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
