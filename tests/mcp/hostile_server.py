@@ -815,6 +815,32 @@ class ChangesWhileRunning(Server):
         return text("calm ran")
 
 
+class FailsToListAgain(ChangesWhileRunning):
+    """Says that its list has changed, and then does not give it."""
+
+    lists = 0
+
+    def list_tools(self, message: Json) -> None:
+        self.lists += 1
+        if self.lists == 1:
+            super().list_tools(message)
+        elif self.lists == 2:
+            self.fail(message, -32603, "The list is being made")
+        elif self.lists == 3:
+            self.give_up()
+
+
+class AsksTooLate(Server):
+    """Asks a question, and answers the call without waiting for it."""
+
+    tools = (tool("ask"),)
+
+    def call(self, name: str, arguments: Json, request: Json) -> Json | None:
+        method, params = Asks.QUESTIONS[2]
+        self.send({"jsonrpc": "2.0", "id": "late", "method": method, "params": params})
+        return text("asked")
+
+
 # --- The stateless era ------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from mcp.client.session import ClientRequestContext, ClientSession
 from mcp.shared.exceptions import MCPError
 
 from strands_cli.documents.problems import shorten_text
-from strands_cli.errors import ToolError, ToolFailed
+from strands_cli.errors import ArtifactError, ToolError, ToolFailed
 from strands_cli.mcp.elicitation import answer_question
 from strands_cli.mcp.lenient import DEEPEST, RAW, TOO_DEEP, LenientDispatcher, as_list, oversized_tools
 from strands_cli.mcp.listing import MAX_TOOLS, RawTool, is_same_listing, newly_accepted
@@ -304,16 +304,37 @@ class ServerConnection:
             self._is_stale = True
 
     async def accepted_listing(self) -> ServerListing:
-        """What the server offers, as the user has accepted it; ToolFailed where that has changed."""
+        """What the server offers, as the user has accepted it; ToolFailed where that has changed.
+
+        ServerDied if it went away while it was asked again.
+        """
         await self.ready()
         async with self._listing_lock:
             if self._is_stale and self._session is not None:
-                self._is_stale = False
-                seconds = self.listing.seconds
-                self.listing = await self._list_tools(self._session)
-                self.listing = msgspec.structs.replace(self.listing, seconds=seconds)
-            accept_or_block(self.declared, self.listing)
+                await self._list_again(self._session)
+            try:
+                accept_or_block(self.declared, self.listing)
+            except ArtifactError as error:
+                raise ToolFailed(error.message, code="unavailable", hint=error.hint) from None
         return self.listing
+
+    async def _list_again(self, session: ClientSession) -> None:
+        seconds, is_listed = self.listing.seconds, False
+        self._is_stale = False  # it may change once more meanwhile
+        try:
+            listing = await self._list_tools(session)
+            is_listed = True
+        except MCPError as error:
+            if self._is_lost(error):
+                self.is_over = True
+                reason = f"The MCP server {self.declared.name} has ended"
+                raise ServerDied(reason, was_sent=False) from None
+            reason = f"The MCP server {self.declared.name} does not list its tools again: "
+            reason += self._redactor.text(error.message)
+            raise ToolFailed(reason, code="unavailable") from None
+        finally:
+            self._is_stale = self._is_stale or not is_listed
+        self.listing = msgspec.structs.replace(listing, seconds=seconds)
 
     # --- calls ----------------------------------------------------------------------------------------------
 
@@ -466,7 +487,7 @@ def _transport_failure(declared: DeclaredServer, error: BaseException) -> ToolFa
 def accept_or_block(declared: DeclaredServer, listing: ServerListing) -> None:
     """Records what a server offers; ToolFailed where that is not what the user accepted.
 
-    The first listing is accepted with the server itself.
+    The first listing is accepted with the server itself; ArtifactError where it cannot be recorded.
     """
     before = read_record(declared)
     now = ServerRecord(
@@ -481,10 +502,13 @@ def accept_or_block(declared: DeclaredServer, listing: ServerListing) -> None:
     if before is not None and not is_same_listing(declared, before.accepted, listing.tools):
         blocked = msgspec.structs.replace(before, changed=listing.tools)
         if blocked != before:
-            write_record(declared, blocked)
+            with suppress(ArtifactError):
+                write_record(declared, blocked)
         raise blocked_failure(declared)
-    if now != before:
-        with suppress(ToolError):
+    if before is None:
+        write_record(declared, now)
+    elif now != before:
+        with suppress(ArtifactError):
             write_record(declared, now)
 
 
@@ -535,7 +559,7 @@ class ServerConnections:
             raise died.as_failure() from None
 
     async def aclose(self) -> None:
-        for connection in self._running.values():
+        for connection in [*self._running.values()]:
             await connection.aclose()
         self._running.clear()
 

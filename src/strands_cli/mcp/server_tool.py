@@ -63,13 +63,15 @@ def learn_tools(declared: DeclaredServer, settings: Settings) -> None:
     failures: list[ToolFailed] = []
 
     async def look() -> None:
-        from strands_cli.mcp.connection import ServerConnection
+        from strands_cli.mcp.connection import ServerConnection, ServerDied
 
         connection = ServerConnection(declared, settings)
         try:
             await connection.accepted_listing()
         except ToolFailed as failed:
             failures.append(failed)
+        except ServerDied as died:
+            failures.append(died.as_failure())
         finally:
             await connection.aclose()
 
