@@ -1,9 +1,11 @@
 """What neither a project nor a server can widen: who starts what, what is shown, and how long it lives."""
 
 import asyncio
+import gc
 import json
 import os
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,10 @@ import pytest
 
 from strands_cli import Cancellation
 from strands_cli.testing import CallTool
-from strands_cli.toolkit.context import InterruptRequested
+from strands_cli.toolkit.context import CallContext, InterruptRequested
 from strands_cli.toolkit.workspace import Workspace
+from strands_cli.tools import get_registry
+from strands_cli.tools.calls import call_tool
 from tests.mcp.hostile_server import ESCAPES, REASON
 from tests.mcp.servers import ANSWER, Servers
 
@@ -277,6 +281,25 @@ def test_a_question_that_comes_too_late_disturbs_nobody(servers: Servers) -> Non
 
         assert call.runner.run(go_on()) == [ANSWER, ANSWER]
         assert servers.starts() == 2
+
+
+def test_loops_that_end_leave_nothing_in_memory(servers: Servers) -> None:
+    servers.configure("Server")
+    servers.check()
+    loops = list[weakref.ref[asyncio.AbstractEventLoop]]()
+
+    async def call() -> None:
+        root = servers.project.root
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        context = CallContext(workspace=Workspace((root,), root), resolve=get_registry().load)
+        result = await call_tool("bad__good", {"input": {}}, context)
+        assert result["status"] == "success"
+
+    with servers.project.current():
+        for _ in range(3):
+            asyncio.run(call())
+        gc.collect()
+        assert [loop() for loop in loops] == [None, None, None]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -112,7 +113,7 @@ class ServerConnection:
         self.listing = ServerListing()
         self.is_over = False
         self._start_error: ToolFailed | None = None
-        self._life = loop.create_task(self._live())
+        self.life = loop.create_task(self._live())
 
     @property
     def noise(self) -> tuple[int, list[str]]:
@@ -125,9 +126,9 @@ class ServerConnection:
 
     async def aclose(self) -> None:
         self._closing.set()
-        await asyncio.wait([self._life], timeout=_CLOSING_SECONDS)
-        self._life.cancel()
-        await asyncio.wait([self._life], timeout=_CLOSING_SECONDS)
+        await asyncio.wait([self.life], timeout=_CLOSING_SECONDS)
+        self.life.cancel()
+        await asyncio.wait([self.life], timeout=_CLOSING_SECONDS)
 
     # --- its life -------------------------------------------------------------------------------------------
 
@@ -531,6 +532,8 @@ class ServerConnections:
         connection = self._running.get(key)
         if connection is None or connection.is_over:
             connection = self._running[key] = ServerConnection(declared, settings)
+            # A connection holds its loop, which would otherwise never be freed.
+            connection.life.add_done_callback(partial(self._forget, key))
         await connection.accepted_listing()
         return connection
 
@@ -557,6 +560,10 @@ class ServerConnections:
             return await connection.call(name, arguments, context)
         except ServerDied as died:
             raise died.as_failure() from None
+
+    def _forget(self, key: tuple[object, ...], life: "asyncio.Task[None]") -> None:
+        if key in self._running and self._running[key].life is life:
+            del self._running[key]
 
     async def aclose(self) -> None:
         for connection in [*self._running.values()]:
