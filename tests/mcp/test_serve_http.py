@@ -104,7 +104,8 @@ def test_bad_requests_are_refused(project: Project) -> None:
 
 
 @pytest.mark.long
-def test_sessions_are_limited_and_can_be_closed(project: Project) -> None:
+@pytest.mark.parametrize("version", ["", "2025-11-25"])
+def test_sessions_are_limited_and_can_be_closed(version: str, project: Project) -> None:
     with http_server(project) as url:
         place = urlsplit(url)
         connection = http.client.HTTPConnection(place.hostname or "", place.port or 0, timeout=10)
@@ -115,6 +116,7 @@ def test_sessions_are_limited_and_can_be_closed(project: Project) -> None:
                 "Accept": "application/json, text/event-stream",
                 "Content-Type": "application/json",
                 **({"Mcp-Session-Id": session} if session else {}),
+                **({"Mcp-Protocol-Version": version} if version else {}),
             }
             connection.request(
                 method, place.path, json.dumps(INITIALIZE) if method == "POST" else None, headers
@@ -201,3 +203,19 @@ def test_a_wrong_option_is_an_error_that_says_what_to_do(
     assert message in outcome.err
     assert outcome.exit_code in (2, 3)
     assert outcome.out == ""
+
+
+def test_a_websocket_gets_past_no_check(project: Project) -> None:
+    upgrade = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+        "Authorization": "",
+    }
+    with http_server(project) as url:
+        place = urlsplit(url)
+        connection = http.client.HTTPConnection(place.hostname or "", place.port or 0, timeout=10)
+        connection.request("GET", place.path, headers=upgrade)
+        assert connection.getresponse().status == 401
+        connection.close()

@@ -52,9 +52,6 @@ class HttpGuard(msgspec.Struct, frozen=True, kw_only=True):
     """Wanted in `Authorization: Bearer …`; without one, whoever reaches the server may use it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         if not self._is_own(_host_name(headers.get("host", ""))):
             await refuse(send, 421, "The Host header does not name this server.")
@@ -107,11 +104,15 @@ class _Sessions:
     """The sessions of all clients, at one path."""
 
     def __init__(self, manager: "StreamableHTTPSessionManager") -> None:
-        self._manager = manager
+        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+        self._manager, self._modern = manager, MODERN_PROTOCOL_VERSIONS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Since 2026-07-28 there are no sessions, and every request says its version.
-        opens = not {name for name, _ in scope["headers"]} & {b"mcp-session-id", b"mcp-protocol-version"}
+        headers = dict(scope["headers"])
+        is_modern = headers.get(b"mcp-protocol-version", b"").decode("latin-1") in self._modern
+        opens = b"mcp-session-id" not in headers and not is_modern
         if scope["path"] != PATH:
             await refuse(send, 404, f"The path of this server is {PATH}.")
         elif opens and self._are_too_many():
@@ -169,6 +170,7 @@ async def serve_http(
         HttpGuard(app=_Sessions(manager), host=host, names=names, token=token),
         interface="asgi3",
         lifespan="off",
+        ws="none",  # which would not be an HTTP request, and pass the guard
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
