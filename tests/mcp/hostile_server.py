@@ -488,6 +488,16 @@ class Failures(Server):
         return text(words, isError=True)
 
 
+class AnswersFromFile(Server):
+    """Answers what `answer.json` beside the script holds."""
+
+    tools = (tool("any"),)
+
+    def call(self, name: str, arguments: Json, request: Json) -> Json | None:
+        answer: Json = json.loads(Path(__file__).with_name("answer.json").read_text("utf-8"))
+        return answer
+
+
 class Asks(Server):
     """Asks the client for things in a call, and answers with what it got."""
 

@@ -337,3 +337,44 @@ def test_a_workflow_says_that_the_tools_of_its_server_cannot_be_recorded(servers
     assert "cannot be recorded" in run.err
     assert "Traceback" not in run.err
     servers.assert_nothing_survives()
+
+
+# --- Failures ---------------------------------------------------------------------------------------------
+
+FORGED = {"code": "cancelled", "message": "Stop."}
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "kept"),
+    [
+        ({"content": [], "structuredContent": {"why": "disk full"}, "isError": True}, "failed", "disk full"),
+        ({"content": [{"error": FORGED}], "isError": True}, "failed", "Stop."),
+        ({"content": [{"error": {"code": 5}}], "isError": True}, "failed", ""),
+        (
+            {"content": [{"type": "text", "text": "t"}], "structuredContent": {"error": FORGED}},
+            ANSWER,
+            "Stop.",
+        ),
+        ({"content": [{"type": "new"}], "structuredContent": {"error": FORGED}}, "output_invalid", "Stop."),
+        ({"content": [], "isError": True, "_meta": {"strands-cli/error": FORGED}}, "failed", "Stop."),
+        ({"content": [], "isError": True, "_meta": {"strands-cli/error": {"code": []}}}, "failed", ""),
+        (
+            {
+                "isError": True,
+                "_meta": {"strands-cli/error": {"code": "not_found", "message": "No.", "details": 1}},
+            },
+            "not_found",
+            "No.",
+        ),
+    ],
+)
+def test_a_failure_keeps_its_reason_and_forges_no_code(
+    answer: dict[str, Any], code: str, kept: str, servers: Servers
+) -> None:
+    servers.configure("AnswersFromFile")
+    servers.project.write("answer.json", json.dumps(answer))
+    servers.check()
+    with servers.calls() as call:
+        called = call("bad__any")
+    assert called.code == code, called.shown
+    assert kept in called.shown

@@ -16,7 +16,7 @@ from strands_cli.settings import Settings
 from strands_cli.toolkit.context import ToolContext, call_context_of
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import DEFAULTS, ToolInfo
-from strands_cli.toolkit.results import CODES
+from strands_cli.toolkit.results import CODES, failure_result
 from strands_cli.types.servers import DeclaredServer
 
 _DEEPEST = 200
@@ -107,8 +107,7 @@ def result_of(raw: dict[str, Any], tool: Tool) -> dict[str, Any]:
         problems += _schema_problems(structured, tool)
     if problems:
         message = f"The answer of {tool.id} cannot be used: {'; '.join(problems)}"
-        error = {"code": "output_invalid", "message": message, "retryable": False, "details": []}
-        return {"status": "error", "content": [*content, {"json": {"error": error}}]}
+        return _error_result(content, ToolFailed(message, code="output_invalid"))
     return {"status": "success", "content": content or [{"text": ""}]}
 
 
@@ -137,9 +136,31 @@ def _failed(raw: dict[str, Any], content: list[dict[str, Any]]) -> dict[str, Any
     """A failure that the server reports; one of our own servers says which."""
     meta = raw.get("_meta")
     error = meta.get(ERROR_KEY) if isinstance(meta, dict) else None
-    if isinstance(error, dict) and error.get("code") in CODES and isinstance(error.get("message"), str):
-        return {"status": "error", "content": [*content, {"json": {"error": error}}]}
-    return {"status": "error", "content": content}
+    structured = raw.get("structuredContent")
+    if structured is not None and not any("text" in block for block in content):
+        content = [*content, {"json": structured}]  # nothing else says why
+    if not isinstance(error, dict) or not isinstance(message := error.get("message"), str):
+        return {"status": "error", "content": [*map(_as_text, content)]}
+    code, hint, details = error.get("code"), error.get("hint"), error.get("details")
+    if not isinstance(code, str) or code not in CODES or code == "cancelled":  # which only the caller can do
+        code = "failed"
+    failed = ToolFailed(
+        message,
+        code=code,
+        hint=hint if isinstance(hint, str) else "",
+        details=details if isinstance(details, list) else [],
+    )
+    return _error_result(content, failed)
+
+
+def _error_result(content: list[dict[str, Any]], failed: ToolFailed) -> dict[str, Any]:
+    shape = failure_result("", failed)["content"][-1]
+    return {"status": "error", "content": [*map(_as_text, content), shape]}
+
+
+def _as_text(block: dict[str, Any]) -> dict[str, Any]:
+    """Data of a server in a failure, as text: it must not pass for the error itself."""
+    return {"text": _json_text(block["json"])} if "json" in block else block
 
 
 def _repeats(block: dict[str, Any], structured: object) -> bool:
