@@ -494,7 +494,6 @@ def accept_or_block(declared: DeclaredServer, listing: ServerListing) -> None:
     now = ServerRecord(
         server=declared.name,
         scope=declared.scope,
-        fingerprint=declared.server.fingerprint,
         accepted=newly_accepted(declared, before.accepted, listing.tools) if before else listing.tools,
         version=listing.version,
         title=listing.title,

@@ -25,8 +25,6 @@ class ServerRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     server: str
     scope: str
-    fingerprint: str = ""
-    """Of the declaration that was in force when the tools were listed."""
     accepted: tuple[dict[str, Any], ...] = ()
     changed: tuple[dict[str, Any], ...] | None = None
     """What it offers now, where that is not what was accepted: it is blocked."""

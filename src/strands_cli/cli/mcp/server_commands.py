@@ -389,7 +389,6 @@ def trust(name: str, workflow: Path | None, yes: bool, as_json: bool) -> None:
                 version=probe.listing.version,
                 title=probe.listing.title,
                 protocol=probe.listing.protocol,
-                fingerprint=declared.server.fingerprint,
             )
             write_record(declared, record)
     if not as_json:
