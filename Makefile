@@ -1,9 +1,8 @@
 # Every verb installs what it needs: a fresh clone with Python 3.11+, git and make is enough.
 
 PYTHON ?= python3
-# More than the cores of a small machine: many tests wait for children and servers. The long ones compute.
+# More than the cores of a small machine: many tests wait for children and servers.
 JOBS ?= 3
-LONG_JOBS ?= 2
 ARGS ?=
 BIN := .venv/bin
 
@@ -81,7 +80,7 @@ test: check
 # Counting lines in every child process costs a third of the time, so that only this verb does it.
 test-all: export STRANDS_TEST_EXPLORE := 1
 test-all: check
-	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered --cov-fail-under=90 -n $(LONG_JOBS) --timeout=300 $(ARGS)
+	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered --cov-fail-under=90 -n $(JOBS) --timeout=300 $(ARGS)
 
 fmt: setup
 	$(BIN)/ruff check --fix
