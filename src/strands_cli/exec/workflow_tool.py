@@ -14,6 +14,7 @@ from strands_cli.exec.run import prepare, run_prepared
 from strands_cli.exec.steps import RunOptions
 from strands_cli.exec.stores import Store, open_store
 from strands_cli.loader.spec import Spec
+from strands_cli.mcp.served_call import CONSENT_FORM
 from strands_cli.providers.choice import require_models
 from strands_cli.settings import load_settings
 from strands_cli.toolkit.context import ToolContext
@@ -24,11 +25,6 @@ from strands_cli.types.sections import Input
 _LONGEST_RUN_SECONDS = 7 * 24 * 3600.0
 _MOST_PAUSED = 1000
 _LONGEST_NAME = 64
-_CONSENT_FORM = {
-    "type": "object",
-    "properties": {"allow": {"type": "boolean", "title": "Allow this"}},
-    "required": ["allow"],
-}
 
 
 def workflow_tool(spec: Spec, options: RunOptions) -> Tool:
@@ -162,7 +158,7 @@ class _Runs:
 
 
 async def _answer_to(question: dict[str, Any], paused: _PausedRun, key: str, context: ToolContext) -> str:
-    is_consent = question["requestedSchema"] is _CONSENT_FORM
+    is_consent = question["requestedSchema"] is CONSENT_FORM
     try:
         form = await context.interrupt(f"{paused.run_id}/{paused.times}/{key}", question)
     except ToolFailed as failed:
@@ -190,7 +186,7 @@ def _questions_of(error: Paused, store: Store) -> dict[str, Any]:
         form = {"type": "object", "properties": {"answer": answer}, "required": ["answer"]}
         questions[question.key] = {
             "message": question.text,
-            "requestedSchema": _CONSENT_FORM if question.kind == "consent" else form,
+            "requestedSchema": CONSENT_FORM if question.kind == "consent" else form,
         }
     return questions
 

@@ -37,7 +37,7 @@ _MOST_UNSENT_PROGRESS = 100
 
 _CONSENT = "consent"
 """The name of the question whether a call may be made."""
-_CONSENT_FORM = {
+CONSENT_FORM = {
     "type": "object",
     "properties": {"allow": {"type": "boolean", "title": "Allow this call"}},
     "required": ["allow"],
@@ -204,7 +204,7 @@ class ServedCall:
         if is_inner := tool is not self._tool:
             sent = json.dumps(arguments, sort_keys=True, default=str)
             name = f"{_CONSENT}:{tool.id}:{sha256(sent.encode()).hexdigest()[:16]}"
-        question = _Question(name, self._describe(tool, arguments, protected), _CONSENT_FORM)
+        question = _Question(name, self._describe(tool, arguments, protected), CONSENT_FORM)
         # A body that makes calls may have done something already: it must not run again for the answer. One
         # that holds up the loop is quick and does nothing else, by declaration.
         if is_inner and asyncio.get_running_loop() is self._loop:

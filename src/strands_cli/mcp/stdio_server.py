@@ -37,7 +37,25 @@ class StdioStreams:
         self.input = Incoming(input_fd, self._loop, self.output)
 
 
-class Incoming:
+class ProtocolStream:
+    """A stream as the official package takes it: closed at the end of its block."""
+
+    async def aclose(self) -> None:
+        """By default there is nothing to do."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+class Incoming(ProtocolStream):
     """The client's messages, as the official package reads them from a stream."""
 
     def __init__(self, descriptor: int, loop: asyncio.AbstractEventLoop, output: "Outgoing") -> None:
@@ -138,19 +156,8 @@ class Incoming:
         except EndOfStream:
             raise StopAsyncIteration from None
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-
-class Outgoing:
+class Outgoing(ProtocolStream):
     """The server's messages.
 
     A short one is written at once if that cannot block; all others by a thread, so that a client that does
@@ -238,14 +245,3 @@ class Outgoing:
         """The messages so far are written; the descriptor stays open."""
         self._open_requests.clear()
         await self.all_answered(_LAST_ANSWERS_SECONDS)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
