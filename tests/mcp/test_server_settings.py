@@ -145,6 +145,11 @@ def test_the_file_of_other_programs_is_read_too(home: Project) -> None:
         ('url = "ftp://a.example"', "is not an address that begins with https:// or http://"),
         ('url = "https://a.example"\nnetwork = true', "'network' has no effect on a server with 'url'"),
         ('command = "x"\nheaders = { A = "b" }', "'headers' has no effect on a server with 'command'"),
+        (
+            'url = "https://a.example"\nfiles = { read = ["."] }',
+            "'files' has no effect on a server with 'url'",
+        ),
+        ('command = "x"\noauth = { client_id = "a" }', "'oauth' has no effect on a server with 'command'"),
         ('command = "x"\nmemory = "lots"', "'lots' is not a size"),
         ('command = "x"\ntimeout = 0', "must be numbers greater than zero"),
         ('command = "x"\nenv = ["A B"]', "'A B' is not the name of an environment variable"),

@@ -14,7 +14,7 @@ _USUAL_MEMORY = "1GB"
 _SIZE = re.compile(r"([1-9][0-9]{0,6})(KB|MB|GB)")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
-_ONLY_FOR = {"url": ("args", "env", "network"), "command": ("headers",)}
+_WITHOUT_EFFECT = {"url": ("args", "env", "files", "network", "memory"), "command": ("headers", "oauth")}
 _LONGEST = 1e6
 
 
@@ -32,6 +32,10 @@ class ServerOAuth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     client_secret: str = ""
     scope: str = ""
     grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
+
+
+_NOT_GIVEN: tuple[object, ...] = ((), {}, False, _USUAL_MEMORY, ServerFiles(), ServerOAuth())
+"""The defaults of the keys that some servers cannot have."""
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -72,7 +76,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def problem(self) -> str:
         """Why it cannot be used, or nothing."""
         kind = "url" if self.url else "command"
-        without_effect = [key for key in _ONLY_FOR[kind] if getattr(self, key)]
+        without_effect = [key for key in _WITHOUT_EFFECT[kind] if getattr(self, key) not in _NOT_GIVEN]
         if bool(self.command) == bool(self.url):
             return "A server needs either 'command' or 'url'"
         if self.url and not re.match(r"https?://[^/\s]", self.url):
@@ -157,6 +161,14 @@ class DeclaredServer(msgspec.Struct, frozen=True, kw_only=True):
     def argument(self) -> str:
         """What names it to `strands mcp check` and `trust`."""
         return f"{self.name} --workflow {self.workflow}" if self.workflow else self.name
+
+    @property
+    def distrust(self) -> str:
+        return f"The MCP server {self.name} is declared in {self.file}, and you have not trusted that."
+
+    @property
+    def trust_hint(self) -> str:
+        return f"Look at it and decide: strands trust {self.workflow}".rstrip()
 
 
 class WorkflowServer(McpServer, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

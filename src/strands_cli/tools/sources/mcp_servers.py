@@ -52,10 +52,7 @@ def scan_servers(
     parts: list[Discovered] = []
     for declared in servers:
         if not declared.trusted:
-            reason = (
-                f"The MCP server {declared.name} is declared by the project, and you have not trusted that."
-            )
-            parts.append(_refused(declared, reason, "Look at it and decide: strands trust"))
+            parts.append(_refused(declared, declared.distrust, declared.trust_hint))
             continue
         try:
             file = str(record_file(declared))
