@@ -72,8 +72,8 @@ class ServerDied(Exception):
         super().__init__(message)
         self.message, self.hint, self.code, self.was_sent = message, hint, code, was_sent
 
-    def as_failure(self, code: str = "") -> ToolFailed:
-        return ToolFailed(self.message, code=code or self.code, hint=self.hint)
+    def as_failure(self) -> ToolFailed:
+        return ToolFailed(self.message, code=self.code, hint=self.hint)
 
 
 class _Caller(msgspec.Struct, eq=False):
@@ -96,10 +96,9 @@ class ServerConnection:
         settings: Settings,
         *,
         open_page: Callable[[str], Any] | None = None,
-        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self.declared, self._settings, self._open_page = declared, settings, open_page
-        self._idle_seconds, self._last_used = idle_seconds, time.monotonic()
+        self._last_used = time.monotonic()
         loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = loop.create_future()
         self._closing = asyncio.Event()
@@ -108,7 +107,7 @@ class ServerConnection:
         self._process: ServerProcess | None = None
         self._address: Address | None = None
         self._redactor = NOTHING_SECRET
-        self._is_stale = False
+        self._is_stale, self._is_accepted = False, False
         self._listing_lock = asyncio.Lock()
         self.listing = ServerListing()
         self.is_over = False
@@ -117,7 +116,7 @@ class ServerConnection:
 
     @property
     def noise(self) -> tuple[int, list[str]]:
-        """How many lines on standard output were no messages, and the first of them."""
+        """How many lines on standard output were not protocol messages, and the first of them."""
         return (self._process.noise_lines, self._process.noise) if self._process else (0, [])
 
     async def ready(self) -> None:
@@ -249,7 +248,7 @@ class ServerConnection:
         waiting = [closing, *([self._process.exited] if self._process else [])]
         try:
             while not any(one.done() for one in waiting):
-                idle = self._last_used + self._idle_seconds - time.monotonic()
+                idle = self._last_used + IDLE_SECONDS - time.monotonic()
                 if idle <= 0 and not self._callers:
                     return
                 await asyncio.wait(waiting, timeout=max(idle, 1.0), return_when=asyncio.FIRST_COMPLETED)
@@ -313,10 +312,12 @@ class ServerConnection:
         async with self._listing_lock:
             if self._is_stale and self._session is not None:
                 await self._list_again(self._session)
-            try:
-                accept_or_block(self.declared, self.listing)
-            except ArtifactError as error:
-                raise ToolFailed(error.message, code="unavailable", hint=error.hint) from None
+            if not self._is_accepted:
+                try:
+                    accept_or_block(self.declared, self.listing)
+                except ArtifactError as error:
+                    raise ToolFailed(error.message, code="unavailable", hint=error.hint) from None
+                self._is_accepted = True
         return self.listing
 
     async def _list_again(self, session: ClientSession) -> None:
@@ -335,7 +336,7 @@ class ServerConnection:
             raise ToolFailed(reason, code="unavailable") from None
         finally:
             self._is_stale = self._is_stale or not is_listed
-        self.listing = msgspec.structs.replace(listing, seconds=seconds)
+        self.listing, self._is_accepted = msgspec.structs.replace(listing, seconds=seconds), False
 
     # --- calls ----------------------------------------------------------------------------------------------
 
@@ -491,7 +492,25 @@ def accept_or_block(declared: DeclaredServer, listing: ServerListing) -> None:
     The first listing is accepted with the server itself; ArtifactError where it cannot be recorded.
     """
     before = read_record(declared)
-    now = ServerRecord(
+    if before is None:
+        write_record(declared, accepted_record(declared, listing))
+        return
+    is_same = is_same_listing(declared, before.accepted, listing.tools)
+    now = accepted_record(declared, listing, before)
+    if not is_same:
+        now = msgspec.structs.replace(before, changed=listing.tools)
+    if now != before:
+        with suppress(ArtifactError):
+            write_record(declared, now)
+    if not is_same:
+        raise blocked_failure(declared)
+
+
+def accepted_record(
+    declared: DeclaredServer, listing: ServerListing, before: ServerRecord | None = None
+) -> ServerRecord:
+    """The record of a server whose tools the user accepts as they are now."""
+    return ServerRecord(
         server=declared.name,
         scope=declared.scope,
         accepted=newly_accepted(declared, before.accepted, listing.tools) if before else listing.tools,
@@ -499,17 +518,6 @@ def accept_or_block(declared: DeclaredServer, listing: ServerListing) -> None:
         title=listing.title,
         protocol=listing.protocol,
     )
-    if before is not None and not is_same_listing(declared, before.accepted, listing.tools):
-        blocked = msgspec.structs.replace(before, changed=listing.tools)
-        if blocked != before:
-            with suppress(ArtifactError):
-                write_record(declared, blocked)
-        raise blocked_failure(declared)
-    if before is None:
-        write_record(declared, now)
-    elif now != before:
-        with suppress(ArtifactError):
-            write_record(declared, now)
 
 
 def blocked_failure(declared: DeclaredServer) -> ToolFailed:
@@ -547,18 +555,15 @@ class ServerConnections:
         is_repeatable: bool = False,
     ) -> dict[str, Any]:
         """The raw result of a call. For one that may be repeated, a server that dies is started again."""
-        try:
-            connection = await self.get(declared, settings)
-            return await connection.call(name, arguments, context)
-        except ServerDied as died:
-            if died.was_sent and not is_repeatable:
-                raise died.as_failure() from None
-            _log.info("%s; it is started again, and %s is called once more", died.message, name)
-        try:
-            connection = await self.get(declared, settings)
-            return await connection.call(name, arguments, context)
-        except ServerDied as died:
-            raise died.as_failure() from None
+        for may_start_again in (True, False):
+            try:
+                connection = await self.get(declared, settings)
+                return await connection.call(name, arguments, context)
+            except ServerDied as died:
+                if not may_start_again or (died.was_sent and not is_repeatable):
+                    raise died.as_failure() from None
+                _log.info("%s; it is started again, and %s is called once more", died.message, name)
+        raise AssertionError("the second attempt returns or raises")
 
     def _forget(self, key: tuple[object, ...], life: "asyncio.Task[None]") -> None:
         if key in self._running and self._running[key].life is life:

@@ -411,7 +411,7 @@ def newly_accepted(
 def listing_difference(
     declared: DeclaredServer, accepted: Iterable[RawTool], offered: Iterable[RawTool]
 ) -> Iterator[tuple[str, str, str, str]]:
-    """What has changed: the tool, the field, its text before and its text now; "" where there is none."""
+    """Yields each change: tool, field, old text and new text; an empty text means that there is none."""
     before, now = (_by_name(declared, tools) for tools in (accepted, offered))
     for name in dict.fromkeys([*before, *now]):
         old, new = before.get(name, {}), now.get(name, {})

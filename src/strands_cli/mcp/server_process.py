@@ -11,8 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from shutil import which
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import anyio
 import mcp_types
@@ -21,6 +20,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from mcp.shared.message import SessionMessage
 
 from strands_cli.errors import ToolError, ToolFailed
+from strands_cli.mcp.stdio_server import ProtocolStream
 from strands_cli.mcp.tool_content import ERROR_KEY
 from strands_cli.plugins.executable_output import ending_text, stderr_tail
 from strands_cli.plugins.processes import DeclaredPaths, programs_elsewhere, with_second_attempt
@@ -192,7 +192,7 @@ class ServerProcess:
         self._is_in_workflow = bool(declared.workflow)
         self._send, self.messages = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
         self.noise_lines = 0
-        """Lines on standard output that are no messages."""
+        """How many lines on standard output were not protocol messages."""
         self.noise: list[str] = []
         """The first of them."""
         self._flooded = False
@@ -321,7 +321,7 @@ class ServerProcess:
         return stderr_tail(self._stderr.data, self._launch.redactor)
 
 
-class _MessageWriter:
+class _MessageWriter(ProtocolStream):
     """The stream that a session writes to: each message is a line. Nothing here waits for the server."""
 
     def __init__(self, process: ServerProcess) -> None:
@@ -332,20 +332,6 @@ class _MessageWriter:
             raise anyio.BrokenResourceError
         line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
         self._process.write(line.encode("utf-8", "replace") + b"\n")
-
-    async def aclose(self) -> None:
-        pass
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        pass
 
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], _MessageWriter]

@@ -1,9 +1,7 @@
 """A tool of a server as a Tool: its calls, and what their results become."""
 
-import asyncio
 import base64
 import binascii
-from threading import Thread
 from typing import Any
 
 import msgspec
@@ -11,12 +9,12 @@ import msgspec
 from strands_cli.documents.reader import is_nested_deeper
 from strands_cli.errors import ToolError, ToolFailed
 from strands_cli.mcp.tool_content import ERROR_KEY
-from strands_cli.schema.validator import Validator
 from strands_cli.settings import Settings
 from strands_cli.toolkit.context import ToolContext, call_context_of
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.info import DEFAULTS, ToolInfo
 from strands_cli.toolkit.results import CODES, failure_result
+from strands_cli.toolkit.values import plain_json
 from strands_cli.types.servers import DeclaredServer
 
 _DEEPEST = 200
@@ -26,11 +24,7 @@ _IMAGES = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/
 def server_tool(declared: DeclaredServer, info: ToolInfo, settings: Settings) -> Tool:
     """The tool that a listing showed. Its server is started in the first call."""
     if not declared.trusted:
-        raise ToolError(
-            f"The MCP server {declared.name} is declared by the project, and you have not trusted that",
-            code="unavailable",
-            hint="Look at it and decide: strands trust",
-        )
+        raise ToolError(declared.distrust, code="unavailable", hint=declared.trust_hint)
 
     async def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
         from strands_cli.mcp.connection import connections_of_loop
@@ -58,28 +52,22 @@ def server_tool(declared: DeclaredServer, info: ToolInfo, settings: Settings) ->
 def learn_tools(declared: DeclaredServer, settings: Settings) -> None:
     """The first start of a server: its tools are recorded, so that a workflow can be checked, and it ends.
 
-    ToolError where it cannot be used. In a thread of its own, with or without a loop that runs here.
+    ToolError where it cannot be used.
     """
-    failures: list[ToolFailed] = []
+    from strands_cli.mcp.connection import ServerConnection, ServerDied
+    from strands_cli.toolkit.execution import run_coroutine_in_thread
 
     async def look() -> None:
-        from strands_cli.mcp.connection import ServerConnection, ServerDied
-
         connection = ServerConnection(declared, settings)
         try:
             await connection.accepted_listing()
-        except ToolFailed as failed:
-            failures.append(failed)
-        except ServerDied as died:
-            failures.append(died.as_failure())
         finally:
             await connection.aclose()
 
-    thread = Thread(target=lambda: asyncio.run(look()), name=f"mcp-{declared.name}", daemon=True)
-    thread.start()
-    thread.join()
-    if failures:
-        raise ToolError(failures[0].message, code=failures[0].code, hint=failures[0].hint)
+    try:
+        run_coroutine_in_thread(look())
+    except (ToolFailed, ServerDied) as error:
+        raise ToolError(error.message, code=error.code, hint=error.hint) from None
 
 
 def result_of(raw: dict[str, Any], tool: Tool) -> dict[str, Any]:
@@ -116,19 +104,22 @@ def _json_text(value: object) -> str:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether a value is the same when it is written as JSON and read again: NaN is not."""
+    """Whether a value can be written as JSON: NaN cannot."""
     try:
-        return bool(msgspec.json.decode(msgspec.json.encode(value)) == value)
-    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        plain_json(value)
+    except ToolFailed:
         return False
+    return True
 
 
 def _schema_problems(structured: object, tool: Tool) -> list[str]:
-    if tool.output_schema is None:
+    accepted = tool.accepted_output
+    if accepted is None:
         return []
     if structured is None:
-        return ["its output schema promises structured content, and there is none"]
-    accepted = tool.accepted_output or Validator(tool.output_schema)
+        return ["it declares an output schema but returned no structured content"]
+    if accepted.accepts(structured):
+        return []
     return [problem.sentence for problem in accepted.problems(structured, 5)]
 
 

@@ -26,7 +26,7 @@ from strands_cli.cli.output import (
 from strands_cli.cli.terminal import duration_text, one_line, tokens_text, wrapped_text
 from strands_cli.documents.shared_servers import SHARED_SERVERS_NAME
 from strands_cli.errors import Issue, StrandsError, ToolFailed, TrustError, UsageError, did_you_mean
-from strands_cli.mcp.listing import ListedTool, listed_tools, listing_difference, newly_accepted
+from strands_cli.mcp.listing import ListedTool, listed_tools, listing_difference
 from strands_cli.mcp.records import ServerRecord, read_record, write_record
 from strands_cli.secrets import MASK
 from strands_cli.settings import Settings, load_settings, settings_to_look_at
@@ -73,7 +73,7 @@ def servers_of(workflow: Path | None, settings: Settings) -> tuple[DeclaredServe
 
 
 def find_server(name: str, settings: Settings, workflow: Path | None = None) -> DeclaredServer:
-    """The server of a name; UsageError with the nearest name where there is none."""
+    """Finds a server by name; raises UsageError with the closest name if there is none."""
     servers = servers_of(workflow, settings)
     found = next((one for one in servers if one.name == name), None)
     if found is not None:
@@ -90,6 +90,7 @@ class _Known(msgspec.Struct, frozen=True):
 
     declared: DeclaredServer
     record: ServerRecord | None
+    tools: list[ListedTool]
 
     @property
     def state(self) -> str:
@@ -98,10 +99,6 @@ class _Known(msgspec.Struct, frozen=True):
         if self.record is None:
             return "not started yet"
         return "accepted" if self.record.changed is None else "changed: blocked"
-
-    @property
-    def tools(self) -> list[ListedTool]:
-        return listed_tools(self.declared, self.record.accepted, self.record.version) if self.record else []
 
     @property
     def tokens(self) -> int:
@@ -151,7 +148,9 @@ def _tool_document(listed: ListedTool) -> dict[str, Any]:
 
 
 def _known_server(declared: DeclaredServer) -> _Known:
-    return _Known(declared, read_record(declared))
+    record = read_record(declared)
+    tools = listed_tools(declared, record.accepted, record.version) if record else []
+    return _Known(declared, record, tools)
 
 
 # --- list and show ------------------------------------------------------------------------------------------
@@ -200,8 +199,7 @@ def show(name: str, workflow: Path | None, as_json: bool) -> None:
     print_line(f"  declared in {declared.file}{f':{declared.line}' if declared.line else ''}")
     if record is None:
         check = f"'strands mcp check {declared.argument}' starts it and lists them."
-        trust = f"Look at it and decide: strands trust {declared.workflow}".rstrip()
-        print_note(f"Its tools are not known: {check}" if declared.trusted else trust)
+        print_note(f"Its tools are not known: {check}" if declared.trusted else declared.trust_hint)
         return
     print_line(f"  {one_line(record.title)} {one_line(record.version)}, MCP {one_line(record.protocol)}")
     used = [one for one in known.tools if one.info]
@@ -235,18 +233,10 @@ def check(name: str, workflow: Path | None, as_json: bool) -> int:
     declared = find_server(name, settings, workflow)
     probe = probe_server(declared, settings)
     listed = listed_tools(declared, probe.listing.tools, probe.listing.version)
-    issues = [*_check_issues(declared, probe, listed)]
+    problems = [*_problems(probe, listed)]
+    issues = [*_check_issues(declared, probe, problems)]
     used = [one for one in listed if one.info]
     tokens = sum(one.tokens for one in used)
-    problems = [
-        {"tool": one.name, "message": text, "refused": bool(one.refusal)}
-        for one in listed
-        for text in (*one.repairs, *([one.refusal] if one.refusal else []))
-    ]
-    problems += [
-        {"tool": tool, "message": text, "refused": True} for tool, text in probe.listing.dropped.items()
-    ]
-    problems += [{"tool": None, "message": text, "refused": False} for text in probe.listing.remarks]
     document = {
         "name": name,
         "title": probe.listing.title,
@@ -258,7 +248,7 @@ def check(name: str, workflow: Path | None, as_json: bool) -> int:
         "noise_lines": probe.noise,
         "blocked": probe.blocked,
         "tools": [_tool_document(one) for one in listed],
-        "problems": problems,
+        "problems": [msgspec.structs.asdict(one) for one in problems],
     }
     title = " ".join(filter(None, (one_line(probe.listing.title), one_line(probe.listing.version))))
     summary = (
@@ -285,10 +275,7 @@ def probe_server(declared: DeclaredServer, settings: Settings) -> Probe:
     from strands_cli.mcp.connection import ServerConnection, accept_or_block
 
     if not declared.trusted:
-        raise TrustError(
-            f"{declared.file} declares the MCP server {declared.name}, and you have not trusted that.",
-            hint=f"Look at it and decide: strands trust {declared.workflow}".rstrip(),
-        )
+        raise TrustError(declared.distrust, hint=declared.trust_hint)
 
     async def look() -> Probe:
         connection = ServerConnection(declared, settings, open_page=_open_page if _can_open() else None)
@@ -324,26 +311,37 @@ async def _open_page(address: str) -> None:
     await asyncio.to_thread(webbrowser.open, address)
 
 
-def _check_issues(declared: DeclaredServer, probe: Probe, listed: list[ListedTool]) -> Iterator[Issue]:
+class _Problem(msgspec.Struct, frozen=True):
+    tool: str | None
+    """None for a problem of the whole server."""
+    message: str
+    refused: bool = False
+    """Whether the tool cannot be used."""
+
+
+def _problems(probe: Probe, listed: list[ListedTool]) -> Iterator[_Problem]:
+    for one in listed:
+        yield from (_Problem(one.name, text, bool(one.refusal)) for text in one.repairs)
+        if one.refusal:
+            yield _Problem(one.name, one.refusal, refused=True)
+    yield from (_Problem(tool, text, refused=True) for tool, text in probe.listing.dropped.items())
+    yield from (_Problem(None, text) for text in probe.listing.remarks)
+
+
+def _check_issues(declared: DeclaredServer, probe: Probe, problems: list[_Problem]) -> Iterator[Issue]:
     for name in declared.server.env if isinstance(declared.server.env, tuple) else ():
         if name not in os.environ:
             reason = f"The environment variable {name}, which it should get, is not set."
             remedy = f"Set {name}, or remove it from 'env'."
             yield Issue(reason=reason, remediation=remedy, severity="warning")
-    for one in listed:
-        name = one.name or "without a name"
-        if one.refusal:
-            reason = f"The tool {name} cannot be used: {one.refusal}."
-            yield Issue(reason=reason, remediation="Tell the server's author.", severity="warning")
-        for text in one.repairs:
-            yield Issue(reason=f"The tool {name}: {text}.", severity="warning")
-    for name, text in probe.listing.dropped.items():
-        yield Issue(reason=f"The tool {name} cannot be used: {text}.", severity="warning")
-    for text in probe.listing.remarks:
-        yield Issue(reason=f"The server: {text}.", severity="warning")
+    for one in problems:
+        whose = "The server" if one.tool is None else f"The tool {one.tool or 'without a name'}"
+        remedy = "Tell the server's author." if one.refused else ""
+        reason = f"{whose}{' cannot be used' if one.refused else ''}: {one.message}."
+        yield Issue(reason=reason, remediation=remedy, severity="warning")
     if probe.noise_lines:
         lines = count_text(probe.noise_lines, "line")
-        reason = f"It printed {lines} on standard output that are no messages, such as {probe.noise[0]!r}."
+        reason = f"On standard output it printed {lines} of other text, such as {probe.noise[0]!r}."
         remedy = "Standard output is for the protocol; the server should print to standard error."
         yield Issue(reason=reason, remediation=remedy, severity="warning")
     if probe.blocked:
@@ -382,15 +380,9 @@ def trust(name: str, workflow: Path | None, yes: bool, as_json: bool) -> None:
         if not yes and not as_json:
             _confirm(f"Accept the tools of {name} as they are now?", declared.argument)
         if yes or not as_json:
-            record = msgspec.structs.replace(
-                before,
-                accepted=newly_accepted(declared, before.accepted, probe.listing.tools),
-                changed=None,
-                version=probe.listing.version,
-                title=probe.listing.title,
-                protocol=probe.listing.protocol,
-            )
-            write_record(declared, record)
+            from strands_cli.mcp.connection import accepted_record
+
+            write_record(declared, accepted_record(declared, probe.listing, before))
     if not as_json:
         print_note(f"The tools of {name} are accepted." if changes else "Nothing has changed.")
 
