@@ -179,6 +179,8 @@ HOSTILE = {
     "a chain without steps": with_line("pattern: {type: chain, config: {steps: []}}") + ARTIFACT,
     "a graph without nodes": with_line("pattern: {type: graph, config: {nodes: {}, edges: []}}") + ARTIFACT,
     "a workflow without tasks": with_line("pattern: {type: workflow, config: {tasks: []}}") + ARTIFACT,
+    "two thousand files of one long name": WORKFLOW + "outputs:\n  artifacts:\n  - &one {path: \"" + "{{ a " * 8000
+    + "\", from: x}\n" + "  - *one\n" * 2500,
     "nothing": "",
     "a control character": WORKFLOW + "description: \x07\n",
 }  # fmt: skip

@@ -8,7 +8,7 @@ import msgspec
 from strands_cli.documents.problems import json_pointer
 from strands_cli.errors import Issue, did_you_mean
 from strands_cli.loader.spec import Spec
-from strands_cli.patterns.pattern import AgentPlace, HumanStep, matching_choice
+from strands_cli.patterns.pattern import ITEM_NAMES, AgentPlace, HumanStep, Step, matching_choice
 from strands_cli.patterns.scope import Names, header_scope, scope_names, server_scope, unresolved_name
 from strands_cli.providers.choice import (
     HOST_HINT,
@@ -60,20 +60,23 @@ def check_choices(spec: Spec, places: Places) -> Iterator[Issue]:
             yield spec.issue(f"{place.pointer}/human/default", reason, hint)
 
 
-def check_output_schemas(spec: Spec) -> Iterator[Issue]:
+def check_agent_schemas(spec: Spec) -> Iterator[Issue]:
     for name, agent in spec.agents.items():
-        if agent.output_schema is None:
-            continue
-        from strands_cli.schema.validator import SchemaInvalid, Validator
+        given = {"input_schema": agent.input_schema, "output_schema": agent.output_schema}
+        for key, schema in given.items():
+            if schema is None:
+                continue
+            from strands_cli.schema.validator import SchemaInvalid, Validator
 
-        try:
-            Validator(agent.output_schema)
-        except SchemaInvalid as error:
-            yield spec.issue(
-                json_pointer(("agents", name, "output_schema", *error.path)),
-                f"Invalid JSON Schema: {error.reason.rstrip('.')}.",
-                "Fix it: answers are checked against it.",
-            )
+            try:
+                Validator(schema)
+            except SchemaInvalid as error:
+                checked = "inputs" if key == "input_schema" else "answers"
+                yield spec.issue(
+                    json_pointer(("agents", name, key, *error.path)),
+                    f"Invalid JSON Schema: {error.reason.rstrip('.')}.",
+                    f"Fix it: {checked} are checked against it.",
+                )
 
 
 def check_skills_exist(spec: Spec) -> Iterator[Issue]:
@@ -100,6 +103,13 @@ def check_ids(spec: Spec) -> Iterator[Issue]:
                     "Give each a different id.",
                 )
             seen.setdefault(name, index)
+
+
+def check_warn_threshold(spec: Spec) -> Iterator[Issue]:
+    at = "/runtime/budgets/warn_threshold"
+    if at in spec.positions and spec.runtime.budgets.max_tokens is None:
+        reason = "This has no effect: there is no budget of tokens to warn about."
+        yield spec.issue(at, reason, "Set max_tokens, or remove it.", "warning")
 
 
 # --- Models: which settings an agent's provider takes, and which it would ignore ---------------------------
@@ -237,3 +247,17 @@ def check_input_names(spec: Spec) -> Iterator[Issue]:
                 f"Write {{{{ inputs.{name} }}}}, or give the input another name.",
                 "warning",
             )
+
+
+def check_variable_names(spec: Spec, places: Places) -> Iterator[Issue]:
+    """A name of a step's `vars` that is called like something of the pattern is hidden by it."""
+    for place in places:
+        names = place.step.vars if isinstance(place.step, Step) else ()
+        for name in names:
+            if name in ("inputs", "last_response", *ITEM_NAMES, *spec.pattern.names):
+                yield spec.issue(
+                    f"{place.pointer}/vars/{name}",
+                    f"Templates have a {name!r} of their own, which hides this one.",
+                    "Give it another name.",
+                    "warning",
+                )

@@ -12,6 +12,7 @@ import msgspec
 
 from strands_cli.capability.agent_checks import (
     Places,
+    check_agent_schemas,
     check_agents_are_used,
     check_agents_exist,
     check_artifact_names,
@@ -22,10 +23,11 @@ from strands_cli.capability.agent_checks import (
     check_input_names,
     check_model_files,
     check_models,
-    check_output_schemas,
     check_prompt_names,
     check_skills_exist,
     check_step_names,
+    check_variable_names,
+    check_warn_threshold,
 )
 from strands_cli.capability.file_checks import (
     check_artifacts,
@@ -40,6 +42,7 @@ from strands_cli.capability.tool_checks import (
     check_agent_tools,
     check_consent,
     check_executors,
+    check_guardrails,
     check_plugins,
     check_prices,
     check_python_tools,
@@ -79,21 +82,20 @@ class CapabilityReport(msgspec.Struct, frozen=True):
         return tuple(issue for issue in self.issues if issue.severity == "warning")
 
 
-def check_unsupported(spec: Spec) -> Iterator[Issue]:
-    """What the format has and this version does not do yet is reported, never silently left out."""
-    if spec.context_policy.retrieval is not None:
-        at = "/context_policy/retrieval"
-        yield spec.issue(at, "context_policy.retrieval is not supported yet.", "Take it out.")
+def check_remarks(spec: Spec) -> Iterator[Issue]:
+    """What reading the file gave to say."""
+    yield from spec.remarks
 
 
 # Each check with the parts of the file on which it depends. If one of them is broken, what the check says
 # may only follow from that. A '*' stands for everything below.
 CHECKS: dict[Callable[[Spec], Iterator[Issue]], Sequence[str]] = {
-    check_unsupported: (),
+    check_remarks: (),
     check_models: ("/runtime*", "/agents*"),
     check_model_files: ("/runtime*", "/agents*"),
+    check_warn_threshold: ("/runtime*",),
     check_skills_exist: ("/skills*",),
-    check_output_schemas: (),
+    check_agent_schemas: (),
     check_ids: (),
     check_conversations: (),
     check_input_names: (),
@@ -112,8 +114,11 @@ PLACE_CHECKS: dict[Callable[[Spec, Places], Iterator[Issue]], Sequence[str]] = {
     check_choices: ("/pattern*",),
     check_step_names: _INPUTS,
     check_prompt_names: ("/pattern*", *_INPUTS),
+    check_variable_names: (),
 }
 STEP_CHECKS: dict[Callable[[Spec, Places, ToolSet], Iterator[Issue]], Sequence[str]] = {
+    check_agent_tools: ("/tools*",),
+    check_tool_counts: (),
     check_tool_steps: ("/tools*",),
     check_workflow_steps: (),
     check_foreach: (),
@@ -124,9 +129,8 @@ TOOL_CHECKS: dict[Callable[[Spec, ToolSet], Iterator[Issue]], Sequence[str]] = {
     check_servers: (),
     check_tools_differ: (),
     check_executors: (),
-    check_agent_tools: ("/tools*",),
-    check_tool_counts: (),
     check_consent: ("/tools*",),
+    check_guardrails: ("/tools*",),
     check_prices: ("/runtime*", "/agents*"),
     check_trust: (),
 }
@@ -147,7 +151,8 @@ def check_capability(
     for inner in declared.family[1:]:
         assert isinstance(inner.spec, Spec)
         issues += _issues_of(inner.spec, (), inner, {*left_out, check_trust})
-    return CapabilityReport(tuple(issues))
+    # A workflow that two others run is looked at with the guardrails of each.
+    return CapabilityReport(tuple(dict.fromkeys(issues)))
 
 
 def _issues_of(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from strands_cli.errors import Issue
+from strands_cli.loader.run_values import SECRET_SOURCES
 from strands_cli.loader.spec import Spec
 from strands_cli.secrets import looks_secret
 
@@ -54,11 +55,14 @@ def check_skills(spec: Spec) -> Iterator[Issue]:
         if Path(skill.path).is_absolute() or ".." in PurePosixPath(skill.path.replace("\\", "/")).parts:
             reason = f"{skill.path!r} leaves the directory of the workflow."
             yield spec.issue(f"{at}/path", reason, "Name a directory beside the workflow, without '..'.")
-        elif not _is_file(root / skill.path / "SKILL.md"):
+        elif _is_file(root / skill.path):
+            reason = f"{skill.path!r} is a file, and a skill is a directory."
+            yield spec.issue(f"{at}/path", reason, "Name the directory, and call the file SKILL.md.")
+        elif not any(_is_file(root / skill.path / name) for name in ("SKILL.md", "README.md")):
             yield spec.issue(
                 f"{at}/path",
                 f"There is no {skill.path}/SKILL.md.",
-                "Name a directory with a SKILL.md, relative to the workflow.",
+                "Name a directory with a SKILL.md or a README.md, relative to the workflow.",
             )
 
 
@@ -70,6 +74,10 @@ def check_secrets(spec: Spec) -> Iterator[Issue]:
             reason = f"The secret {secret.name!r} is declared twice."
             yield spec.issue(f"{at}/name", reason, "Give it a different name.")
         seen.add(secret.name)
+        if secret.source not in SECRET_SOURCES:
+            reason = f"Secrets of {secret.source} are not supported."
+            yield spec.issue(f"{at}/source", reason, f"Use one of {', '.join(SECRET_SOURCES)}.")
+            continue
         if secret.source == "file":
             if not _is_file(spec.file.parent / (secret.path or "")):
                 reason = f"There is no file {secret.path!r}."

@@ -28,7 +28,7 @@ def check_tool_steps(spec: Spec, places: Places, tools: ToolSet) -> Iterator[Iss
     for place in places:
         if not isinstance(step := place.step, ToolStep):
             continue
-        problems = [*tool_reference_issues(spec, tools, f"{place.pointer}/tool", step.tool)]
+        problems = [*tool_reference_issues(spec, tools, f"{place.pointer}/tool", step.tool, "error")]
         yield from problems
         schema = tools.schemas_of(step.tool)[0]
         if schema is None or any(issue.severity == "error" for issue in problems):

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from strands_cli.capability.agent_checks import Places
 from strands_cli.documents.problems import Refusal, json_pointer
-from strands_cli.errors import Issue, ToolFailed, did_you_mean
+from strands_cli.errors import Issue, Severity, ToolFailed, did_you_mean
 from strands_cli.loader.spec import Spec
+from strands_cli.patterns.pattern import Step
 from strands_cli.providers.choice import key_uses, models_of, price_of, with_default_model
 from strands_cli.toolkit.info import ToolInfo, missing_requirements
 from strands_cli.tools.sources.modules import is_file_reference
@@ -109,17 +111,29 @@ def check_executors(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
         taken.setdefault(executor.id, "another HTTP executor")
 
 
-def check_agent_tools(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
+def check_agent_tools(spec: Spec, places: Places, tools: ToolSet) -> Iterator[Issue]:
+    for at, _, listed in _tool_lists(spec, places):
+        for index, reference in enumerate(listed or ()):
+            yield from tool_reference_issues(spec, tools, f"{at}/tools/{index}", reference)
+
+
+def _tool_lists(spec: Spec, places: Places) -> Iterator[tuple[str, str, tuple[str, ...] | None]]:
+    """The agents, and the steps that list tools of their own: where each stands, and what it lists."""
     for name, agent in spec.agents.items():
-        for index, reference in enumerate(agent.tools or ()):
-            yield from tool_reference_issues(
-                spec, tools, json_pointer(("agents", name, "tools", index)), reference
-            )
+        yield json_pointer(("agents", name)), f"agent {name!r}", agent.tools
+    for place in places:
+        if isinstance(place.step, Step) and place.step.tools is not None:
+            yield place.pointer, "step", place.step.tools
 
 
-def tool_reference_issues(spec: Spec, tools: ToolSet, at: str, reference: str) -> Iterator[Issue]:
-    """What is wrong with a reference to a declared tool."""
+def tool_reference_issues(
+    spec: Spec, tools: ToolSet, at: str, reference: str, withheld: Severity = "warning"
+) -> Iterator[Issue]:
+    """What is wrong with a reference to a declared tool; `withheld` is how much a guardrail matters."""
     found = tools.find(reference)
+    if guardrail := tools.withheld(reference):
+        reason = f"{guardrail} withholds the tool {reference!r}."
+        yield spec.issue(at, reason, "Do without the tool, or change the guardrail.", withheld)
     is_declared_so = any(tool.reference == reference for tool in tools.declared)
     if found is not None and found.info is not None and not is_declared_so:
         yield from _legacy_name_issues(spec, at, reference, found.info)
@@ -144,15 +158,14 @@ def _is_of_server(reference: str, tools: ToolSet) -> bool:
     )
 
 
-def check_tool_counts(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
+def check_tool_counts(spec: Spec, places: Places, tools: ToolSet) -> Iterator[Issue]:
     everything = len(tools.declared) + len(tools.executor_ids)
-    for name, agent in spec.agents.items():
-        listed = agent.tools or ()
-        number = everything if agent.tools is None else sum(len(tools.members(name)) for name in listed)
+    for at, who, listed in _tool_lists(spec, places):
+        number = everything if listed is None else sum(len(tools.members(name)) for name in listed)
         if number > MANY_TOOLS:
             yield spec.issue(
-                json_pointer(("agents", name)) + ("/tools" if agent.tools else ""),
-                f"The agent {name!r} gets {number} tools; models do well with {MANY_TOOLS} at most.",
+                at + ("/tools" if listed else ""),
+                f"The {who} gets {number} tools; models do well with {MANY_TOOLS} at most.",
                 "Name the tools that it needs under its 'tools'.",
                 "warning",
             )
@@ -168,6 +181,19 @@ def check_consent(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
                 json_pointer(("security", "consent", reference)),
                 f"There is no tool {reference!r} in this workflow.",
                 did_you_mean(reference, known) or "Remove the rule.",
+                "warning",
+            )
+
+
+def check_guardrails(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
+    for index, reference in enumerate(spec.security.guardrails.allow_tools or ()):
+        is_here = reference in tools.executor_ids or _is_of_server(reference, tools)
+        if not is_here and tools.find(reference) is None and tools.resolve(reference) is None:
+            hint = did_you_mean(reference, {*tools.callable_ids, *(one.id for one in tools.servers)})
+            yield spec.issue(
+                f"/security/guardrails/allow_tools/{index}",
+                f"There is no tool {reference!r}.",
+                hint or "Remove it. 'strands list-tools' shows all tools.",
                 "warning",
             )
 
@@ -254,10 +280,8 @@ def check_prices(spec: Spec, tools: ToolSet) -> Iterator[Issue]:
     """A budget of money needs the prices of all models that are not on this machine."""
     if spec.runtime.budgets.max_cost is None:
         return
-    choices = {agent: with_default_model(choice) for agent, choice, _ in models_of(spec)}
-    unknown = [
-        one for one in choices.values() if not price_of(one, tools.registry.settings) and not one.is_local
-    ]
+    choices = [with_default_model(choice) for _, choice, _ in models_of(spec)]
+    unknown = [one for one in choices if not price_of(one, tools.registry.settings) and not one.is_local]
     for name in dict.fromkeys(choice.model_id or choice.provider for choice in unknown):
         yield spec.issue(
             "/runtime/budgets/max_cost",

@@ -93,6 +93,23 @@ def json_pointer(path: Iterable[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
+def pointer_steps(pointer: str) -> list[str]:
+    """Returns the keys and indexes of a JSON pointer."""
+    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+
+
+def value_at(value: Any, pointer: str) -> Any:
+    """Returns the value at a JSON pointer, or UNSET."""
+    for step in pointer_steps(pointer):
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return msgspec.UNSET
+    return value
+
+
 def follow_path(value: Any, steps: Iterable[str | int]) -> tuple[JsonPath, Any]:
     """Where these steps lead in a JSON value, and what is there; those that lead nowhere are left out."""
     path: JsonPath = ()
@@ -369,14 +386,8 @@ def local_reference_target(reference: object, root: dict[str, Any]) -> Any:
     """What a `$ref` into the schema itself points at; None where it points elsewhere, or at nothing."""
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         return None
-    target: Any = root
-    for part in reference.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(target, list):
-            target = target[int(name)] if name.isdecimal() and int(name) < len(target) else None
-        else:
-            target = target.get(name) if isinstance(target, dict) else None
-    return target
+    target = value_at(root, reference[1:])
+    return None if target is msgspec.UNSET else target
 
 
 def schema_branches(schema: Any, root: dict[str, Any]) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from strands_cli.documents.problems import (
     schemas_at,
     written_form,
 )
-from strands_cli.errors import Issue
+from strands_cli.errors import Issue, Severity, written_pointer
 
 MAX_BYTES = 2_000_000
 MAX_VALUES = 20_000
@@ -68,15 +68,26 @@ class Document(msgspec.Struct):
     """The place of each value by its pointer: that of its key, where it has one."""
     issues: list[Issue] = []
     text: str = ""
+    origins: dict[str, str] = {}
+    """Where the text has what was moved, by its pointer now."""
 
     def issue(self, path: JsonPath, reason: str, remedy: str) -> Issue:
+        return self.issue_at(json_pointer(path), reason, remedy)
+
+    def issue_at(self, pointer: str, reason: str, remedy: str, severity: Severity = "error") -> Issue:
         """Something wrong at a place; with the position of the nearest one around it that is there."""
-        place = path
-        while place and json_pointer(place) not in self.positions:
-            place = place[:-1]
-        file, line, column = self.positions.get(json_pointer(place), (self.file, 1, 1))
+        place = pointer
+        while place and place not in self.positions:
+            place = place.rpartition("/")[0]
+        file, line, column = self.positions.get(place, (self.file, 1, 1))
         return Issue(
-            pointer=json_pointer(path), reason=reason, remediation=remedy, file=file, line=line, column=column
+            pointer=written_pointer(pointer, self.origins),
+            reason=reason,
+            remediation=remedy,
+            severity=severity,
+            file=file,
+            line=line,
+            column=column,
         )
 
     def schema_issue(
@@ -87,6 +98,8 @@ class Document(msgspec.Struct):
         With the `schema`, what was probably meant is written out.
         """
         name, hint = problem.path[-1] if problem.path else "", problem.hint
+        if isinstance(name, str) and self.origins:
+            name = written_pointer(json_pointer(problem.path), self.origins).rpartition("/")[2]
         if problem.keyword == "required":
             reason = f"The key {name!r} is missing."
         elif "name" in problem.facts:
@@ -126,8 +139,8 @@ def read_document(text: str, file: str, *, is_json: bool = False) -> Document:
     document = Document(file, text=text)
     try:
         events = _parser_events(text, is_json=is_json)
-        builder = _DocumentBuilder(document, events, max_values=len(text) if is_json else MAX_VALUES)
-        document.value = builder.build()
+        max_values, max_length = len(text) if is_json else MAX_VALUES, max(len(text), MAX_BYTES)
+        document.value = _DocumentBuilder(document, events, max_values, max_length).build()
     except _UnreadableText as error:
         document.issues.append(error.issue(file))
     return document
@@ -286,13 +299,17 @@ def _yaml_syntax_error(error: Any) -> _UnreadableText:
 class _DocumentBuilder:
     """Makes the value of a document from its events, and notes where each part of it stands."""
 
-    def __init__(self, document: Document, events: Iterator[_ParserEvent], max_values: int) -> None:
+    def __init__(
+        self, document: Document, events: Iterator[_ParserEvent], max_values: int, max_length: int
+    ) -> None:
         self._document = document
         self._positions = document.positions
         self._events = events
         self._max_values = max_values
-        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._max_length = max_length
+        self._anchors: dict[str, tuple[Any, int, int]] = {}
         self._total = 0
+        self._length = 0
 
     def build(self) -> Any:
         value: Any = None
@@ -301,7 +318,7 @@ class _DocumentBuilder:
         return value
 
     def _value(self, event: _ParserEvent, place: str, depth: int) -> Any:
-        self._count(event, 1)
+        self._count(event, 1, len(event.text))
         if depth > DEEPEST:
             raise _unreadable_at(event, f"The file is nested more than {DEEPEST} levels deep.", "Flatten it.")
         if len(place) > LONGEST_POINTER:
@@ -311,10 +328,10 @@ class _DocumentBuilder:
             if event.anchor not in self._anchors:
                 reason = f"There is no anchor &{event.anchor} before this alias."
                 raise _unreadable_at(event, reason, "Put the anchor first.")
-            value, size = self._anchors[event.anchor]
-            self._count(event, size)
+            value, size, length = self._anchors[event.anchor]
+            self._count(event, size, length)
             return value
-        before = self._total
+        before, start = self._total, self._length - len(event.text)
         value = event.value
         if event.kind == "mapping":
             value = self._mapping(place, depth)
@@ -325,10 +342,10 @@ class _DocumentBuilder:
                     break
                 value.append(self._value(inner, f"{place}/{len(value)}", depth + 1))
         if event.anchor:
-            self._anchors[event.anchor] = (value, self._total - before + 1)
+            self._anchors[event.anchor] = (value, self._total - before + 1, self._length - start)
         return value
 
-    def _count(self, event: _ParserEvent, number: int) -> None:
+    def _count(self, event: _ParserEvent, number: int, length: int) -> None:
         if not event.text.isascii() and _HALF_CHARACTER.search(event.text):
             reason = "The text has half of a surrogate pair, which is not a character."
             raise _unreadable_at(event, reason, "Write the whole character.")
@@ -336,6 +353,12 @@ class _DocumentBuilder:
         if self._total > self._max_values:
             reason = f"The file contains more than {self._max_values} values."
             raise _unreadable_at(event, reason, "Split it, or use fewer aliases.")
+        self._length += length
+        if self._length > self._max_length:
+            reason = (
+                f"The file contains more than {self._max_length} characters, counting what aliases repeat."
+            )
+            raise _unreadable_at(event, reason, "Use fewer aliases.")
 
     def _mapping(self, place: str, depth: int) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
@@ -345,7 +368,7 @@ class _DocumentBuilder:
                 break
             if event.kind != "scalar":
                 raise _unreadable_at(event, "A key must be a single word.", "Write the key as text.")
-            self._count(event, 1)
+            self._count(event, 1, len(event.text))
             key = event.text
             at = place + json_pointer((key,))
             if key == "<<" and not event.is_quoted:

@@ -8,10 +8,11 @@ import codecs
 import re
 import zlib
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from math import inf
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -20,12 +21,17 @@ from strands_cli.http_tools.pauses import requested_pause
 from strands_cli.http_tools.transport import (
     EXPECTED,
     GO_DIRECTLY,
+    Allowed,
     GuardedTransport,
     HostUnknown,
     explain_http_error,
+    literal_address,
+    parse_allowed,
+    permitted_addresses,
     request_failed,
 )
 from strands_cli.secrets import without_userinfo
+from strands_cli.types.settings_file import HttpSettings
 
 MAX_REDIRECTS = 10
 
@@ -59,6 +65,7 @@ async def exchange(
     max_bytes: int,
     late: str,
     until: float | None = None,
+    with_bytes: bool = False,
 ) -> dict[str, Any]:
     """The answer to a request; ToolFailed if none comes. `late` is the hint if it takes too long.
 
@@ -70,7 +77,7 @@ async def exchange(
         # credentials. No time limits of its own: one limit holds for the whole.
         client = httpx.AsyncClient(transport=transport, trust_env=False, timeout=None)
         async with asyncio.timeout_at(until), client:
-            return await _follow_redirects(client, request, check_url, max_bytes)
+            return await _follow_redirects(client, request, check_url, max_bytes, with_bytes)
     except TimeoutError:
         reason = f"there was no complete answer within {seconds * 1000:.0f} ms"
         raise request_failed(reason, code="timeout", hint=late) from None
@@ -79,7 +86,7 @@ async def exchange(
 
 
 async def _follow_redirects(
-    client: httpx.AsyncClient, request: httpx.Request, check_url: CheckUrl, max_bytes: int
+    client: httpx.AsyncClient, request: httpx.Request, check_url: CheckUrl, max_bytes: int, with_bytes: bool
 ) -> dict[str, Any]:
     own_cookie = request.headers.get("cookie", "")
     for hops in range(MAX_REDIRECTS + 1):
@@ -87,7 +94,7 @@ async def _follow_redirects(
         following = response.next_request
         try:
             if following is None:
-                result = await _read_response(response, max_bytes)
+                result = await _read_response(response, max_bytes, with_bytes)
                 return result | ({"url": str(request.url)} if hops else {})
         finally:
             await response.aclose()
@@ -113,6 +120,85 @@ def _is_same_origin_or_upgrade(old: httpx.URL, new: httpx.URL) -> bool:
         return False
     upgraded = (old.scheme, new.scheme) == ("http", "https") and old.port is None and new.port is None
     return upgraded or (old.scheme, old.port) == (new.scheme, new.port)
+
+
+# --- Requests to any public URL ---------------------------------------------------------------------------
+
+
+async def send_to_url(
+    url: str,
+    settings: HttpSettings,
+    *,
+    headers: Mapping[str, str],
+    seconds: float,
+    late: str,
+    method: str = "GET",
+    content: bytes | None = None,
+    retries: int = 0,
+    with_bytes: bool = False,
+) -> dict[str, Any]:
+    """The answer of a URL that a model chose; see `exchange`. `seconds` are for all attempts together."""
+    allowed = parse_allowed(settings.allow)
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise _unusable_url(url, str(error), allowed) from None
+    _check_url(parsed)
+    sent = httpx.Headers(DEFAULT_HEADERS)
+    if parsed.userinfo:  # sent as a header and taken out of the URL, which is logged and shown
+        sent["Authorization"] = "Basic " + b64encode(f"{parsed.username}:{parsed.password}".encode()).decode()
+    for name, value in headers.items():
+        check_header(name, value)
+        sent[name] = value.strip()
+    request = httpx.Request(method, without_userinfo(str(parsed)), headers=sent, content=content)
+    until = asyncio.get_running_loop().time() + seconds
+
+    def send() -> Awaitable[dict[str, Any]]:
+        return exchange(
+            request,
+            GuardedTransport(allowed),
+            _check_url,
+            seconds=seconds,
+            until=until,
+            max_bytes=settings.max_bytes,
+            late=late,
+            with_bytes=with_bytes,
+        )
+
+    return await send_with_retries(send, retries, until)
+
+
+def _check_url(url: httpx.URL) -> None:
+    """Refuses what is not an http address of a host. Where the host is, the transport judges."""
+    if url.scheme not in ("http", "https"):
+        raise request_failed(
+            f"{url.scheme}: addresses are not supported" if url.scheme else "the url has no scheme",
+            code="forbidden",
+            hint="Use a URL that begins with http:// or https://.",
+        )
+    host = url.raw_host.decode("ascii")
+    if not host:
+        raise request_failed("the url has no host", hint="Write it as https://host.example/path.")
+    if url.port is not None and not 0 < url.port < 65536:
+        raise request_failed("the url's port is not between 1 and 65535", hint="Fix it, or leave it out.")
+    if "%" in host and literal_address(host) is None:
+        raise request_failed("the url's host is percent-encoded", hint="Write the host name plainly.")
+
+
+def _unusable_url(text: str, reason: str, allowed: tuple[Allowed, ...]) -> ToolFailed:
+    """Some spellings of addresses the URL parser refuses already; for the caller they are forbidden too."""
+    try:
+        host = urlsplit(text).hostname or ""
+    except ValueError:
+        host = ""
+    address = literal_address(host)
+    if address is not None:
+        permitted_addresses(host, 0, [address], allowed)
+    sentence = reason.partition(":")[0]  # after the colon it quotes the URL, which may hold a password
+    return request_failed(
+        f"the url cannot be used: {sentence[:1].lower()}{sentence[1:].rstrip('.')}",
+        hint="Write it as https://host.example:port/path, with addresses in their usual form.",
+    )
 
 
 # --- Headers of requests: those that we set ourselves, and what others may set ----------------------------
@@ -197,8 +283,11 @@ class _GzipUnpacker:
         return self._member.eof
 
 
-async def _read_response(response: httpx.Response, limit: int) -> dict[str, Any]:
-    """`status_code`, `headers`, `body`; `body_base64` where it is not text, `truncated` where it was cut."""
+async def _read_response(response: httpx.Response, limit: int, with_bytes: bool) -> dict[str, Any]:
+    """`status_code`, `headers`, `body`; `body_base64` where it is not text, `truncated` where it was cut.
+
+    `with_bytes` adds the body as `bytes`, and the `charset` that its headers name.
+    """
     try:
         data = await _read_body(response, limit + 1)
     except zlib.error:
@@ -213,7 +302,9 @@ async def _read_response(response: httpx.Response, limit: int) -> dict[str, Any]
         "headers": dict(response.headers),
         "body": text or "",
     }
-    if text is None:
+    if with_bytes:
+        result |= {"bytes": data[:limit], "charset": response.charset_encoding}
+    elif text is None:
         result["body_base64"] = b64encode(data[:limit]).decode()
     return result | ({"truncated": True} if cut else {})
 

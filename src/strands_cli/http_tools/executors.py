@@ -204,6 +204,7 @@ def _executor_tool(
         category=ToolCategory.HTTP,
         origin=str(spec.file),
         annotations={"openWorldHint": True},
+        aliases={"json_data": "body", "headers_override": "headers"},
         # Above what the attempts may take, so that it is the tool itself that tells of a late server.
         timeout=(declared.retries + 1) * declared.timeout + pauses + _MARGIN_SECONDS,
     )

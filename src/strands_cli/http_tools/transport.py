@@ -23,6 +23,7 @@ import msgspec
 from strands_cli.documents.problems import shorten_text
 from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.execution import call_in_pool
+from strands_cli.types.settings_file import UrlLimits, read_url_limits
 
 # --- what can go wrong, in the words that the caller reads ------------------------------------------------
 #
@@ -303,6 +304,17 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
             ) from error
 
 
+def check_url_limits(url: httpx.URL, limits: UrlLimits) -> None:
+    """ToolFailed (`forbidden`) where the user's limits refuse a URL, however it is spelled."""
+    host = plain_host_name(url.raw_host.decode("ascii"))
+    hosts = {host, plain_host_name(url.host), str(literal_address(host) or host)}
+    hosts |= {f"{url.scheme}://{name}{end}" for name in hosts for end in ("", "/")}
+    plain = f"{url.scheme}://{host}{url.raw_path.decode('ascii')}"
+    if problem := limits.problem(hosts, {str(url), plain, unquote(plain)}):
+        hint = "Request another address. Only the user can change these limits."
+        raise request_failed(f"{host} may not be reached: {problem}", code="forbidden", hint=hint)
+
+
 class _ResponseStream(httpx.AsyncByteStream):
     def __init__(self, answer: httpcore.Response) -> None:
         self._answer = answer
@@ -316,10 +328,14 @@ class _ResponseStream(httpx.AsyncByteStream):
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
+    """Refuses addresses that are not permitted, and URLs that the limits of the environment exclude."""
+
     def __init__(self, allowed: tuple[Allowed, ...], resolve: Resolve = look_up_addresses) -> None:
+        self._limits = read_url_limits()
         self._pool = httpcore.AsyncConnectionPool(network_backend=GuardedBackend(allowed, resolve))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        check_url_limits(request.url, self._limits)
         url = httpcore.URL(
             scheme=request.url.raw_scheme,
             host=request.url.raw_host,

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
@@ -24,7 +24,10 @@ from strands_cli.documents.reader import (
     read_document_file,
     with_whole_numbers,
 )
+from strands_cli.documents.rewriting import Fragment, rewritten_text
 from strands_cli.errors import Issue, SpecError, did_you_mean
+from strands_cli.loader.dialect import Translation, known_spelling, translate
+from strands_cli.loader.dialect_names import settle_names
 from strands_cli.loader.run_values import check_variables, typed_variables
 from strands_cli.loader.spec import Spec, spec_of
 from strands_cli.schema.validator import Validator, published_schema
@@ -112,7 +115,16 @@ def examine_workflow(
     With problems, the Spec is what could be made in spite of them: enough to look for more, not to be run.
     """
     document = stored.read(Path(path)) if stored else read_document_file(Path(path), _FILE_HINT)
-    return _examined(document, Path(path), variables or {}, stored, _Nesting(path))
+    _, spec, issues = _examined(document, Path(path), variables or {}, stored, _Nesting(path))
+    return spec, issues
+
+
+def converted_workflow(path: Path) -> tuple[str, Spec | None, list[Issue]]:
+    """The text of a workflow file in our spelling, and what `examine_workflow` says of it."""
+    document = read_document_file(path, _FILE_HINT)
+    root, spec, issues = _examined(document, path, {}, None, _Nesting(path))
+    text = document.text if spec is None or issues else rewritten_text(document, root)
+    return text, spec, issues
 
 
 def _examined(
@@ -121,36 +133,31 @@ def _examined(
     variables: Mapping[str, Any],
     stored: StoredFiles | None,
     nesting: "_Nesting",
-) -> tuple[Spec | None, list[Issue]]:
+) -> tuple[Fragment, Spec | None, list[Issue]]:
+    """The pieces of a document in our spelling, and the workflow that they are."""
+    translation = translate(document)
     if document.issues and document.value is None:
-        return None, document.issues
+        return translation.root, None, document.issues
     if not isinstance(document.value, dict):
         reason = "A workflow is a mapping with the keys version, name, runtime, agents and pattern."
-        return None, [Issue(file=str(path), line=1, reason=reason, remediation=_FORMAT_HINT)]
-    environment = _Environment(document, os.environ if stored is None else stored.environment)
-    value = environment.fill_in(document.value, document)
+        issue = Issue(file=str(path), line=1, reason=reason, remediation=_FORMAT_HINT)
+        return translation.root, None, [issue]
     references = _References(path, stored)
-    _follow_references(value, document, references, environment)
-    document.issues += environment.undeclared_issues()
-    schema = published_schema("workflow")
-    problems = [
-        inner
-        for problem in schema.problems(value, MAX_REPAIRED + 1)
-        for inner in _detailed_problems(problem, value, schema)
-    ]
-    inner, inner_issues = _inner_workflows(value, document, references, nesting)
+    reading = _Reading(translation, path, references)
+    if reading.spec is not None and settle_names(translation, reading.spec):
+        reading = _Reading(translation, path, references)
+    document, spec = reading.document, reading.spec
+    inner, inner_issues = _inner_workflows(reading.value, document, references, nesting)
+    schema = reading.schema
     issues = document.issues + [
-        document.schema_issue(problem, "The workflow", _FORMAT_HINT, schema.schema) for problem in problems
+        document.schema_issue(problem, "The workflow", _FORMAT_HINT, schema.schema)
+        for problem in reading.problems
     ]
-    spec = _spec_despite_problems(value, problems, schema)
     if spec is None:
-        return None, issues
+        return translation.root, None, issues
     spec = msgspec.structs.replace(
         spec,
-        file=path,
         workflows=inner,
-        positions=document.positions,
-        environment=tuple(environment.uses),
         is_imported=stored is not None and stored.are_imported,
         is_foreign=stored is not None and stored.are_foreign,
         texts={str(path.absolute()): document.text, **references.texts(), **_texts_of(inner.values())},
@@ -158,7 +165,36 @@ def _examined(
     )
     told = {issue.pointer for issue in issues}
     issues += [issue for issue in check_variables(spec) if issue.pointer not in told]
-    return spec, issues + inner_issues
+    return translation.root, spec, issues + inner_issues
+
+
+class _Reading:
+    """A document in our spelling, with its variables and references filled in, against the schema."""
+
+    def __init__(self, translation: Translation, path: Path, references: "_References") -> None:
+        self.document = document = translation.document()
+        stored = references.stored
+        environment = _Environment(document, os.environ if stored is None else stored.environment)
+        self.value: dict[str, Any] = environment.fill_in(document.value, document)
+        references.begin()
+        remarks = _follow_references(self.value, document, references, environment)
+        document.issues += environment.undeclared_issues()
+        self.schema = published_schema("workflow")
+        self.problems = [
+            inner
+            for problem in self.schema.problems(self.value, MAX_REPAIRED + 1)
+            for inner in _detailed_problems(problem, self.value, self.schema)
+        ]
+        self.spec = _spec_despite_problems(self.value, self.problems, self.schema)
+        if self.spec is not None:
+            self.spec = msgspec.structs.replace(
+                self.spec,
+                file=path,
+                positions=document.positions,
+                origins=document.origins,
+                environment=tuple(environment.uses),
+                remarks=(*translation.remarks, *remarks),
+            )
 
 
 def _detailed_problems(problem: Problem, value: dict[str, Any], schema: Validator) -> Iterator[Problem]:
@@ -175,6 +211,8 @@ def _detailed_problems(problem: Problem, value: dict[str, Any], schema: Validato
         place = value["runtime"] if group == ("runtime",) else value["agents"][group[1]]
         if isinstance(place["provider"], str) and place["provider"] in PROVIDERS:
             return
+    if "name" in problem.facts and (meant := known_spelling(problem.path)):
+        problem = msgspec.structs.replace(problem, hint=f"Did you mean {meant!r}?")
     if group[:1] == ("pattern",):
         yield from _problems_of_step(problem, value, schema)
         return
@@ -194,12 +232,12 @@ def _problems_of_step(problem: Problem, value: dict[str, Any], schema: Validator
     step, definitions = follow_path(value, group)[1], schema.schema["$defs"]
     kinds = [kind for kind in _KINDS_OF_STEPS if isinstance(step, dict) and kind in step]
     places = schemas_at(schema.schema, *group)
-    agents_only = [kind for kind in ("agent_step", "reviewed_step") if definitions[kind] in places]
+    agents_only = [kind for kind in ("agent_step", "reviewed_step", "router") if definitions[kind] in places]
     if kinds and agents_only:
         if name == "agent":
             return  # it is missing since another kind of step stands there
         if name in kinds:
-            more = " A human can check what it does: see review." if "reviewed_step" in agents_only else ""
+            more = " A human can check what it does: see review." if agents_only != ["agent_step"] else ""
             hint = f"Only an agent can be the {group[-1]}: write agent: NAME.{more}"
             problem = msgspec.structs.replace(problem, hint=hint)
     elif problem.keyword == "falseSchema":
@@ -241,8 +279,9 @@ class _Environment:
         parts = env if isinstance(env, dict) else {}
         self._variables = [name for name in _listed(parts, "variables") if isinstance(name, str)]
         self._secrets = {
-            secret.get("key", secret.get("name")): secret.get("name")
+            str(secret.get(word, secret.get("name"))): secret.get("name")
             for secret in _listed(parts, "secrets")
+            for word in ("name", "key")
             if isinstance(secret, dict) and secret.get("source", "env") == "env"
         }
         self._undeclared: list[tuple[Document, JsonPath, str]] = []
@@ -328,6 +367,10 @@ class _References:
         self._known: dict[str, Document] = {}
         self._values = 0
 
+    def begin(self) -> None:
+        """The file is read once more, with the same references."""
+        self._values = 0
+
     def path_of(self, reference: str) -> Path:
         return self._base / reference
 
@@ -352,26 +395,90 @@ class _References:
 
 def _follow_references(
     value: dict[str, Any], document: Document, references: _References, environment: _Environment
-) -> None:
-    """Puts the files that `agents.*.$ref` names in their places; their values keep their own positions."""
-    agents = value.get("agents")
-    for name, agent in (agents or {}).items() if isinstance(agents, dict) else ():
-        if not isinstance(agent, dict) or not isinstance(agent.get("$ref"), str):
+) -> list[Issue]:
+    """Puts the files that agents name in their places; values from there keep their own positions.
+
+    Returns what their other spellings give to say.
+    """
+    agents, remarks = value.get("agents"), list[Issue]()
+    for name, agent in agents.items() if isinstance(agents, dict) else ():
+        if not isinstance(agent, dict):
             continue
         place: JsonPath = ("agents", name)
-        other = references.read(agent["$ref"])
-        if not isinstance(other.value, dict) or other.issues:
-            reason = other.issues[0].reason if other.issues else "It does not define an agent."
-            reason = f"{agent['$ref']}: {reason}"
-            document.issues.append(document.issue((*place, "$ref"), reason, "Name an agent's file."))
-            value["agents"][name] = {"prompt": ""}
-            continue
-        inner = environment.fill_in(other.value, other, place=place)
-        document.issues += other.issues
-        document.positions |= {
-            json_pointer(place) + inside: position for inside, position in other.positions.items() if inside
-        }
-        value["agents"][name] = {**inner, **{key: part for key, part in agent.items() if key != "$ref"}}
+        directory = PurePosixPath()
+        if isinstance(agent.get("$ref"), str):
+            directory = PurePosixPath(agent["$ref"]).parent
+            agent = _referred_agent(agent, place, (document, references, environment), remarks)
+        for key in ("input_schema", "output_schema"):
+            if isinstance(agent.get(key), str):
+                base = PurePosixPath() if key in document.value["agents"][name] else directory
+                schema = _referred_schema(base / agent[key], (*place, key), document, references)
+                agent, is_enforced = {**agent, key: schema}, key == "output_schema"
+                reason = "'output_schema' is enforced in runs here: answers are JSON that fits."
+                told = document.issue((*place, key), reason, "Remove it if any answer will do.")
+                remarks += [msgspec.structs.replace(told, severity="warning")] if is_enforced else []
+        value["agents"][name] = agent
+    return remarks
+
+
+def _referred_agent(
+    agent: dict[str, Any],
+    place: JsonPath,
+    reading: tuple[Document, _References, _Environment],
+    remarks: list[Issue],
+) -> dict[str, Any]:
+    """The agent of a file, with the keys that stand beside `$ref`; the file may be a whole workflow."""
+    document, references, environment = reading
+    name = agent["$ref"]
+    other = references.read(name)
+    reason = other.issues[0].reason if other.issues else ""
+    inside: JsonPath = ()
+    if not reason and isinstance(other.value, dict) and "agents" in other.value:
+        translation = translate(other)
+        other, agents = translation.document(), translation.root.mapping["agents"].mapping
+        inside = ("agents", next(iter(agents), ""))
+        remarks += (one for one in translation.remarks if one.pointer.startswith(json_pointer(inside)))
+        if len(agents) != 1:
+            reason = f"It has {len(agents)} agents, and a file that is referred to has one."
+        elif "$ref" in agents[str(inside[1])].mapping:
+            reason = "Its agent refers to another file itself."
+    if inside:
+        other = _inner_document(other, inside)
+    if reason or not isinstance(other.value, dict):
+        reason = f"{name}: {reason or 'It does not define an agent.'}"
+        document.issues.append(document.issue((*place, "$ref"), reason, "Name an agent's file."))
+        return {"prompt": ""}
+    inner = environment.fill_in(other.value, other, place=place)
+    document.issues += other.issues
+    document.positions |= {
+        json_pointer(place) + pointer: position for pointer, position in other.positions.items() if pointer
+    }
+    return {**inner, **{key: part for key, part in agent.items() if key != "$ref"}}
+
+
+def _inner_document(document: Document, path: JsonPath) -> Document:
+    """What is at a path, as a document of its own; its places stay those of the file."""
+    start = json_pointer(path)
+    positions = {
+        pointer.removeprefix(start): position
+        for pointer, position in document.positions.items()
+        if pointer == start or pointer.startswith(f"{start}/")
+    }
+    reached, value = follow_path(document.value, path)
+    return msgspec.structs.replace(
+        document, value=value if reached == path else None, positions=positions, origins={}
+    )
+
+
+def _referred_schema(
+    file: PurePosixPath, place: JsonPath, document: Document, references: _References
+) -> dict[str, Any]:
+    other = references.read(str(file))
+    if isinstance(other.value, dict) and not other.issues:
+        return other.value
+    reason = other.issues[0].reason if other.issues else "It is not a JSON Schema, which is an object."
+    document.issues.append(document.issue(place, f"{file}: {reason}", "Name a file with a JSON Schema."))
+    return {}
 
 
 # --- Workflows that steps run -----------------------------------------------------------------------------
@@ -425,7 +532,7 @@ def _inner_workflows(
                 continue
             nesting.names.append(file.name)
             nesting.opened.append(real)
-            spec, own = _examined(other, file, {}, references.stored, nesting)
+            _, spec, own = _examined(other, file, {}, references.stored, nesting)
             nesting.names.pop()
             nesting.opened.pop()
             nesting.known[real] = None if own else spec
@@ -450,7 +557,7 @@ def _workflow_references(value: Any, at: JsonPath) -> Iterator[tuple[JsonPath, s
         for key, inner in value.items():
             if key == "workflow" and isinstance(inner, str):
                 yield (*at, key), inner
-            elif key not in ("arguments", "inputs", "foreach"):
+            elif key not in ("arguments", "inputs", "foreach", "vars"):
                 yield from _workflow_references(inner, (*at, key))
     elif isinstance(value, list):
         for index, inner in enumerate(value):

@@ -13,6 +13,8 @@ from strands_cli.errors import Issue, SpecError, did_you_mean
 from strands_cli.loader.spec import Spec
 from strands_cli.types.sections import BaseSpec, Input, Secret
 
+SECRET_SOURCES = ("env", "file")
+"""Where secrets can be read from; files of other runners may name more."""
 MAX_SECRET_BYTES = 65_536
 """The largest file that is taken for a secret."""
 

@@ -1,16 +1,23 @@
 """Spec: a workflow file as a value, made of a document that is valid under the schema."""
 
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from strands_cli.patterns import PATTERNS
-from strands_cli.patterns.pattern import Pattern
+from strands_cli.patterns.pattern import HumanStep, Pattern
 from strands_cli.types.sections import BaseSpec
 
 
-class Spec(BaseSpec, frozen=True, kw_only=True):
+class Spec(BaseSpec, frozen=True, kw_only=True, dict=True):
     pattern: Pattern
+
+    @cached_property
+    def asks_humans(self) -> bool:
+        """Whether one of its own steps asks a human, or is reviewed by one."""
+        places = self.pattern.places(self)
+        return self.pattern.has_review or any(isinstance(place.step, HumanStep) for place in places)
 
 
 def spec_of(document: dict[str, Any]) -> Spec:

@@ -21,6 +21,7 @@ from strands_cli.patterns.pattern import (
     arrows_in_a_row,
     step_box,
     times_text,
+    with_names,
     with_shaped,
 )
 from strands_cli.patterns.review import (
@@ -30,7 +31,8 @@ from strands_cli.patterns.review import (
     review_boxes,
     review_place,
 )
-from strands_cli.patterns.scope import Names, schema_names, scope_names
+from strands_cli.patterns.scope import Names, complete_evaluation, list_names, schema_names, scope_names
+from strands_cli.toolkit.provider_schema import ASKED
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -39,7 +41,19 @@ _VERDICT: dict[str, dict[str, Any]] = {
     "feedback": {"type": "string", "description": "What must change"},
 }
 """What every evaluation has, whatever the evaluator's own schema says of it."""
-_REVISE = "{{ draft }}\n\nImprove it: {{ evaluation.feedback }}"
+_DETAILS: dict[str, dict[str, Any]] = {
+    name: {"type": "array", "items": {"type": "string"}, "description": text}
+    for name, text in {
+        "issues": "What is wrong, one by one",
+        "fixes": "What would be better, one by one",
+    }.items()
+}
+"""What it has besides, in this form unless the evaluator's own schema has another."""
+_REVISE = (
+    "{{ draft }}\n\nImprove it: {{ evaluation.feedback }}"
+    "{% if evaluation.fixes %}\n\nProposals:"
+    "{% for fix in evaluation.fixes %}\n- {{ fix }}{% endfor %}{% endif %}"
+)
 """The producer's prompt from the second time on, unless the workflow has one."""
 
 
@@ -116,17 +130,19 @@ class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         at = f"{CONFIG}/revise"
         names: dict[str, Names | None] = {"last_response": None, **self.artifact_names(spec)}
         revised = {**names, "review": None} if self.has_review else names
-        yield AgentPlace(at, partial(scope_names, spec, **revised), None, self.revise, at)
+        revising = partial(with_names, partial(scope_names, spec, **revised), self.producer.vars)
+        yield AgentPlace(at, revising, None, self.revise, at)
         reviewing = partial(scope_names, spec, **names, round=None)
         yield from review_place("evaluator", self.evaluator_review, reviewing)
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
-        """Score, feedback, and what the evaluator's own schema adds to them."""
+        """Score, feedback, issues, fixes, and what the evaluator's own schema adds to them."""
         own = self.own_schema(spec)
         added = schema_names(own, own) if own else Names({})
         if added is None:
             return {"draft": None, "evaluation": None}
-        known = {**added.known, "score": None, "feedback": None}
+        lists = dict.fromkeys(_DETAILS, list_names(None, "item"))
+        known = {**lists, **added.known, "score": None, "feedback": None}
         return {"draft": None, "evaluation": Names(known, "part of an evaluation")}
 
     def outline(self, spec: BaseSpec) -> Parts:
@@ -167,10 +183,7 @@ class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         return f"{producer} writes and {evaluator} judges, {enough}, at most {times_text(self.max_iters)}."
 
     async def run(self, run: StepRunner) -> StepResult:
-        own = self.own_schema(run.spec)
-        required = dict.fromkeys([*own.get("required", ()), *_VERDICT])
-        properties = {**own.get("properties", {}), **_VERDICT}
-        schema = {**own, "type": "object", "properties": properties, "required": list(required)}
+        schema = self._schema(run.spec)
         order: dict[str, Any] = {"names": {}}
         review = Review(run, self.evaluator_review, "evaluator")
         for turn in range(1, self.max_iters + 1):
@@ -194,13 +207,13 @@ class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
                 instructions=self.instructions,
                 conversation="evaluator",
             )
-            run.names["evaluation"] = verdict.output
+            run.names["evaluation"] = evaluation = complete_evaluation(verdict.output)
             run.names["last_response"] = draft.response
-            if verdict.output["score"] >= self.min_score:
+            if evaluation["score"] >= self.min_score:
                 return draft
             if turn == self.max_iters:
                 break
-            names = {"draft": draft.response, "evaluation": verdict.output, "last_response": draft.response}
+            names = {"draft": draft.response, "evaluation": evaluation, "last_response": draft.response}
             decision = await review.decide({**names, "round": turn}, turn)
             if decision.action == "accept":
                 return draft
@@ -208,6 +221,19 @@ class EvaluatorOptimizer(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             if self.has_review:
                 feedback = change_request(run.spec, self.producer, decision.text, "", self.revise)
                 order |= {"names": {**names, "review": decision.text}, "instructions": feedback}
-        score = verdict.output["score"]
+        score = evaluation["score"]
         run.notice(f"After {self.max_iters} rounds the score is {score:g}, below {self.min_score:g}.")
         return draft
+
+    def _schema(self, spec: BaseSpec) -> dict[str, Any]:
+        """The form of an evaluation: the evaluator's own, with what every evaluation has."""
+        own = self.own_schema(spec)
+        either = {"anyOf": [{"required": ["feedback"]}, {"required": ["issues"]}]}
+        return {
+            **own,
+            "type": "object",
+            "properties": {**_DETAILS, **own.get("properties", {}), **_VERDICT},
+            "required": list(dict.fromkeys([*own.get("required", ()), "score"])),
+            "allOf": [*own.get("allOf", ()), either],
+            ASKED: ["feedback"],
+        }

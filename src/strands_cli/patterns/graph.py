@@ -15,9 +15,9 @@ import msgspec
 from strands_cli.conditions import (
     ConditionError,
     is_certain,
+    is_exhaustive,
     is_impossible,
     names_in_condition,
-    negated_condition,
     parse_condition,
 )
 from strands_cli.documents.problems import json_pointer, listed_in, schemas_at
@@ -89,6 +89,7 @@ def check_reachability(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
 
 def check_conditions(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
     sources, known = graph.edges_to(), graph.results(spec)
+    told = set[tuple[str, str]]()  # what edges of one node repeat: not (…) and (…)
     for index, edge in enumerate(graph.edges):
         if edge.when is None:
             continue
@@ -101,7 +102,9 @@ def check_conditions(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
             continue
         seen = _node_scope(spec, known, sources, edge.source, (edge.source,))
         for path in names_in_condition(condition):
-            if missing := unresolved_name(seen, path.name, path.path):
+            missing = unresolved_name(seen, path.name, path.path)
+            if missing and (edge.source, missing[0]) not in told:
+                told.add((edge.source, missing[0]))
                 yield spec.issue(at, f"{missing[0]}.", missing[1])
         if is_impossible(condition):
             yield spec.issue(at, "This condition is never true.", "Fix it, or remove the edge.")
@@ -149,19 +152,20 @@ def check_ends(graph: "Graph", spec: BaseSpec) -> Iterator[Issue]:
 
 
 def _are_complete(edges: list[tuple[int, Edge]], is_never_null: Callable[[Name], bool]) -> bool:
-    """Whether one of the conditions is the opposite of another."""
+    """Whether one of the conditions is always true."""
     try:
         conditions = [parse_condition(edge.when or "") for _, edge in edges]
     except ConditionError:
         return True
-    return any(negated_condition(one, is_never_null) in conditions or is_certain(one) for one in conditions)
+    return is_exhaustive(conditions, is_never_null)
 
 
 def _is_never_null(graph: "Graph", spec: BaseSpec, source: str, name: Name) -> bool:
     """Whether an edge that leaves `source` can rely on a value: its text, or what its schema requires."""
     node = graph.nodes.get(source)
     agent = spec.agents.get(node.agent) if isinstance(node, Step) else None
-    if name.name == "last_response" or (name.name, *name.path) == ("nodes", source, "response"):
+    own = [("nodes", source, part) for part in ("response", "iteration")]
+    if name.name == "last_response" or (name.name, *name.path) in own:
         return True
     if not agent or not agent.output_schema or (name.name, *name.path[:2]) != ("nodes", source, "output"):
         return False

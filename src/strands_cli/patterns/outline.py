@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -40,7 +40,11 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     agent: str = ""
     tools: tuple[str, ...] = ()
+    own_tools: tuple[str, ...] | None = None
+    """The tools that the step names in place of its agent's."""
     input: str = ""
+    vars: dict[str, Any] = {}
+    """The names that the step gives its templates."""
     instructions: str = ""
     """What the pattern adds to the prompt of the agent."""
     stage: int = 0
@@ -49,6 +53,8 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     when: str = ""
     """On what it depends whether it runs."""
     note: str = ""
+    description: str = ""
+    """What the file says of it, for people."""
     foreach: str = ""
     """The items for each of which it is done."""
     workflow: str = ""
@@ -138,8 +144,8 @@ def task_stages(needs: Mapping[str, Iterable[str]], at_once: int) -> dict[str, i
 
 def first_line(text: str, max_length: int = 100) -> str:
     """The first line of a text that has something in it, cut to a length; '…' if there is more."""
-    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()] or [""]
-    line = lines[0] if len(lines) == 1 else f"{lines[0]} …"
+    lines = text.strip().splitlines() or [""]
+    line = " ".join(lines[0].split(maxsplit=max_length)) + (" …" if len(lines) > 1 else "")
     return printable_text(line if len(line) <= max_length else line[: max_length - 1].rstrip() + "…")
 
 

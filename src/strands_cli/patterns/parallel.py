@@ -1,6 +1,6 @@
 """Branches at the same time, then maybe one step over all of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,11 +27,12 @@ from strands_cli.patterns.pattern import (
     shaped_steps,
     step_box,
     step_places,
+    whole_result,
     with_shaped,
 )
 from strands_cli.patterns.review import check_review_default, reduce_parts, reduced_result, review_place
-from strands_cli.patterns.scope import Names, scope_names
-from strands_cli.types.run_results import StepResult
+from strands_cli.patterns.scope import Names, list_names, scope_names, with_alias
+from strands_cli.types.run_results import StepResult, detailed_result
 from strands_cli.types.sections import BaseSpec
 
 
@@ -77,7 +78,8 @@ class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True):
 
     def artifact_names(self, spec: BaseSpec) -> dict[str, Names | None]:
         last = {branch.id: branch.steps[-1] for branch in self.branches if branch.steps}
-        return {"branches": Names(results_by_key(spec, last), "branch")}
+        results = with_alias(results_by_key(spec, last), step_history=list_names(None, "step"))
+        return {"branches": Names(results, "branch")}
 
     def id_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
         yield f"{CONFIG}/branches", [branch.id for branch in self.branches]
@@ -116,16 +118,22 @@ class Parallel(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         ended: dict[str, StepResult] = {}
         run.names["branches"] = {}
 
-        async def work(index: int, branch: Branch) -> StepResult:
+        async def work(index: int, branch: Branch) -> None:
             done = await run.steps(f"branches/{index}/steps", branch.steps, titles=branch.id)
-            ended[branch.id] = msgspec.structs.replace(done[-1], id=branch.id)
+            ended[branch.id] = detailed_result(done[-1], id=branch.id, step_history=tuple(done))
             # For a run that does not finish.
             in_order = [other.id for other in self.branches if other.id in ended]
             run.names["branches"] = {name: ended[name] for name in in_order}
-            return ended[branch.id]
 
-        ends = await run.together([work(index, branch) for index, branch in enumerate(self.branches)])
+        await run.together([work(index, branch) for index, branch in enumerate(self.branches)])
         if self.reduce is None:
-            return ends[-1]
+            return _all_results(ended)
         names, answers = {"branches": run.names["branches"]}, all_answers(run.names["branches"])
         return await reduced_result(run, self.reduce, self.reduce_review, names=names, default_input=answers)
+
+
+def _all_results(ended: Mapping[str, StepResult]) -> StepResult:
+    """The result where no step sums up: all branches, sorted by their ids."""
+    parts = sorted(ended.items())
+    text = "\n\n---\n\n".join(f"Branch {name}:\n{result.response}" for name, result in parts)
+    return whole_result(text, {name: result.output for name, result in parts})

@@ -10,7 +10,7 @@ import msgspec
 from strands_cli.documents.problems import json_pointer
 from strands_cli.errors import Issue
 from strands_cli.patterns.outline import NEVER, ONCE, Arrow, Box, Calls, Frame, Kind, first_line
-from strands_cli.patterns.scope import Names, result_names, scope_names
+from strands_cli.patterns.scope import Names, id_key, result_names, scope_names
 from strands_cli.types.run_results import StepResult
 from strands_cli.types.sections import BaseSpec
 
@@ -32,6 +32,10 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, tag="agent", tag_field="ki
     id: str = ""
     conversation: Literal["continue", "fresh"] | None = None
     """Whether it goes on with the conversation of its agent; by default as the agent says."""
+    vars: dict[str, str | int | float | bool] = {}
+    """Names for its templates."""
+    tools: tuple[str, ...] | None = None
+    """The declared tools that the agent gets here; None for those that it always gets."""
     foreach: str | list[Any] | None = None
     """A list, or a template that comes to one: the step is done for each item."""
 
@@ -79,6 +83,9 @@ class StepRunner(Protocol):
     def spec(self) -> BaseSpec: ...
 
     @property
+    def inputs(self) -> Mapping[str, Any]: ...
+
+    @property
     def names(self) -> dict[str, Any]:
         """What the pattern knows so far, for the templates of artifacts."""
 
@@ -94,6 +101,7 @@ class StepRunner(Protocol):
         input_at: str = "",
         default_input: str = "",
         schema: dict[str, Any] | None = None,
+        max_retries: int | None = None,
         instructions: str = "",
         conversation: str = "",
     ) -> StepResult:
@@ -101,8 +109,9 @@ class StepRunner(Protocol):
 
         `turn` is the round of a pattern that has rounds. The rest is for agents: `input` is a template in
         place of the step's own, which stands at `input_at`; `default_input` is the input of an agent that has
-        none, by default the last answer. `schema` and `instructions` say what form the answer has. Steps
-        of one agent with the same `conversation`, which names a sequence, remember those before them.
+        none, by default the last answer. `schema` and `instructions` say what form the answer has; one that
+        does not fit is asked for again, at most `max_retries` times. Steps of one agent with the same
+        `conversation`, which names a sequence, remember those before them.
         """
 
     async def steps(
@@ -241,11 +250,12 @@ def with_shaped(config: dict[str, Any], *keys: str) -> dict[str, Any]:
 
 
 def agent_place(at: str, step: AnyStep, names: Callable[[], Names]) -> AgentPlace:
-    before, own = names, names if foreach_of(step) is None else partial(_with_item, names)
+    before, own = names, names if foreach_of(step) is None else partial(with_names, names, ITEM_NAMES)
     match step:
         case HumanStep(prompt=prompt):
             return AgentPlace(at, own, None, prompt, f"{at}/human/prompt", step)
         case Step(agent=agent, input=text):
+            own = partial(with_names, own, step.vars) if step.vars else own
             return AgentPlace(at, own, agent, text, f"{at}/input", step, before)
     return AgentPlace(at, own, None, "", at, step, before)
 
@@ -255,10 +265,11 @@ def foreach_of(step: AnyStep | None) -> str | list[Any] | None:
     return None if step is None or isinstance(step, HumanStep) else step.foreach
 
 
-def _with_item(names: Callable[[], Names]) -> Names:
+def with_names(names: Callable[[], Names], more: Iterable[str]) -> Names:
+    """A scope with more names; those of the pattern come first."""
     seen = names()
-    absent = {name: why for name, why in seen.absent.items() if name not in ITEM_NAMES}
-    return msgspec.structs.replace(seen, known={**seen.known, **dict.fromkeys(ITEM_NAMES)}, absent=absent)
+    absent = {name: why for name, why in seen.absent.items() if name not in more}
+    return msgspec.structs.replace(seen, known={**dict.fromkeys(more), **seen.known}, absent=absent)
 
 
 def _texts_in(at: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -298,7 +309,7 @@ def step_places(spec: BaseSpec, at: str, steps: Steps, **names: Names | None) ->
 def step_order(steps: Steps) -> dict[str, int]:
     """The steps by index and by id."""
     order = {str(index): index for index in range(len(steps))}
-    return order | {step.id: index for index, step in enumerate(steps) if step.id}
+    return order | {id_key(step.id): index for index, step in enumerate(steps) if step.id}
 
 
 def step_results(spec: BaseSpec, steps: Steps) -> dict[str, Names | None]:
@@ -343,7 +354,8 @@ def step_box(key: str, step: AnyStep, title: str, kind: Kind = "step", **more: A
         case HumanStep():
             unanswered = f"by default {first_line(step.default)!r}" if step.default is not None else ""
             choices = ", ".join(step.choices)
-            limit = f"within {step.timeout_s:g} seconds" if step.timeout_s is not None else ""
+            limit = f"within {step.timeout_s:g} seconds" if step.timeout_s else ""
+            limit = "waits for an answer" if step.timeout_s == 0 else limit
             more["note"] = "; ".join(filter(None, [more.get("note", ""), choices, limit, unanswered]))
             return Box(kind="human", input=step.prompt, calls=NEVER, **more)
         case ToolStep():
@@ -354,6 +366,7 @@ def step_box(key: str, step: AnyStep, title: str, kind: Kind = "step", **more: A
                 kind="workflow", workflow=step.workflow, input=value_text(step.inputs), calls=calls, **more
             )
     more["conversation"] = step.conversation if items is None else "fresh"  # items are done at the same time
+    more |= {"vars": step.vars, "own_tools": step.tools}
     return Box(kind=kind, agent=step.agent, input=step.input, calls=calls, **more)
 
 
@@ -380,6 +393,13 @@ def all_answers(answers: Mapping[str, StepResult]) -> str:
     return "\n\n".join(f"{name}:\n{result.response}" for name, result in answers.items())
 
 
+def whole_result(response: str, outputs: dict[str, Any] | list[Any]) -> StepResult:
+    """The result of a pattern that no step has answered; its output is all outputs, if none is missing."""
+    values = outputs.values() if isinstance(outputs, dict) else outputs
+    output = None if any(value is None for value in values) else outputs
+    return StepResult(key="", id="", agent="", response=response, output=output)
+
+
 def amount_text(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
@@ -388,8 +408,8 @@ def times_text(number: int) -> str:
     return {1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
-def at_a_time(spec: BaseSpec) -> str:
-    return f"at most {spec.runtime.max_parallel} at a time"
+def at_a_time(spec: BaseSpec, limit: int | None = None) -> str:
+    return f"at most {min(spec.runtime.max_parallel, limit or MAX_ITEMS)} at a time"
 
 
 def replaced_schema(spec: BaseSpec, agent: str, role: str, answer: str) -> Iterator[Issue]:

@@ -37,7 +37,7 @@ _MAX_QUESTIONS = 5
 _REVIEWED = {"router": "route", "evaluator": "draft", "orchestrator": "tasks", "reduce": "result"}
 _APPROVE = frozenset(["", "y", "yes", "ok", "okay", "approve", "approved", "continue"])
 _REJECT = frozenset(["n", "no", "stop", "abort", "reject", "rejected"])
-_ACCEPT = frozenset(["accept", "accepted", "stop", "end", "done"])
+_ACCEPT = frozenset(["accept", "accepted", "stop", "abort", "end", "done"])
 """Ends the rounds of an evaluator with the draft as it is."""
 _UNCLEAR = frozenset(["n", "no"])
 """To an evaluator's gate, that may mean that the draft is bad, or that no other is wanted."""
@@ -63,7 +63,7 @@ def judge_answer(role: Role, answer: str, routes: Collection[str] = ()) -> Revie
     text = answer.strip()
     word = text.rstrip(".!").casefold()
     if role == "router":
-        named = matching_choice(text.removeprefix("route:"), routes)
+        named = matching_choice(text, routes) or matching_choice(text.removeprefix("route:"), routes)
         if named is not None:
             return ReviewAnswer("route", named)
     if role == "evaluator" and word in _ACCEPT:
@@ -200,13 +200,13 @@ def _title(role: Role) -> str:
 
 
 def reduce_parts(
-    step: AnyStep, gate: HumanStep | None, *, stage: int, note: str
+    step: AnyStep, gate: HumanStep | None, *, stage: int, note: str, then: str = END
 ) -> tuple[list[Box], list[Arrow]]:
-    """The end of a pattern that has a `reduce`, with its review."""
+    """The end of a pattern that has a `reduce`, with its review; `then` is what follows it."""
     calls = Calls(1, 1 + MAX_CHANGES) if gate else ONCE
     boxes = [step_box("reduce", step, "reduce", "reduce", stage=stage, note=note, calls=calls)]
     boxes += review_boxes("reduce", gate, stage + 1)
-    arrows = arrows_in_a_row([*(box.key for box in boxes), END])
+    arrows = arrows_in_a_row([*(box.key for box in boxes), then])
     if gate:
         arrows.append(Arrow(source="reduce/review", target="reduce", label=CHANGES_LABEL))
     return boxes, arrows

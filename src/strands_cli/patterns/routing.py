@@ -62,13 +62,16 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
 
     router: Step
     router_review: HumanStep | None = None
+    max_retries: int = 2
     routes: dict[str, Route]
     default: str | None = None
 
     @classmethod
     def shape(cls, config: dict[str, Any]) -> dict[str, Any]:
         routes = {name: shaped_steps(route) for name, route in config["routes"].items()}
-        return with_shaped({**config, "routes": routes}, "router")
+        router = dict(config["router"])
+        retries = {key: router.pop(key) for key in ("max_retries",) if key in router}
+        return with_shaped({**config, **retries, "router": router, "routes": routes}, "router")
 
     @property
     def has_review(self) -> bool:
@@ -169,6 +172,7 @@ class Routing(msgspec.Struct, Pattern, frozen=True, kw_only=True):
                 names={},
                 schema=schema,
                 instructions=self.instructions,
+                max_retries=self.max_retries,
             )
         except AnswerError:
             if self.default is None:

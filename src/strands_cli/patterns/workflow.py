@@ -31,15 +31,16 @@ from strands_cli.types.sections import BaseSpec
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     step: AnyStep
+    description: str = ""
     needs: tuple[str, ...] = ()
 
 
 def check_needs(pattern: "Workflow", spec: BaseSpec) -> Iterator[Issue]:
     for index, task in enumerate(pattern.tasks):
         for number, need in enumerate(task.needs):
-            at = f"{CONFIG}/tasks/{index}/needs/{number}"
+            at, key = f"{CONFIG}/tasks/{index}/needs/{number}", spec.key_at(f"{CONFIG}/tasks/{index}/needs")
             if need == task.id:
-                yield spec.issue(at, f"The task {need!r} needs itself.", "Remove it from its own needs.")
+                yield spec.issue(at, f"The task {need!r} needs itself.", f"Remove it from its own {key}.")
             elif need not in pattern.needs:
                 hint = did_you_mean(need, pattern.needs) or f"Available: {', '.join(sorted(pattern.needs))}."
                 yield spec.issue(at, f"There is no task {need!r}.", hint)
@@ -51,10 +52,11 @@ def check_needs(pattern: "Workflow", spec: BaseSpec) -> Iterator[Issue]:
     except CycleError as error:
         cycle: list[str] = error.args[1]
         index = next(index for index, task in enumerate(pattern.tasks) if task.id in cycle)
+        at = f"{CONFIG}/tasks/{index}/needs"
         yield spec.issue(
-            f"{CONFIG}/tasks/{index}/needs",
+            at,
             f"These tasks wait for each other: {' -> '.join(reversed(cycle))}.",
-            "Remove one of them from the other's needs.",
+            f"Remove one of them from the other's {spec.key_at(at)}.",
         )
 
 
@@ -105,7 +107,10 @@ class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True):
             needed = [name for name in dict.fromkeys(task.needs) if name in keys]
             note = f"after {', '.join(needed)}" if needed else ""
             calls = ONCE if key in when else NEVER
-            boxes.append(step_box(key, task.step, task.id, stage=when.get(key, 0), note=note, calls=calls))
+            stage, about = when.get(key, 0), task.description
+            boxes.append(
+                step_box(key, task.step, task.id, stage=stage, note=note, description=about, calls=calls)
+            )
         needed_keys = {other for others in needs.values() for other in others}
         arrows = [Arrow(source=START, target=key) for key, others in needs.items() if not others]
         arrows += [Arrow(source=other, target=key) for key, others in needs.items() for other in others]
@@ -144,8 +149,8 @@ class Workflow(msgspec.Struct, Pattern, frozen=True, kw_only=True):
         return next(result for result in reversed(results) if result.id not in needed)
 
 
-def _shaped_task(needs: Sequence[str] = (), **step: Any) -> dict[str, Any]:
-    return {"id": step["id"], "needs": needs, "step": shaped_step(step)}
+def _shaped_task(needs: Sequence[str] = (), description: str = "", **step: Any) -> dict[str, Any]:
+    return {"id": step["id"], "description": description, "needs": needs, "step": shaped_step(step)}
 
 
 def _task_scope(

@@ -6,7 +6,14 @@ Jinja is imported only if a text contains a template. Plain text is never passed
 
 from strands_cli.templates.meter import Meter
 from strands_cli.templates.names import Each, Flaw, Name, may_be_template, name_and_path, names_in_template
-from strands_cli.templates.rendering import TemplateError, is_expression, render, render_known, render_values
+from strands_cli.templates.rendering import (
+    TemplateError,
+    is_expression,
+    render,
+    render_known,
+    render_values,
+    template_parts,
+)
 
 __all__ = [
     "Each",
@@ -21,4 +28,5 @@ __all__ = [
     "render",
     "render_known",
     "render_values",
+    "template_parts",
 ]

@@ -6,12 +6,21 @@ Imported only if there is a template to render.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache, wraps
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from functools import cache, cached_property, wraps
 from string import Formatter
 from typing import Any
 
-from jinja2 import ChainableUndefined, StrictUndefined, nodes, pass_context, pass_eval_context
+from jinja2 import (
+    ChainableUndefined,
+    StrictUndefined,
+    nodes,
+    pass_context,
+    pass_environment,
+    pass_eval_context,
+)
+from jinja2.filters import do_truncate
+from jinja2.lexer import TOKEN_STRING, Lexer, Token
 from jinja2.runtime import LoopContext, markup_join, str_join
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, missing
@@ -26,6 +35,8 @@ from strands_cli.templates.meter import (
     checked_integer,
     current_meter,
 )
+from strands_cli.templates.pattern_search import search_pattern
+from strands_cli.types.run_results import StepList, StepResult
 
 
 class UndefinedName(Exception):
@@ -308,6 +319,36 @@ def printed_json(value: Any, **options: Any) -> str:
     return meter.collect(json.JSONEncoder(**options).iterencode(value))
 
 
+def _as_json(value: Any, indent: int | None = None) -> str:
+    """Plain JSON. Jinja's own `tojson` escapes it for HTML, and all that is not ASCII."""
+    options = {} if indent is None else {"indent": indent}
+    if isinstance(indent, int):
+        current_meter().spend(indent)  # the encoder makes that many spaces before anybody counts them
+    value = list(value) if isinstance(value, StepList) else value
+    return printed_json(value, ensure_ascii=False, default=_json_value, **options)
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, StepResult):
+        return value.parts
+    if isinstance(value, StepList | KeysView | ValuesView | ItemsView | Iterator):
+        return list(value)
+    return str(value)
+
+
+@pass_environment
+def _truncated(environment: Any, text: Any, *arguments: Any, **named: Any) -> str:
+    """Cuts hard where the length is all that is given, as other runners do; else as Jinja does."""
+    text = str(text)
+    if len(arguments) == 1 and not named and isinstance(length := arguments[0], int):
+        return text if len(text) <= length else f"{text[: max(length - 3, 0)]}..."[: max(length, 0)]
+    return do_truncate(environment, text, *arguments, **named)
+
+
+def _regex_search(value: Any, pattern: str) -> str:
+    return search_pattern(str(pattern), "" if value is None else str(value)) or ""
+
+
 def _printed_value(_: Any, value: Any) -> Any:
     """The output of `{{ value }}`: JSON, unless it is text, a number or a result of ours; empty for null.
 
@@ -320,8 +361,29 @@ def _printed_value(_: Any, value: Any) -> Any:
     return value
 
 
+_ESCAPE = re.compile(r"""\\([\\'"abfnrtv0-7xNuU\n]?)""")
+
+
+def with_valid_escapes(literal: str) -> str:
+    r"""The source of a text whose `\d` is written `\\d`: Python deprecates escapes that it does not know."""
+    return _ESCAPE.sub(lambda found: found[0] if found[1] else r"\\", literal)
+
+
+class _Lexer(Lexer):
+    def wrap(self, stream: Any, *place: Any) -> Iterator[Token]:
+        tokens = (
+            (line, kind, with_valid_escapes(text) if kind == TOKEN_STRING else text)
+            for line, kind, text in stream
+        )
+        return super().wrap(tokens, *place)
+
+
 class _Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
+
+    @cached_property
+    def lexer(self) -> Lexer:
+        return _Lexer(self)
 
     def _generate(self, source: nodes.Template, *arguments: Any, **named: Any) -> str:
         source = _Metering().visit(source)
@@ -373,7 +435,7 @@ def template_environment() -> ImmutableSandboxedEnvironment:
     )
     del sandbox.globals["lipsum"]
     sandbox.globals["namespace"] = _Namespace
-    sandbox.policies["json.dumps_function"] = printed_json
+    sandbox.filters |= {"tojson": _as_json, "truncate": _truncated, "regex_search": _regex_search}
     for table in (sandbox.filters, sandbox.tests):
         for name, function in list[tuple[str, Any]](table.items()):
             table[name] = _metered_filter(name, function)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _MOST_FLAWS = 50
 _MARKS = ("{{", "{%", "{#")
+_LONGEST_KEPT = 20_000
+"""Longer templates are parsed each time."""
 
 
 class Each(Enum):
@@ -69,15 +72,10 @@ def names_in_template(text: str) -> tuple[list[Name], list[Flaw]]:
         return [], []
     from jinja2 import TemplateSyntaxError
 
-    from strands_cli.templates.environment import template_environment
-
-    sandbox = template_environment()
     try:
-        current_meter().read_code(text)
-        tree = sandbox.parse(text)
-        flaws = [*islice(_template_flaws(tree, sandbox.filters), _MOST_FLAWS)]
-        free = set() if flaws else _free_names(tree) - sandbox.globals.keys()
-        return _with_guards([name for name in _walk_names(tree, {}, []) if name.name in free]), flaws
+        find = _found_names if len(text) <= _LONGEST_KEPT else _found_names.__wrapped__
+        found, flaws = find(text)
+        return [*found], [*flaws]
     except TemplateSyntaxError as error:
         return [], [Flaw(f"Invalid template: {jinja_message(error)}", error.lineno - 1, "Correct it.")]
     except RecursionError:
@@ -88,6 +86,19 @@ def names_in_template(text: str) -> tuple[list[Name], list[Flaw]]:
         ]
     except ValueError as error:  # an integer with more digits than Python accepts
         return [], [Flaw(f"Invalid template: {jinja_message(error)}", 0, "Correct it.")]
+
+
+@lru_cache(maxsize=256)
+def _found_names(text: str) -> tuple[tuple[Name, ...], tuple[Flaw, ...]]:
+    """Kept, since a template is looked at when its file is read, when it is checked and when it is run."""
+    from strands_cli.templates.environment import template_environment
+
+    sandbox = template_environment()
+    current_meter().read_code(text)
+    tree = sandbox.parse(text)
+    flaws = tuple(islice(_template_flaws(tree, sandbox.filters), _MOST_FLAWS))
+    free = set() if flaws else _free_names(tree) - sandbox.globals.keys()
+    return tuple(_with_guards([name for name in _walk_names(tree, {}, []) if name.name in free])), flaws
 
 
 def _free_names(tree: "nodes.Template") -> set[str]:

@@ -164,7 +164,7 @@ def render_known(text: str, scope: Mapping[str, Any]) -> str:
         current_meter().read_code(text)
     except TooMuch:
         return text
-    parts = _template_parts(text)
+    parts = template_parts(text)
     if len(parts) > _MOST_PARTS:
         return text
     return "".join(_render_part(part, scope) for part in parts)
@@ -180,7 +180,7 @@ def _render_part(part: str, scope: Mapping[str, Any]) -> str:
         return part
 
 
-def _template_parts(text: str) -> list[str]:
+def template_parts(text: str) -> list[str]:
     """Splits a template into texts, expressions and statements that can be rendered separately.
 
     A template that defines variables or macros is one part.

@@ -3,7 +3,8 @@
 Python matches without letting go of the interpreter's lock, and some expressions take years on a short line:
 in our own process not even a deadline would be noticed. This file is run as a program, so it imports nothing
 of ours. Its input is a line of JSON and then the files' names with null bytes between them, its output JSON.
-Names are looked up in a directory that it inherits open, part by part and never through links.
+Names are looked up in a directory that it inherits open, part by part and never through links. To search one
+file with the lines around its matches, the file itself is the input, and the request an environment variable.
 """
 
 import json
@@ -11,11 +12,14 @@ import os
 import re
 import stat
 import sys
+from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, BinaryIO
 
 MAX_BYTES = 5_000_000
 LONGEST_LINE = 10_000
+REQUEST = "LINE_SEARCH_REQUEST"
 _HEAD = 8192
 _SHOWN_CHARACTERS = 300
 _SHOWN_BEFORE = 100
@@ -86,15 +90,57 @@ def match_excerpt(line: str, start: int) -> str:
     return f"{'…' if begin else ''}{line[begin:end]}{'…' if end < len(line) else ''}"
 
 
+def lines_around_matches(
+    stream: BinaryIO, pattern: str, max_results: int, *, around: int, ignore_case: bool
+) -> dict[str, Any]:
+    """The lines that match and so many `around` each, as number, whether it matches, and text."""
+    expression = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
+    shown: list[tuple[int, bool, str]] = []
+    before: deque[tuple[int, bool, str]] = deque(maxlen=around)
+    found = following = 0
+    for number, line in enumerate(_cut_lines(stream), 1):
+        match = expression.search(line[:LONGEST_LINE])
+        if match and found == max_results:
+            return {"lines": shown, "found": found, "truncated": True}
+        entry = (number, match is not None, match_excerpt(line, match.start() if match else 0))
+        if match:
+            shown += [*before, entry]
+            before.clear()
+            found, following = found + 1, around
+        elif following:
+            shown.append(entry)
+            following -= 1
+        else:
+            before.append(entry)
+    return {"lines": shown, "found": found, "truncated": False}
+
+
+def _cut_lines(stream: BinaryIO) -> Iterator[str]:
+    """The lines of a file of any size, each without its end, and cut where it is far too long."""
+    while line := stream.readline(4 * LONGEST_LINE):
+        rest = line
+        while rest and not rest.endswith(b"\n"):
+            rest = stream.readline(1_000_000)
+        yield line.decode("utf-8", "replace").rstrip("\n").rstrip("\r")
+
+
 def main() -> None:
-    head, _, names = sys.stdin.buffer.read().partition(b"\n")
+    around = os.environ.get(REQUEST)
+    head, names = around or "", b""
+    if around is None:
+        data, _, names = sys.stdin.buffer.read().partition(b"\n")
+        head = data.decode()
     request = json.loads(head)
     with suppress(ImportError):  # where there are limits, they end this even when nobody is left to do so
         import resource
 
         resource.setrlimit(resource.RLIMIT_CPU, (request["seconds"], request["seconds"]))
-    files = names.split(b"\0") if names else []
-    answer = search_lines(request["pattern"], files, request["max_results"], request.get("directory"))
+    what = request["pattern"], request["max_results"]
+    if around is not None:
+        options = {name: request[name] for name in ("around", "ignore_case")}
+        answer = lines_around_matches(sys.stdin.buffer, *what, **options)
+    else:
+        answer = search_lines(what[0], names.split(b"\0") if names else [], what[1], request.get("directory"))
     sys.stdout.write(json.dumps(answer))
 
 

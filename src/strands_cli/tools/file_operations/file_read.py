@@ -49,9 +49,9 @@ TOOL_SPEC = {
     },
 }
 
-_MAX_BYTES = 10_000_000
+MAX_BYTES = 10_000_000
 _PIECE = 65_536
-_HEAD = 8192
+HEAD_BYTES = 8192
 
 # Encodings of Python's that are not for the contents of files; the first two take very long over long texts.
 _FOR_OTHER_USES = frozenset({"punycode", "idna", "undefined", "unicode-escape", "raw-unicode-escape"})
@@ -93,13 +93,13 @@ def file_read(
     codec = _text_codec(encoding)
     with context.workspace.open(path) as stream:
         size = os.fstat(stream.fileno()).st_size
-        if start_line == 1 and end_line is None and size > _MAX_BYTES:
-            raise _too_much_to_read(f"{path} has {size:,} bytes")
+        if start_line == 1 and end_line is None and size > MAX_BYTES:
+            raise too_much_to_read(f"{path} has {size:,} bytes")
         try:
-            head = stream.peek(_HEAD)[:_HEAD]
+            head = stream.peek(HEAD_BYTES)[:HEAD_BYTES]
             return _read_lines(stream, head, path, codec, context, first=start_line, last=end_line)
         except UnicodeError:
-            raise _not_a_text_file(path, size, head, encoding) from None
+            raise not_a_text_file(path, size, head, encoding) from None
         except OSError as error:
             raise file_refusal(error, path, "read") from None
 
@@ -132,8 +132,8 @@ def _read_lines(
             if line >= first:
                 kept.append(piece)
                 size += len(piece)
-            if size > _MAX_BYTES:
-                raise _too_much_to_read(f"{path} has more than that from line {first} on")
+            if size > MAX_BYTES:
+                raise too_much_to_read(f"{path} has more than that from line {first} on")
             line += piece.endswith("\n")
     if first > max(seen, 1):
         raise ToolFailed(
@@ -160,22 +160,22 @@ def _text_codec(encoding: str) -> str:
     )
 
 
-def _too_much_to_read(what: str) -> ToolFailed:
+def too_much_to_read(what: str, way: str = "start_line and end_line") -> ToolFailed:
     return ToolFailed(
-        f"{what}; file_read returns {_MAX_BYTES:,} at most",
-        hint="Read a part with start_line and end_line, or look for what you need with file_search.",
+        f"{what}; {MAX_BYTES:,} bytes can be read at most",
+        hint=f"Read a part with {way}, or look for what you need with file_search.",
     )
 
 
-def _not_a_text_file(path: str, size: int, head: bytes, encoding: str) -> ToolFailed:
-    kind, hint = "binary data", "file_read reads text only."
+def not_a_text_file(path: str, size: int, head: bytes, encoding: str) -> ToolFailed:
+    kind, hint = "binary data", "This tool reads text only."
     if b"\0" not in head:
         kind, hint = (
             f"{kind}, or text in another encoding",
             "If it is text, name its encoding, such as 'latin-1'.",
         )
     kind = next((kind for signature, kind in _KINDS if head.startswith(signature)), kind)
-    hint = "Read it with the encoding 'utf-16'." if "UTF-16" in kind else hint
+    hint = "Read it with file_read and the encoding 'utf-16'." if "UTF-16" in kind else hint
     return ToolFailed(f"{path} is not {encoding} text: it is {kind}, {size:,} bytes", hint=hint)
 
 

@@ -1,9 +1,9 @@
 """Search the text of files."""
 
+import io
 import os
 import re
 import stat
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strands_cli.documents.files import NotRegular, Place, walk_directory
@@ -12,6 +12,7 @@ from strands_cli.errors import ToolFailed
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.decorator import tool
 from strands_cli.tools import with_tool_specs
+from strands_cli.tools.file_operations import _line_search
 from strands_cli.tools.file_operations._globs import Parts, glob_filter, is_searched
 
 if TYPE_CHECKING:
@@ -74,10 +75,12 @@ _POLLS_PER_SECOND = 5
 def file_search(
     pattern: str, path: str = ".", glob: str = "", max_results: int = 100, *, context: ToolContext
 ) -> dict[str, Any]:
-    _refuse_malformed_pattern(pattern)
+    refuse_malformed_pattern(pattern)
     with context.workspace.place(path, "searched") as start:
         files, is_cut = _files_to_search(start, glob, context)
-        answer = _search_in_process(pattern, start, files, max_results, context)
+        request = {"pattern": pattern, "max_results": max_results, "directory": start.descriptor}
+        names = b"\0".join(os.fsencode("/".join((start.name, *parts))) for parts in files)
+        answer = search_in_process(request, names, context)
     shown = [start.path.joinpath(*files[match["file"]]) for match in answer["matches"]]
     return {
         "matches": [
@@ -111,7 +114,7 @@ def _files_to_search(start: Place, glob: str, context: ToolContext) -> tuple[lis
     return files, is_cut
 
 
-def _refuse_malformed_pattern(pattern: str) -> None:
+def refuse_malformed_pattern(pattern: str) -> None:
     try:
         re.compile(pattern)
     except re.error as error:
@@ -129,36 +132,37 @@ def _refuse_malformed_pattern(pattern: str) -> None:
         ) from None
 
 
-def _search_in_process(
-    pattern: str, start: Place, files: list[Parts], max_results: int, context: ToolContext
+def search_in_process(
+    request: dict[str, Any], searched: bytes | io.BufferedReader, context: ToolContext
 ) -> dict[str, Any]:
-    """Matches in a process of its own; see there for the reason."""
+    """Matches in a process of its own; see there for the reason. `searched` are names, or an open file."""
     import json
     import sys
     from subprocess import PIPE, Popen
 
-    request = {
-        "pattern": pattern,
-        "max_results": max_results,
-        "seconds": _MAX_SECONDS + 1,
-        "directory": start.descriptor,
-    }
-    names = b"\0".join(os.fsencode("/".join((start.name, *parts))) for parts in files)
-    passed = () if start.descriptor is None else (start.descriptor,)
-    program = [sys.executable, "-I", "-S", str(Path(__file__).with_name("_line_search.py"))]
-    with Popen(program, stdin=PIPE, stdout=PIPE, stderr=PIPE, pass_fds=passed) as process:
+    text = json.dumps({**request, "seconds": _MAX_SECONDS + 1})
+    directory = request.get("directory")
+    passed = () if directory is None else (directory,)
+    program = [sys.executable, "-I", "-S", _line_search.__file__]
+    stdin: int | io.BufferedReader = PIPE
+    sent: bytes | None = None
+    env = None
+    if isinstance(searched, bytes):
+        sent = text.encode() + b"\n" + searched
+    else:
+        stdin, env = searched, {**os.environ, _line_search.REQUEST: text}
+    with Popen(program, stdin=stdin, stdout=PIPE, stderr=PIPE, pass_fds=passed, env=env) as process:
         try:
-            output = _search_output(process, json.dumps(request).encode() + b"\n" + names, context)
+            output = _search_output(process, sent, context)
         finally:
             process.kill()
     answer: dict[str, Any] = json.loads(output)
     return answer
 
 
-def _search_output(process: "Popen[bytes]", request: bytes, context: ToolContext) -> bytes:
+def _search_output(process: "Popen[bytes]", sent: bytes | None, context: ToolContext) -> bytes:
     from subprocess import TimeoutExpired
 
-    sent: bytes | None = request
     for _ in range(_MAX_SECONDS * _POLLS_PER_SECOND):
         try:
             output, errors = process.communicate(sent, timeout=1 / _POLLS_PER_SECOND)
@@ -173,7 +177,7 @@ def _search_output(process: "Popen[bytes]", request: bytes, context: ToolContext
     raise ToolFailed(
         f"The search was not finished after {_MAX_SECONDS} s",
         code="timeout",
-        hint="Search fewer files with path and glob, and do without repeats of repeats such as (a+)+.",
+        hint="Search less at a time, and do without repeats of repeats such as (a+)+.",
     )
 
 
