@@ -1,0 +1,1 @@
+"""Evaluations: test cases for a workflow, an agent or a tool, run with one model or several."""
