@@ -46,6 +46,8 @@ errors and how a tool raises one.
 """
 EXITS = {
     0: "Success, also if the reader of the output closes it early, as `| head` does.",
+    errors.EXIT_TESTS_FAILED: "A test or a case failed, or a test could not be run: `strands tool test`, "
+    "`strands eval`.",
     errors.UsageError.exit_code: "The command line or the input of a tool is invalid",
     errors.SpecError.exit_code: "A file is invalid: a workflow, a tool, a plugin or the settings; or "
     "`strands doctor` found a problem.",
@@ -95,12 +97,20 @@ VARIABLES = {
     "BYPASS_TOOL_CONSENT": "`1`, `true`, `yes` or `on` consents to every tool that asks.",
     "STRANDS_TRUST": "`1`, `true`, `yes` or `on` trusts whatever a project asks for; the `pin` of "
     "`strands trust --json` trusts exactly that.",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "pytest's own: `strands tool test` gives no options for its "
+    "plugins then.",
     "SUDO_UID": "Under `sudo`, the user whose settings count besides those of root.",
     "STRANDS_CUSTOM_TOOL_ALLOWLIST": "Dotted names of functions, separated by commas; added to `allow`.",
     "STRANDS_MCP_TOKEN": "The token that clients of `strands mcp serve --http` must send; by default a "
     "new one.",
     "STRANDS_LOG": "The log level on standard error (`debug`, `info`, `warning`, `error`), or levels for "
     "parts: `tools=debug,toolkit=info`.",
+    "STRANDS_LOG_FORMAT": "`json` writes each line of the log as a JSON document; `text` is the default.",
+    "STRANDS_HTTP_ALLOWED_DOMAINS": "A JSON list of regular expressions: HTTP tools can reach only hosts "
+    "that one of them matches as a whole.",
+    "STRANDS_HTTP_BLOCKED_PATTERNS": "A JSON list of regular expressions: HTTP tools cannot request a URL in "
+    "which one of them matches.",
+    "MCP_STARTUP_TIMEOUT_S": "Seconds for the start of an MCP server without `start_timeout`; 30 by default.",
     "XDG_DATA_HOME": "The directory of `strands-cli/` with your decisions and the journal of your runs; by "
     "default `~/.local/share`.",
     "XDG_CACHE_HOME": "The directory of `strands-cli/` with caches and answers that are too long for a "
@@ -126,6 +136,8 @@ MODULES = {
     "strands_cli.runtime.agent_hooks": ("equip", "AgentHooks", "PendingCall"),
     "strands_cli.runtime.model_requests": ("invoke_in_slices", "stream_in_slices"),
     "strands_cli.types.run_results": ("RunResult", "StepResult", "Usage"),
+    "strands_cli.evals.evaluate": ("EvalOptions", "EvalResult", "CaseResult", "Attempt", "Verdict"),
+    "strands_cli.evals.checks": ("Observed", "MadeCall", "Mismatch"),
     "strands_cli.events": (
         "RunStarted",
         "RunFinished",
@@ -163,7 +175,7 @@ MODULES = {
 TESTING = {
     "strands_cli.providers.scripted_model": ("ScriptedModel",),
     "strands_cli.providers.scripts": (
-        "call",
+        "tool_call",
         "pause",
         "failure",
         "ScriptedRequest",
@@ -171,7 +183,7 @@ TESTING = {
         "ScriptedPause",
         "ScriptedUsage",
     ),
-    "strands_cli.testing.projects": ("StrandsProject", "CommandOutcome", "CallTool", "ToolOutcome"),
+    "strands_cli.testing.projects": ("call", "ToolOutcome", "StrandsProject", "CommandOutcome", "CallTool"),
 }
 """The names of `strands_cli.testing`, by the module that has them."""
 FIXTURES = ("call_tool", "scripted_model", "strands_project", "strands_registry", "strands_workspace")
@@ -578,7 +590,8 @@ def _members(node: ast.ClassDef, initial: Any) -> Iterator[tuple[str, str, str]]
     for item in node.body:
         if not isinstance(item, Function) or item.name.startswith("_"):
             continue
-        is_property = any(ast.unparse(decorator) == "property" for decorator in item.decorator_list)
+        decorators = {ast.unparse(decorator) for decorator in item.decorator_list}
+        is_property = not decorators.isdisjoint({"property", "cached_property"})
         kind = f": {annotation(item.returns)}" if item.returns else ""
         shown = item.name + (kind if is_property else signature(item))
         yield item.name, f"`{_await(item)}{' '.join(shown.split())}`", ast.get_docstring(item) or ""
@@ -648,6 +661,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "settings": settings_page,
     "api": api,
     "workflow-schema": lambda: iter([generate_schema_reference.render()]),
+    "eval-schema": lambda: iter([generate_schema_reference.render_evals()]),
 }
 
 

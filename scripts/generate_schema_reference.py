@@ -1,7 +1,7 @@
 """Writes docs/reference/workflow-schema.md from the JSON Schema of workflows.
 
-With --check, exits with 1 where the page is not current. `render()` is the page without the note at its top,
-for `generate_reference.py`.
+With --check, exits with 1 where the page is not current. `render()` and `render_evals()` are pages without
+the note at their top, for `generate_reference.py`.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-SCHEMA_FILE = REPOSITORY / "src" / "strands_cli" / "schema" / "strands-workflow.schema.json"
+SCHEMAS = REPOSITORY / "src" / "strands_cli" / "schema"
 PAGE = REPOSITORY / "docs" / "reference" / "workflow-schema.md"
 NOTE = "<!-- Written by scripts/generate_reference.py. Change the code, then run 'make docs'. -->"
 
@@ -19,11 +19,17 @@ INTRODUCTION = """# Workflow files
 
 This page lists every key of a workflow file, from the JSON Schema that `strands schema` prints. A file is
 YAML or JSON. The [guide](../guides/workflows.md) builds a file step by step; `examples/` has complete ones.
-A key that is unknown or in the wrong place is an error.
+A key that is unknown or in the wrong place is an error; [other spellings](#other-spellings) of some keys
+are understood.
 
 In text values, `${NAME}` and `${NAME:-default}` are replaced with environment variables that the file
 declares in `env.variables`; write `$${` for a literal `${`. A *template* may contain `{{ … }}`. An agent may
 be `$ref: FILE`, a file with the keys of an agent; keys next to it override those in the file.
+"""
+EVALS = """# Evaluation files
+
+This page lists every key of a file for `strands eval`, from the JSON Schema that `strands schema eval`
+prints. The [guide](../guides/evaluating.md) shows how to write one; `examples/evals/` has complete ones.
 """
 # The order of the page; what is left comes last.
 ORDER = (
@@ -33,8 +39,6 @@ ORDER = (
     *("orchestrator_workers", "graph", "node", "edge", "outputs", "artifact", "env", "secret", "skill"),
     *("context_policy", "telemetry", "security"),
 )
-NOT_YET = {"context_policy.retrieval"}
-"""What the format has and strands-cli does not do yet: `validate` reports it as unsupported."""
 LIMITS = {
     "minimum": "at least {}",
     "exclusiveMinimum": "more than {}",
@@ -49,8 +53,19 @@ Schema = dict[str, Any]
 
 
 def render() -> str:
-    """The page as Markdown."""
-    return "\n".join(_lines(json.loads(SCHEMA_FILE.read_text("utf-8")))).strip() + "\n"
+    """The page about workflows as Markdown."""
+    lines = _lines(_schema("workflow"), INTRODUCTION, ORDER)
+    return "\n".join([*lines, *_other_spellings()]).strip() + "\n"
+
+
+def render_evals() -> str:
+    """The page about evaluations as Markdown."""
+    return "\n".join(_lines(_schema("eval"), EVALS)).strip() + "\n"
+
+
+def _schema(name: str) -> Schema:
+    schema: Schema = json.loads((SCHEMAS / f"strands-{name}.schema.json").read_text("utf-8"))
+    return schema
 
 
 def main(arguments: list[str]) -> int:
@@ -65,13 +80,29 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _lines(schema: Schema) -> Iterator[str]:
+def _lines(schema: Schema, introduction: str, order: tuple[str, ...] = ()) -> Iterator[str]:
     definitions: dict[str, Schema] = schema["$defs"]
-    yield INTRODUCTION
+    yield introduction
     yield from _section("The file", schema, definitions)
-    left = [name for name in definitions if name not in ORDER and "properties" in definitions[name]]
-    for name in (*ORDER, *left):
+    left = [name for name in definitions if name not in order and "properties" in definitions[name]]
+    for name in (*order, *left):
         yield from _section(name, definitions[name], definitions)
+
+
+def _other_spellings() -> Iterator[str]:
+    """Keys that other runners have, from the table by which they are read."""
+    from strands_cli.loader.dialect import MOVES, NO_EFFECT
+
+    yield "## Other spellings"
+    yield ""
+    runners = "[other runners](../guides/other-runners.md)"
+    yield f"These keys of {runners} are read as ours. `*` stands for any name or number."
+    yield ""
+    yield "| key | read as |"
+    yield "|---|---|"
+    yield from (f"| `{key}` | `{ours}` |" for key, ours in MOVES.items())
+    yield from (f"| `{key}` | no effect: {why} |" for key, why in NO_EFFECT.items())
+    yield ""
 
 
 def _section(name: str, schema: Schema, definitions: dict[str, Schema]) -> Iterator[str]:
@@ -143,8 +174,6 @@ def _meaning(name: str, key: str, schema: Schema, definitions: dict[str, Schema]
         parts.append(_such_as([schema["items"]["examples"]]))
     if "pattern" in schema:
         parts.append(f"It matches `{schema['pattern']}`.")
-    if f"{name}.{key}" in NOT_YET:
-        parts.append("*Not supported yet.*")
     return " ".join(filter(None, parts))
 
 
@@ -170,7 +199,9 @@ def _type(schema: Schema, definitions: dict[str, Schema], path: str) -> str:
         return f"list of {PLURALS.get(item, item)}"
     if schema.get("type") == "object":
         return _mapping(schema, definitions, path)
-    return {"string": "text", None: "anything"}.get(schema.get("type"), str(schema.get("type")))
+    kinds = schema.get("type", "anything")
+    names = [kinds] if isinstance(kinds, str) else kinds
+    return " or ".join("text" if name == "string" else name for name in names)
 
 
 def _mapping(schema: Schema, definitions: dict[str, Schema], path: str) -> str:
@@ -189,7 +220,7 @@ def _mapping(schema: Schema, definitions: dict[str, Schema], path: str) -> str:
 
 
 def _named(name: str, definitions: dict[str, Schema]) -> str:
-    plain = {"template": "template", "name": "name"}
+    plain = {"template": "template", "name": "name", "id": "name"}
     if name in plain:
         return plain[name]
     schema = definitions[name]

@@ -2,6 +2,7 @@
 
 import fcntl
 import importlib.util
+import logging
 import os
 import signal
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from tests.exploring import prepare_property_tests
 from tests.fakes import Call, ObligingModel, ScriptedModel, installed
-from tests.projects import Project
+from tests.projects import Project, end_command_server
 
 pytest_plugins = ["strands_cli.testing"]
 
@@ -26,6 +27,10 @@ def pytest_configure() -> None:
     # Children would inherit both: Ctrl-C ignored, as nohup does, and streams that hide what is not flushed.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.pop("PYTHONUNBUFFERED", None)
+
+
+def pytest_sessionfinish() -> None:
+    end_command_server()
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +47,9 @@ def left_as_found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     for name in {*sys.modules} - before:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(own):
             del sys.modules[name]
+    for name in [*logging.root.manager.loggerDict]:
+        if name.partition(".")[0] == "strands_cli":  # a command with --debug tells them what to log
+            logging.getLogger(name).setLevel(logging.NOTSET)
 
 
 @pytest.fixture(autouse=True)

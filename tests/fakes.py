@@ -10,7 +10,7 @@ from strands.types.content import Message, Messages
 from strands_cli.providers.choice import PROVIDERS, Provider
 from strands_cli.providers.scripts import Part
 from strands_cli.testing import ScriptedCall as Call
-from strands_cli.testing import ScriptedModel, call
+from strands_cli.testing import ScriptedModel, tool_call
 from strands_cli.testing import ScriptedPause as Pause
 from strands_cli.testing import ScriptedRequest as Request
 
@@ -21,10 +21,10 @@ __all__ = [
     "Pause",
     "Request",
     "ScriptedModel",
-    "call",
     "fitting",
     "history_problems",
     "installed",
+    "tool_call",
 ]
 
 

@@ -305,7 +305,7 @@ def _unsupported(random: Random, place: Place, places: list[Place]) -> None:
     root = places[0][0]
     name, value = random.choice(
         [
-            ("tools", {"mcp": [{"id": "x"}]}), ("tools", {"plugins": ["../x"]}), ("context_policy", {"retrieval": {}}),
+            ("tools", {"mcp": [{"id": "x"}]}), ("tools", {"plugins": ["../x"]}), ("context_policy", {"retrieval": {"jit_tools": ["grep"]}}),
             ("pattern", {"type": "chain", "config": {"steps": [{"human": {"prompt": "{{ x"}}]}}),
             ("env", {"secrets": [{"name": "A", "source": "file", "path": "/etc/shadow"}]}),
             ("skills", [{"id": "a", "path": "../.."}, {"id": "a", "path": "\u0000"}]),

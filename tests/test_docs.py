@@ -12,7 +12,7 @@ How pages are written:
   what a reader pastes, as in JSON or above `#!`, `<!-- file: plugins/p/plugin.json -->` before the block does the same.
 - `…` stands for any text in a line, and alone on a line for any number of lines.
 - In an agent's program, `model = …  # your model` becomes a scripted model, whose answers are told before the
-  block: `<!-- model: call("greet", name="Ada") | "Done." -->`. Before any other block the same comment is what
+  block: `<!-- model: tool_call("greet", name="Ada") | "Done." -->`. Before any other block the same comment is what
   an Ollama server answers, at the address that `ollama` programs look at.
 - A `console` after `<!-- local model -->` is run with the real embedded model: its page is one of the long tests.
 """
@@ -34,7 +34,7 @@ import pytest
 
 from strands_cli.settings import Settings, load_settings
 from strands_cli.toolkit.results import CODES
-from tests.fakes import Call, call
+from tests.fakes import Call, tool_call
 from tests.projects import Project
 from tests.standins import OllamaStandin
 
@@ -50,6 +50,8 @@ _COMMENT = re.compile(r"<!-- (?P<text>.*?) -->\s*\Z")
 _FILE = re.compile(r"# file: (?P<path>\S+)\n")
 _MODEL = re.compile(r"^(?P<indent> *)model = .*# your model$", re.MULTILINE)
 _LINK = re.compile(r"\]\((?P<file>[^)#\s]*)(?:#(?P<heading>[^)\s]+))?\)")
+_PLAIN_COMMAND = re.compile(r"strands (?:[^'|<>;&$`*?~#\\]|\\\n|'[^']*')*")
+"""A command that needs no shell, and so no process that imports everything first."""
 _EXIT = re.compile(r"^\(exit code (\d+)\)\n?\Z", re.MULTILINE)
 
 
@@ -105,6 +107,7 @@ ALL = [chapter for page in PAGES for chapter in chapters(name_of(page), page.rea
 def run_chapter(chapter: Chapter, project: Project) -> None:
     project.environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     project.environment["PYTHONPATH"] = str(REPOSITORY)
+    project.environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # importing them takes longer than the tests
     for block in joined(chapter.blocks):
         file = _FILE.match(block.text) or _FILE.match(f"# {block.comment}\n")
         if file:
@@ -125,7 +128,7 @@ def served(block: Block, project: Project) -> Iterator[None]:
         return
     with OllamaStandin() as standin:
         for answer in block.comment.removeprefix("model: ").split(" | "):
-            standin.enqueue(eval(answer, {"call": call, "Call": Call}))
+            standin.enqueue(eval(answer, {"tool_call": tool_call, "Call": Call}))
         project.environment["OLLAMA_HOST"] = standin.url
         yield
         del project.environment["OLLAMA_HOST"]
@@ -165,21 +168,28 @@ def scripted(match: re.Match[str], block: Block) -> str:
     said = block.comment.partition("model: ")[2]
     assert said, f"{block.place}: what the model answers is not told"
     answers = "".join(f".enqueue({answer})" for answer in said.split(" | "))
-    return f"{match['indent']}from tests.fakes import Call, ScriptedModel, call; model = ScriptedModel(){answers}"
+    return f"{match['indent']}from tests.fakes import Call, ScriptedModel, tool_call; model = ScriptedModel(){answers}"
 
 
 def run_console(block: Block, project: Project) -> None:
     for command, shown in commands(block):
-        exit_code = _EXIT.search(shown)
-        done = subprocess.run(
-            ["sh", "-c", command],
-            cwd=project.root, env=project.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, encoding="utf-8", timeout=550 if block.comment == LOCAL_MODEL else 50,
-            check=False,
-        )  # fmt: skip
+        expected = _EXIT.search(shown)
+        if _PLAIN_COMMAND.fullmatch(command) and block.comment != LOCAL_MODEL:
+            exit_code, text = project.shown_by(command)
+        else:
+            exit_code, text = shown_by_shell(command, project, 550 if block.comment == LOCAL_MODEL else 50)
         place = f"{block.place}\n$ {command}"
-        assert done.returncode == int(exit_code[1] if exit_code else 0), f"{place}\n{done.stdout}"
-        compare(place, _EXIT.sub("", shown), done.stdout)
+        assert exit_code == int(expected[1] if expected else 0), f"{place}\n{text}"
+        compare(place, _EXIT.sub("", shown), text)
+
+
+def shown_by_shell(command: str, project: Project, seconds: float) -> tuple[int, str]:
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=project.root, env=project.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, encoding="utf-8", timeout=seconds, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout
 
 
 def commands(block: Block) -> Iterator[tuple[str, str]]:

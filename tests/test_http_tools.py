@@ -152,6 +152,16 @@ def test_the_model_may_add_headers_and_name_the_type_of_its_body(site: Site) -> 
     assert site.seen[0].headers["x-run"] == "1"
 
 
+def test_the_names_of_arguments_in_other_runners_are_understood_and_not_shown(site: Site) -> None:
+    tool = executor(site.url)
+    fetch(tool, method="POST", json_data={"a": 1}, headers_override={"X-Lang": "de"})
+    assert (site.seen[0].body, site.seen[0].headers["x-lang"]) == (b'{"a": 1}', "de")
+    assert "json_data" not in tool.input_schema["properties"]
+    both = failure(tool, method="POST", json_data={}, body={})
+    assert "/json_data is unknown" in both["message"]
+    assert failure(tool, headers_override={"Authorization": "x"})["code"] == "forbidden"
+
+
 def test_the_answer_has_the_form_of_http_request() -> None:
     tool = executor("https://api.example")
     assert tool.output_schema == TOOL_SPEC["outputSchema"]["json"]  # type: ignore[index]

@@ -14,7 +14,7 @@ import pytest
 import strands
 
 import strands_cli
-from tests.fakes import ScriptedModel, call
+from tests.fakes import ScriptedModel, tool_call
 
 PAGE = Path(__file__).parent / "sdk_page"
 
@@ -103,7 +103,7 @@ class Stage:
 
     def agent_for(self, *tools: str, **arguments: Any) -> Any:
         for name in tools:
-            self.model.enqueue(call(name, **arguments)).enqueue("done")
+            self.model.enqueue(tool_call(name, **arguments)).enqueue("done")
 
         def make(**options: Any) -> strands.Agent:
             return strands.Agent(model=self.model, callback_handler=None, **options)
@@ -221,7 +221,7 @@ def test_our_agents_take_modules_and_paths_under_the_contract(
     module = types.ModuleType("call_api")
     exec(compile(example("module_async"), "call_api.py", "exec"), vars(module))
     stage = Stage(strands_cli)
-    stage.model.enqueue(call("weather_forecast", city=5), call("call_api")).enqueue("done")
+    stage.model.enqueue(tool_call("weather_forecast", city=5), tool_call("call_api")).enqueue("done")
     agent = strands.Agent(
         model=stage.model, callback_handler=None, tools=agent_tools(["./weather_forecast.py", module])
     )

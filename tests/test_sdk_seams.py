@@ -23,7 +23,7 @@ from strands.types.events import ModelStopReason, ToolResultEvent
 from strands.types.tools import ToolGenerator, ToolUse
 
 from strands_cli.toolkit.bridge import is_engine_key
-from tests.fakes import Call, ScriptedModel, call
+from tests.fakes import Call, ScriptedModel, tool_call
 from tests.runtime.probes import Asking, Probe, result_of
 from tests.runtime.spans import exported_spans
 
@@ -55,7 +55,7 @@ def test_an_iterable_is_taken_for_a_collection_of_tools() -> None:
 
 def test_a_raw_value_of_a_stream_becomes_a_tool_stream_event_and_a_result_event_the_result() -> None:
     agent, model = agent_with(Probe())
-    model.enqueue(call("probe")).enqueue("bye")
+    model.enqueue(tool_call("probe")).enqueue("bye")
 
     async def watch() -> list[Any]:
         return [
@@ -71,7 +71,7 @@ def test_a_raw_value_of_a_stream_becomes_a_tool_stream_event_and_a_result_event_
 
 def test_an_interrupt_exception_from_a_stream_pauses_the_agent_and_the_answer_comes_on_resume() -> None:
     agent, model = agent_with(Asking())
-    model.enqueue(call("probe")).enqueue("bye")
+    model.enqueue(tool_call("probe")).enqueue("bye")
     result = agent("go")
     assert (result.stop_reason, [item.name for item in result.interrupts or []]) == ("interrupt", ["sure?"])
     agent(answer(result))
@@ -91,14 +91,14 @@ def test_a_subclass_of_interrupt_exception_with_a_text_of_its_own_is_taken_too()
             yield
 
     agent, model = agent_with(Raising())
-    model.enqueue(call("probe"))
+    model.enqueue(tool_call("probe"))
     assert agent("go").stop_reason == "interrupt"
 
 
 def test_all_that_the_sdk_adds_to_the_invocation_state_has_a_name_that_we_know() -> None:
     probe = Probe()
     agent, model = agent_with(probe)
-    model.enqueue(call("probe")).enqueue(call("probe")).enqueue("bye")
+    model.enqueue(tool_call("probe")).enqueue(tool_call("probe")).enqueue("bye")
     state = {"mine": 1}
     agent("go", invocation_state=state)
     unknown = [name for _, seen in probe.seen for name in seen if not is_engine_key(name)]
@@ -158,7 +158,7 @@ def test_what_a_middleware_changes_in_the_answer_is_called_and_kept() -> None:
             yield event
 
     agent.add_middleware(InvokeModelStage, change)
-    model.enqueue(call("probe")).enqueue("bye")
+    model.enqueue(tool_call("probe")).enqueue("bye")
     agent("go")
     assert probe.seen[0][0]["input"] == {"changed": True}
     assert agent.messages[1]["content"][0]["toolUse"]["input"] == {"changed": True}
@@ -181,6 +181,23 @@ def test_a_middleware_may_answer_in_the_models_place_that_the_run_is_cancelled()
     assert agent.messages[-1]["content"] == [{"text": "stopped"}]
 
 
+def test_the_model_gets_a_deep_copy_of_the_messages_of_its_request() -> None:
+    class Hidden(list[Any]):
+        def __deepcopy__(self, memo: dict[int, Any]) -> list[Any]:
+            return [{"role": "user", "content": [{"text": "copied"}]}]
+
+    agent, model = agent_with()
+
+    async def hide(context: Any, next_fn: Any) -> AsyncGenerator[Any, None]:
+        async for event in next_fn(context.replace(messages=Hidden())):
+            yield event
+
+    agent.add_middleware(InvokeModelStage, hide)
+    model.enqueue("bye")
+    agent("go")
+    assert model.requests[-1].prompt == "copied"
+
+
 # --- a turn -----------------------------------------------------------------------------------------------
 
 
@@ -192,8 +209,20 @@ def test_an_unknown_tool_reaches_the_middleware_which_may_answer() -> None:
         yield ToolResultEvent(result_of(context.tool_use, "mine"))
 
     agent.add_middleware(ExecuteToolStage, reply)
-    model.enqueue(call("nothing")).enqueue("bye")
+    model.enqueue(tool_call("nothing")).enqueue("bye")
     agent("go")
+    assert texts(model) == ["mine"]
+
+
+def test_a_middleware_may_answer_a_call_and_the_sdk_counts_none() -> None:
+    agent, model = agent_with(Probe())
+
+    async def reply(context: Any, next_fn: Any) -> AsyncGenerator[Any, None]:
+        yield ToolResultEvent(result_of(context.tool_use, "mine"))
+
+    agent.add_middleware(ExecuteToolStage, reply)
+    model.enqueue(tool_call("probe")).enqueue("bye")
+    assert agent("go").metrics.tool_metrics == {}
     assert texts(model) == ["mine"]
 
 
@@ -208,27 +237,12 @@ def test_a_call_gets_the_tool_use_and_the_state_that_a_middleware_gives_it_alone
             yield event
 
     agent.add_middleware(ExecuteToolStage, give)
-    model.enqueue(call("probe", a=1)).enqueue("bye")
+    model.enqueue(tool_call("probe", a=1)).enqueue("bye")
     state: dict[str, Any] = {}
     agent("go", invocation_state=state)
     use, seen = probe.seen[0]
     assert (use["input"], seen["ours"], "ours" in state) == ("raw text", 1, False)
     assert agent.messages[1]["content"][0]["toolUse"]["input"] == {"a": 1}
-
-
-def test_a_middleware_context_asks_a_human_and_returns_the_answer_on_resume() -> None:
-    agent, model = agent_with(Probe())
-    answers: list[Any] = []
-
-    async def ask(context: Any, next_fn: Any) -> AsyncGenerator[Any, None]:
-        answers.append(context.interrupt("sure?", reason="because").response)
-        async for event in next_fn(context):
-            yield event
-
-    agent.add_middleware(ExecuteToolStage, ask)
-    model.enqueue(call("probe")).enqueue("bye")
-    agent(answer(agent("go")))
-    assert answers == ["yes"]
 
 
 def test_the_hooks_of_a_turn_come_in_order_and_each_concurrent_call_has_its_own_task() -> None:
@@ -244,7 +258,7 @@ def test_the_hooks_of_a_turn_come_in_order_and_each_concurrent_call_has_its_own_
     ):
         agent.add_hook(lambda event: seen.append(type(event)), kind)
     agent.add_hook(lambda event: tasks.add(asyncio.current_task()), BeforeToolCallEvent)
-    model.enqueue(call("a"), call("b")).enqueue("bye")
+    model.enqueue(tool_call("a"), tool_call("b")).enqueue("bye")
     agent("go")
     assert seen[:4] == [BeforeInvocationEvent, BeforeToolsEvent, BeforeToolCallEvent, BeforeToolCallEvent]
     assert seen[4:] == [AfterToolCallEvent, AfterToolCallEvent, AfterToolsEvent]
@@ -261,7 +275,7 @@ def test_an_async_hook_before_the_tools_is_awaited_before_any_of_them_starts() -
         before.append(len(probe.seen))
 
     agent.add_hook(wait, BeforeToolsEvent)
-    model.enqueue(call("probe"), call("probe")).enqueue("bye")
+    model.enqueue(tool_call("probe"), tool_call("probe")).enqueue("bye")
     agent("go")
     assert before == [0]
 
@@ -314,7 +328,7 @@ def test_a_hook_may_cancel_a_call_and_the_hook_after_it_is_told_and_may_replace_
 
     agent.add_hook(refuse, BeforeToolCallEvent)
     agent.add_hook(replace, AfterToolCallEvent)
-    model.enqueue(call("probe")).enqueue("bye")
+    model.enqueue(tool_call("probe")).enqueue("bye")
     agent("go")
     assert (texts(model), probe.seen) == (["replaced"], [])
 
@@ -324,7 +338,7 @@ def test_a_hook_that_asks_a_human_ends_a_call_without_a_hook_after_it() -> None:
     after: list[Any] = []
     agent.add_hook(lambda event: event.interrupt("sure?"), BeforeToolCallEvent)
     agent.add_hook(lambda event: after.append(event.tool_use), AfterToolCallEvent)
-    model.enqueue(call("probe"))
+    model.enqueue(tool_call("probe"))
     assert agent("go").stop_reason == "interrupt"
     assert after == []
 
@@ -335,7 +349,7 @@ def test_a_hook_that_asks_a_human_ends_a_call_without_a_hook_after_it() -> None:
 def test_an_invocation_stops_at_its_turns_and_goes_on_without_a_prompt_with_metrics_added_up() -> None:
     agent, model = agent_with(Probe())
     for _ in range(3):
-        model.enqueue(call("probe"))
+        model.enqueue(tool_call("probe"))
     model.enqueue("bye")
     first = asyncio.run(agent.invoke_async("go", limits={"turns": 2}))
     assert (first.stop_reason, len(model.requests)) == ("limit_turns", 2)
@@ -358,7 +372,7 @@ def test_a_cancelled_agent_ends_its_history_with_the_message_that_it_was_given()
             yield ToolResultEvent(result_of(tool_use, "done"))
 
     agent, model = agent_with(Cancelling())
-    model.enqueue(call("probe"))
+    model.enqueue(tool_call("probe"))
     assert agent("go").stop_reason == "cancelled"
     assert agent.messages[-1]["role"] == "assistant"
     assert agent.messages[-1]["content"] == [{"text": "stopped"}]
@@ -368,7 +382,7 @@ def test_a_cancelled_agent_ends_its_history_with_the_message_that_it_was_given()
 def test_a_cancelled_agent_answers_the_calls_that_it_does_not_make() -> None:
     agent, model = agent_with(Probe())
     agent.add_hook(lambda event: agent.cancel(), BeforeToolsEvent)
-    model.enqueue(call("probe"))
+    model.enqueue(tool_call("probe"))
     assert agent("go").stop_reason == "cancelled"
     (block,) = agent.messages[-1]["content"]
     assert block["toolResult"]["content"] == [{"text": "Tool execution cancelled"}]
@@ -384,7 +398,7 @@ def give(x: str) -> str:
     "Gives it back."
     return x
 
-model = ScriptedModel().enqueue(call("give", x="s3cret")).enqueue("bye")
+model = ScriptedModel().enqueue(tool_call("give", x="s3cret")).enqueue("bye")
 Agent(model=model, tools=[give], callback_handler=None)("go")
 """
 

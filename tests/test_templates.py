@@ -19,7 +19,8 @@ from strands_cli.templates import (
     render_known,
     render_values,
 )
-from strands_cli.types import StepResult
+from strands_cli.types import StepResult, Usage
+from strands_cli.types.run_results import StepList
 from strands_cli.types.sections import BaseSpec, Runtime
 
 SCOPE = {
@@ -67,6 +68,63 @@ def test_a_template_becomes(text: str, rendered: str) -> None:
 RESULT = StepResult(key="steps/0", id="one", agent="a", response="text", output={"n": [1, 2.5, None]})
 
 
+ANSWER = StepResult(
+    key="nodes/a#2",
+    id="a",
+    agent="writer",
+    response="<ä> & 'b'",
+    usage=Usage(input_tokens=3, output_tokens=4),
+)
+RESULTS = {
+    "nodes": {"a": ANSWER},
+    "steps": StepList([RESULT]),
+    "text": "a rather long text",
+    "word": "Score: 85 of 100",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "rendered"),
+    [
+        ("{{ ['<ä>', {'b': \"'\", 'a': none}] | tojson }}", """["<ä>", {"b": "'", "a": null}]"""),
+        ("{{ {'a': 1} | tojson(indent=2) }}", '{\n  "a": 1\n}'),
+        ("{{ (steps | tojson) }}", '[{"id": "one", "agent": "a", "response": "text", "output": {"n": [1, 2.5, null]}, '
+         '"status": "success", "type": "agent", "index": 0, "tokens": 0}]'),
+        ("{{ nodes.a | tojson }}", '{"id": "a", "agent": "writer", "response": "<ä> & \'b\'", "status": "success", '
+         '"type": "agent", "iteration": 2, "tokens": 7}'),
+        ("{{ nodes | tojson | length }} {{ nodes.values() | tojson | length }}", "129 124"),
+        ("{% for k, v in nodes.items() %}{{ k }} {{ v.status }} {{ v['response'] }}{% endfor %}", "a success <ä> & 'b'"),
+        ("{{ nodes.values() | map(attribute='iteration') | list }}", "[2]"),
+        ("{{ nodes.a.tokens }} {{ nodes.a.tokens_estimated }} {{ steps[0].index }} {{ steps[0].type }}", "7 7 0 agent"),
+        ("{{ text | truncate(10) }}|{{ text | truncate(18) }}|{{ text | truncate(2) }}", "a rathe...|a rather long text|.."),
+        ("{{ text | truncate(12, false, '…', 0) }}|{{ text | truncate }}", "a rather…|a rather long text"),
+        ("{{ nodes.a | truncate(5) }}", "<ä..."),
+        (r"{{ word | regex_search('score:\s*(\d+)') }}", "85"),
+        (r"{{ word | regex_search('\\d+ of') }}|{{ word | regex_search('x') }}|{{ none | regex_search('.') }}|", "85 of|||"),
+        (r"{{ word | regex_search('(x)?score') }}|{{ word | regex_search('SCORE') | lower }}", "|score"),
+        ("{{ nodes.a | regex_search('Ä') }}", "ä"),
+    ],
+)  # fmt: skip
+def test_filters_do_what_templates_of_other_runners_expect(text: str, rendered: str) -> None:
+    assert render(text, RESULTS) == rendered
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{{ text | regex_search('(a+)+$') }}", "The template was stopped: the search for '(a+)+$' takes too long"),
+        ("{{ text | regex_search('(') }}", "The template failed: '(' is not a regular expression"),
+        ("{{ text | regex_search('x' * 2000) }}", "The template failed: the regular expression has more than"),
+        ("{% for a in range(99) %}{{ text | regex_search('x') }}{% endfor %}", "The template was stopped: it takes too long"),
+        ("{{ gone | tojson }}", "There is no name 'gone' here"),
+    ],
+)  # fmt: skip
+def test_a_search_is_bounded_and_a_filter_that_fails_says_why(text: str, reason: str) -> None:
+    with pytest.raises(TemplateError) as caught:
+        render(text, {"text": "a" * 60 + "!"})
+    assert caught.value.issues[0].reason.startswith(reason)
+
+
 @pytest.mark.parametrize(
     ("written", "value"),
     [
@@ -105,6 +163,7 @@ def test_one_whole_expression_is_its_value_and_other_texts_are_rendered(written:
         ("{{ topic", "Invalid template: unexpected end of template"),
         ("{{ 1 // 0 }}", "The template failed: integer division or modulo by zero"),
         ("{{ ''.__class__.__mro__ }}", "The template failed: access to attribute '__class__'"),
+        ("{{ [1] | tojson(indent=9999999999) }}", "The template was stopped: it takes too long"),
         ("{{ 'a' * 99999999 }}", "The template was stopped: it makes more than"),
         ("{{ [list] * 9999999 }}", "The template was stopped: it makes more than"),
         ("{% set a = [list] * 9999 %}{{ [a] * 9999 }}", "The template was stopped: it makes more than"),

@@ -1,5 +1,6 @@
-"""`strands_cli.testing`: the scripted model, and the fixtures for pytest."""
+"""`strands_cli.testing`: calls of tools, the scripted model, and the fixtures for pytest."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from strands_cli import CallContext, ModelText, RunOptions, ToolRegistry, run_sync
-from strands_cli.testing import CallTool, ScriptedModel, StrandsProject, call, failure, pause
+from strands_cli.testing import CallTool, ScriptedModel, StrandsProject, call, failure, pause, tool_call
 from strands_cli.toolkit.workspace import Workspace
 from tests.projects import Project
 
@@ -27,7 +28,7 @@ pattern:
 
 def test_a_model_takes_the_place_of_every_provider(project: Project) -> None:
     model = ScriptedModel()
-    model.enqueue("I look.", pause(0), call("echo", message="hoo"))
+    model.enqueue("I look.", pause(0), tool_call("echo", message="hoo"))
     model.enqueue(failure("throttled"))
     model.enqueue(lambda request: f"I got {request.results[0]['content'][0]['text']}.")
     model.reply = lambda request: f"{request.prompt}: {request.tools}"
@@ -103,6 +104,48 @@ def test_a_tool_is_called_in_a_project_and_a_workspace_of_its_own(
     assert call_tool("greet", name="Ada").code == "consent_required"
 
 
+HALVE = '''\
+from strands_cli import ToolFailed, tool
+
+@tool(requires_consent=True)
+def halve(n: int) -> dict:
+    """Halve a number."""
+    if n % 2:
+        raise ToolFailed(f"{n} is odd", code="conflict")
+    return {"half": n // (n and 2)}
+'''
+
+
+def test_a_tool_is_called_without_fixtures(project: Project) -> None:
+    project.write_tool("halve", HALVE)
+    with project.current():
+        outcome = call("halve", n=4).expect(None)
+        assert (outcome.code, outcome.text, outcome.data) == (None, '{"half": 2}', {"half": 2})
+        call("halve", {"n": 3}).expect("conflict")
+        call("halve").expect("input_invalid", "/n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected", "message"),
+    [
+        ({}, ["conflict"], "Expected conflict, got input_invalid at /n: Invalid input: /n is missing"),
+        ({"n": 3}, ["conflict", "/n"], "Expected conflict at /n, got conflict: 3 is odd"),
+        ({"n": 4}, ["timeout"], 'Expected timeout, got success: {"half": 2}'),
+        (
+            {"n": 0},
+            [None],
+            "Expected success, got crashed at tools/halve.py:8: Execution failed: ZeroDivisionError",
+        ),
+    ],
+)
+def test_an_unexpected_outcome_shows_code_place_and_message(
+    arguments: dict[str, int], expected: list[str], message: str, project: Project
+) -> None:
+    project.write_tool("halve", HALVE)
+    with project.current(), pytest.raises(AssertionError, match=f"^{re.escape(message)}"):
+        call("halve", arguments).expect(*expected)
+
+
 @pytest.mark.parametrize("greeting", ["Hello", "Salve"])
 def test_a_tool_of_an_earlier_test_is_forgotten(
     strands_project: StrandsProject, call_tool: CallTool, strands_registry: ToolRegistry, greeting: str
@@ -140,7 +183,7 @@ def test_the_fixtures_are_known_to_a_test_that_names_the_plugin(project: Project
         text=True,
         check=False,
     )
-    assert "3 passed" in done.stdout, done.stdout + done.stderr
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_testing_imports_neither_pytest_nor_the_sdk() -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         UnsupportedError,
         UsageError,
     )
+    from strands_cli.evals.evaluate import EvalOptions, EvalResult, evaluate
     from strands_cli.events import (
         ArtifactWritten,
         ContextCompacted,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from strands_cli.tools import get_registry
     from strands_cli.tools.calls import call_tool, call_tools
     from strands_cli.tools.registry import ToolRegistry
+    from strands_cli.tools.watch import ChangedTool, ToolChanges, watch
     from strands_cli.types.run_results import RunResult, StepResult, Usage
 
 __version__ = "0.1.0"
@@ -83,6 +85,7 @@ _HOMES = {
         "UnsupportedError",
         "UsageError",
     ),
+    "strands_cli.evals.evaluate": ("EvalOptions", "EvalResult", "evaluate"),
     "strands_cli.events": (
         "ArtifactWritten",
         "ContextCompacted",
@@ -121,6 +124,7 @@ _HOMES = {
     "strands_cli.tools": ("get_registry",),
     "strands_cli.tools.calls": ("call_tool", "call_tools"),
     "strands_cli.tools.registry": ("ToolRegistry",),
+    "strands_cli.tools.watch": ("ChangedTool", "ToolChanges", "watch"),
     "strands_cli.types.run_results": ("RunResult", "StepResult", "Usage"),
 }
 """Every public name, by the module that has it."""
@@ -132,7 +136,10 @@ __all__ = [
     "CallContext",
     "Cancellation",
     "CapabilityReport",
+    "ChangedTool",
     "ContextCompacted",
+    "EvalOptions",
+    "EvalResult",
     "Event",
     "Interrupted",
     "Issue",
@@ -163,6 +170,7 @@ __all__ = [
     "StrandsError",
     "Tool",
     "ToolCategory",
+    "ToolChanges",
     "ToolContext",
     "ToolError",
     "ToolFailed",
@@ -186,6 +194,7 @@ __all__ = [
     "each",
     "equip",
     "error_of",
+    "evaluate",
     "fallback",
     "fan_out",
     "get_registry",
@@ -195,6 +204,7 @@ __all__ = [
     "run",
     "run_sync",
     "tool",
+    "watch",
 ]
 
 

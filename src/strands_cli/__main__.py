@@ -8,10 +8,27 @@ _INTERRUPTED = 130
 
 def main() -> int:
     try:
-        return _run_or_print_version()
+        status = _run_or_print_version()
     except KeyboardInterrupt:  # while the command is still being imported
         sys.stderr.write("error: Interrupted.\n")
-        return _INTERRUPTED
+        status = _INTERRUPTED
+    if "xllamacpp" in sys.modules:
+        _leave_without_destructors(status)
+    return status
+
+
+def _leave_without_destructors(status: int) -> None:
+    """Ends the process: the embedded model's engine crashes if it is destroyed while it computes."""
+    import atexit
+    import os
+
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):
+            pass  # nobody reads it any more
+    os._exit(status)
 
 
 def _run_or_print_version() -> int:

@@ -6,6 +6,7 @@ be where its path says. Everything is rendered and checked before anything is wr
 
 import errno
 import os
+import re
 import shlex
 import stat
 import sys
@@ -102,6 +103,15 @@ def write_artifacts(
             if emit is not None:
                 emit(ArtifactWritten(str(directory / target.file.relative_to(root)), len(target.data)))
     return tuple(directory / target.file.relative_to(root) for target in targets)
+
+
+def safe_name(text: str, *, letters: str = r"\w.-", longest: int = 100) -> str:
+    """A text as part of a file name or as the name of a tool: other characters become '_'.
+
+    `longest` counts bytes, since file systems do.
+    """
+    name = re.sub(f"[^{letters}]", "_", text).encode()[:longest].decode("utf-8", "ignore")
+    return name if name.strip(".") else "_"
 
 
 def write_named_file(path: Path, data: bytes, *, replace: bool = True) -> None:

@@ -13,6 +13,7 @@ StrandsError                 for the user: one line, a hint, an exit code
 ├── ArtifactError      12    an output that cannot be written
 └── UnsupportedError   18    something this machine or version does not have
 Paused                  19    not an error: the run waits for a human
+(no error)               1    cases of an evaluation failed
 ToolFailed                   for the model: becomes a tool result, never ends a run
 
 Interrupted           130    Ctrl-C; what is finished is kept; 143 for SIGTERM, 129 for SIGHUP
@@ -20,11 +21,12 @@ OSError                12    nowhere to write: a full disk, a closed stream
 anything else          70    a bug: traceback
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
+EXIT_TESTS_FAILED = 1
 EXIT_INTERRUPTED = 130
 EXIT_UNWRITABLE = 12
 EXIT_BUG = 70
@@ -48,6 +50,15 @@ class Issue(msgspec.Struct, frozen=True, kw_only=True):
         """`file:line:column /pointer`, as much of it as is known."""
         position = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
         return "  ".join(part for part in (position, self.pointer) if part)
+
+
+def written_pointer(pointer: str, origins: Mapping[str, str]) -> str:
+    """A pointer as the file's text has it, where its parts were moved: `origins` says where from."""
+    head, rest = pointer, ""
+    while head and head not in origins:
+        head, _, last = head.rpartition("/")
+        rest = f"/{last}{rest}"
+    return f"{origins[head]}{rest}" if head else pointer
 
 
 def install_hint(extra: str) -> str:
@@ -85,6 +96,12 @@ class SpecError(StrandsError):
     def __init__(self, message: str, *, hint: str = "", issues: Sequence[Issue] = ()) -> None:
         super().__init__(message, hint=hint)
         self.issues = tuple(issues)
+
+
+def variable_error(name: str, reason: str, remedy: str = "Correct it, or unset it.") -> SpecError:
+    """For an environment variable whose value cannot be used."""
+    issue = Issue(file=f"${name}", reason=f"{reason}.", remediation=remedy)
+    return SpecError(f"{issue.place}: {issue.reason}", hint=remedy, issues=[issue])
 
 
 class ToolError(StrandsError):

@@ -7,6 +7,7 @@ it further (a hash, letters in reverse order) is not recognised: a secret that m
 sent to a model in the first place.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
@@ -210,6 +211,22 @@ class _UrlCredentials(Redactor):
     def texts(self, pieces: Sequence[str]) -> list[str]:
         return [*map(self.text, pieces)]
 
+    def value(self, value: Any) -> Any:
+        fields = value.__struct_fields__ if isinstance(value, msgspec.Struct) else ()
+        parts = [getattr(value, name) for name in fields] or [value]
+        return super().value(value) if any(map(_may_hold_url, parts)) else value  # each call comes by here
+
+
+def _may_hold_url(value: Any, levels: int = 20) -> bool:
+    """Whether a look at all of a value is needed; most arguments of tools are plainly without a URL."""
+    if isinstance(value, str):
+        return "://" in value or "=" in value
+    if isinstance(value, dict) and levels:
+        return any(_may_hold_url(part, levels - 1) for pair in value.items() for part in pair)
+    if isinstance(value, list) and levels:
+        return any(_may_hold_url(part, levels - 1) for part in value)
+    return not isinstance(value, _NUMBERS)
+
 
 NOTHING_SECRET = Redactor()
 URL_CREDENTIALS = _UrlCredentials()
@@ -291,3 +308,9 @@ def without_credentials(text: str) -> str:
 def looks_secret(name: str) -> bool:
     """Whether the name of a variable says that its value is a key or a password."""
     return _SECRET_NAME.search(name) is not None
+
+
+def environment_of_helpers() -> dict[str, str]:
+    """The variables for a process that works on a stranger's text. All others may be secrets."""
+    names = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "SYSTEMROOT")
+    return {name: os.environ[name] for name in names if name in os.environ}

@@ -35,6 +35,7 @@ from strands_cli.types.settings_file import (
     RunSettings,
     SandboxSettings,
     UserSettings,
+    check_variables,
 )
 
 MAX_BYTES = 1_000_000
@@ -53,7 +54,6 @@ TRUST_VARIABLE = "STRANDS_TRUST"
 SETTINGS_NAME = "strands.toml"
 _MAX_DECISIONS = 10_000_000
 _TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
-
 
 _PLAIN = ("threads", "thread_wait", "local")
 """What the user's file sets where the project's does not: nobody is protected by these."""
@@ -374,7 +374,8 @@ def _user_name(uid: int) -> str:
 
 
 def _user_table(environment: Mapping[str, str]) -> tuple[Path | None, dict[str, Any]]:
-    """The user's own file. One that belongs to somebody else is not the user's."""
+    """The user's own file, where the variables are in order. One of somebody else is not the user's."""
+    check_variables(environment)
     try:
         file = config_directory(environment) / SETTINGS_NAME
     except RuntimeError:  # there is no home directory
@@ -390,10 +391,7 @@ def _user_table(environment: Mapping[str, str]) -> tuple[Path | None, dict[str, 
 def is_trusted(
     project: Path, ask: Ask, environment: Mapping[str, str] = os.environ, *, looks_up: bool = True
 ) -> bool:
-    """Whether the user has granted what a project asks for: in the environment, or with `strands trust`.
-
-    Without `looks_up`, the latter does not count.
-    """
+    """Whether the user has granted an ask: in the environment or, with `looks_up`, by `strands trust`."""
     named = {item.strip().lower() for item in environment.get("STRANDS_TRUST", "").split(",")}
     if named & _TRUE_WORDS or ask.id in named:
         return True

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.test_chat import READY, Window
-from tests.fakes import call
+from tests.fakes import tool_call
 from tests.projects import Project
 from tests.standins import OllamaStandin
 
@@ -155,7 +155,7 @@ def test_a_tool_of_effects_names_what_it_writes(project: Project, opened: Callab
 def test_a_protected_path_is_named(
     project: Project, ollama: OllamaStandin, opened: Callable[..., Window]
 ) -> None:
-    ollama.enqueue(call("file_write", path=".git/hooks/post-commit", content="x")).enqueue("Done.")
+    ollama.enqueue(tool_call("file_write", path=".git/hooks/post-commit", content="x")).enqueue("Done.")
     project.write("flow.yaml", FLOW)
     window = opened("run", "flow.yaml", "--host", ollama.url, "--yes")
     shown = window.expect(f"{QUESTION} ").replace("\r\n", "\n")
@@ -199,7 +199,7 @@ def test_a_name_of_an_argument_cannot_forge_one(project: Project, opened: Callab
 def test_many_calls_are_counted_and_each_is_asked_about(
     project: Project, ollama: OllamaStandin, opened: Callable[..., Window]
 ) -> None:
-    calls = [call("file_write", path=f"{name}.txt", content="line\n" * 300) for name in ("a", "b", "c")]
+    calls = [tool_call("file_write", path=f"{name}.txt", content="line\n" * 300) for name in ("a", "b", "c")]
     ollama.enqueue(*calls).enqueue("Done.")
     project.write("flow.yaml", FLOW)
     window = opened("run", "flow.yaml", "--host", ollama.url)
@@ -235,7 +235,7 @@ def test_a_question_of_several_lines_stands_behind_the_gutter(
 def test_what_was_typed_before_is_not_an_answer(
     project: Project, ollama: OllamaStandin, opened: Callable[..., Window]
 ) -> None:
-    calls = [call("file_write", path=f"{name}.txt", content="x") for name in ("a", "b")]
+    calls = [tool_call("file_write", path=f"{name}.txt", content="x") for name in ("a", "b")]
     ollama.enqueue(*calls).enqueue("Done.")
     project.write("flow.yaml", FLOW)
     window = opened("run", "flow.yaml", "--host", ollama.url)
@@ -297,7 +297,7 @@ def test_always_is_said_of_one_tool(
     for name in ("one", "two"):
         body = f"def {name}(tool, **kw): open('made-{name}', 'w').close(); return 'x'"
         project.tool(name, body, options="requires_consent=True")
-    ollama.enqueue(call("one"), call("two")).enqueue("Done.")
+    ollama.enqueue(tool_call("one"), tool_call("two")).enqueue("Done.")
     window = opened("chat", "--provider", "ollama", "--host", ollama.url, "--tools", "one,two")
     window.expect(READY)
     window.type("Go.\r")

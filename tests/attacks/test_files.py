@@ -25,6 +25,7 @@ from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.results import error_of
 from strands_cli.toolkit.workspace import Workspace
 from strands_cli.tools.data_tools.parse_json import parse_json
+from strands_cli.tools.file_operations.file_lines import grep, head, tail
 from strands_cli.tools.file_operations.file_list import file_list
 from strands_cli.tools.file_operations.file_read import file_read
 from strands_cli.tools.file_operations.file_search import file_search
@@ -38,6 +39,9 @@ CALLS: dict[str, tuple[Tool, dict[str, Any]]] = {
     "append": (file_write, {"content": "evil", "mode": "append"}),
     "file_list": (file_list, {}),
     "file_search": (file_search, {"pattern": "."}),
+    "grep": (grep, {"pattern": "."}),
+    "head": (head, {}),
+    "tail": (tail, {}),
     "parse_json": (parse_json, {}),
 }
 

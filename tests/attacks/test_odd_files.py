@@ -15,6 +15,8 @@ import pytest
 from strands_cli.settings import settings_to_look_at
 from tests.projects import Outcome, Project
 
+pytestmark = pytest.mark.long
+
 MEMORY = 1 << 30
 """Of a command's address space: whoever reads a sparse file of 2 TB as a whole needs more."""
 SECONDS = 40

@@ -12,7 +12,7 @@ from strands_cli.errors import ArtifactError, ToolFailed
 from strands_cli.exec.run import run_sync
 from strands_cli.exec.steps import RunOptions
 from strands_cli.runtime.agent_hooks import PendingCall
-from strands_cli.testing import ScriptedModel, call
+from strands_cli.testing import ScriptedModel, tool_call
 from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.context import CallContext, ToolContext
 from strands_cli.toolkit.contract import Tool
@@ -241,7 +241,7 @@ def run_agent(
 
 @pytest.mark.usefixtures("trusting")
 def test_consent_that_a_workflow_gives_does_not_cover_a_protected_path(root: Path) -> None:
-    asked, failed = run_agent(root, call("file_write", path=HOOK, content="evil"))
+    asked, failed = run_agent(root, tool_call("file_write", path=HOOK, content="evil"))
     assert [one.protected for one in asked] == [(HOOK,)]
     assert failed == ["consent_required"]
     assert not (root / HOOK).exists()
@@ -250,7 +250,7 @@ def test_consent_that_a_workflow_gives_does_not_cover_a_protected_path(root: Pat
 @pytest.mark.usefixtures("trusting")
 def test_calls_of_one_turn_are_asked_about_one_by_one(root: Path) -> None:
     """One that is agreed to does not carry the other."""
-    calls = [call("file_write", path=path, content="x") for path in ("a.txt", "AGENTS.md", "tools/x.py")]
+    calls = [tool_call("file_write", path=path, content="x") for path in ("a.txt", "AGENTS.md", "tools/x.py")]
     asked, failed = run_agent(root, *calls, grant=["AGENTS.md"])
     assert [one.protected for one in asked] == [("AGENTS.md",), ("tools/x.py",)]
     assert failed == ["consent_required"]
@@ -265,7 +265,7 @@ def test_a_link_that_appears_after_the_question_is_asked_about_again(root: Path)
         if not pending.protected:
             (root / "out").symlink_to(".git/hooks")
 
-    calls = [call("file_write", path="out/pre-commit", content="evil")]
+    calls = [tool_call("file_write", path="out/pre-commit", content="evil")]
     asked, failed = run_agent(root, *calls, rule="ask", meanwhile=swap)
     assert [one.protected for one in asked] == [(), (HOOK,)]
     assert failed == ["consent_required"]
@@ -293,7 +293,7 @@ def test_a_tool_that_has_another_one_write_is_asked_about_too(root: Path) -> Non
 
 @pytest.mark.usefixtures("trusting")
 def test_a_path_that_the_user_allows_in_advance_is_not_asked_about(root: Path) -> None:
-    calls = [call("file_write", path=path, content="x") for path in (HOOK, ".git/config")]
+    calls = [tool_call("file_write", path=path, content="x") for path in (HOOK, ".git/config")]
     asked, failed = run_agent(root, *calls, allow_write=[Path(".git/hooks")])
     assert [one.protected for one in asked] == [(".git/config",)]
     assert failed == ["consent_required"]
@@ -302,7 +302,7 @@ def test_a_path_that_the_user_allows_in_advance_is_not_asked_about(root: Path) -
 
 @pytest.mark.usefixtures("trusting")
 def test_allowing_the_whole_project_allows_no_protected_path(root: Path) -> None:
-    _, failed = run_agent(root, call("file_write", path=HOOK, content="x"), allow_write=[Path()])
+    _, failed = run_agent(root, tool_call("file_write", path=HOOK, content="x"), allow_write=[Path()])
     assert failed == ["consent_required"]
 
 

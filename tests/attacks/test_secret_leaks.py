@@ -21,7 +21,7 @@ from strands_cli.loader.spec import Spec
 from strands_cli.toolkit.call import call_tool
 from strands_cli.tools import get_registry
 from tests.exec.flows import Flow, steps
-from tests.fakes import ScriptedModel, call
+from tests.fakes import ScriptedModel, tool_call
 from tests.projects import Project
 from tests.sites import Request, Site, answer, serving
 from tests.standins import OllamaStandin
@@ -135,7 +135,7 @@ def leaking(
 ) -> dict[str, list[str]]:
     """The ways, each one call in one run, on which a secret reached the model; with the forms that it had."""
     for way in ways:
-        model.enqueue(call(name, **{argument: way}))
+        model.enqueue(tool_call(name, **{argument: way}))
     model.enqueue("done")
     flow.run_spec(spec)
     results = [result for request in model.requests[1:] for result in request.results]
@@ -184,7 +184,7 @@ def test_code_that_a_model_wrote_gets_no_secret_from_a_tool_to_take_apart(
     inside: Project, flow: Flow, model: ScriptedModel
 ) -> None:
     write_tool(inside, "    return SEC\n")
-    model.enqueue(call("python_exec", code="print(tools.leak(way='')[::-1])")).enqueue("done")
+    model.enqueue(tool_call("python_exec", code="print(tools.leak(way='')[::-1])")).enqueue("done")
     flow.run("chain", ONE, tools={"python": ["leak", "python_exec"]}, env=ENV)
     seen = seen_of(flow, model)
     assert SECRET[::-1] not in seen
@@ -261,7 +261,7 @@ def test_a_credential_in_a_header_is_hidden_though_it_is_not_declared(
 ) -> None:
     site.answers["/x"] = answer(body=f"<{repeated}>")
     executor = {"id": "api", "base_url": site.url, "headers": headers}
-    model.enqueue(call("api", path="/x")).enqueue("done")
+    model.enqueue(tool_call("api", path="/x")).enqueue("done")
     flow.run("chain", ONE, tools={"http_executors": [executor]})
     (result,) = model.requests[1].results
     assert "<***>" in repr(result)
@@ -406,7 +406,7 @@ def leaky(project: Project, host: str) -> None:
 @pytest.mark.parametrize("options", [["--trace", "--verbose"], ["--json"]])
 def test_no_secret_is_in_what_a_command_prints_logs_and_writes(project: Project, options: list[str]) -> None:
     with OllamaStandin() as ollama:
-        ollama.enqueue(call("leak")).enqueue(call("break_all")).enqueue(f"I think it is {SECRET}")
+        ollama.enqueue(tool_call("leak")).enqueue(tool_call("break_all")).enqueue(f"I think it is {SECRET}")
         leaky(project, ollama.url.replace("://", f"://me:{PASSWORD}@"))
         outcome = project.strands("--debug", "run", "flow.yaml", *options, SEC=SECRET)
     assert outcome.exit_code == 70, outcome

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_commands import shown_on_terminal
-from tests.fakes import call
+from tests.fakes import tool_call
 from tests.projects import Outcome, Project
 from tests.standins import OllamaStandin
 
@@ -209,7 +209,7 @@ def test_a_bug_is_shown_without_acting(project: Project) -> None:
 
 def test_the_log_of_debug_is_escaped(project: Project, ollama: OllamaStandin) -> None:
     project.write("flow.yaml", RUN)
-    ollama.enqueue(call("echo", message=HOSTILE)).enqueue(f"fine{HOSTILE}")
+    ollama.enqueue(tool_call("echo", message=HOSTILE)).enqueue(f"fine{HOSTILE}")
     outcome = project.strands("--debug", "run", "flow.yaml", "--host", ollama.url, "--json")
     assert outcome.exit_code == 0, outcome
     assert harmless(outcome.err), repr(outcome.err)

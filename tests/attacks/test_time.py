@@ -30,6 +30,8 @@ from tests.projects import Project
 from tests.sites import Site, answer, failing, serving
 from tests.test_http_tools import workflow
 
+pytestmark = pytest.mark.long
+
 MAX_SECONDS = 8.0
 """Of CPU for one template: four times what it may take, for slow machines."""
 MAX_MEGABYTES = 700

@@ -20,7 +20,7 @@ from strands_cli.settings import is_trusted, load_settings
 from strands_cli.tools.toolset import ToolSet
 from strands_cli.trust import record_trust
 from strands_cli.types.asks import Ask
-from tests.fakes import call
+from tests.fakes import tool_call
 from tests.projects import Project
 from tests.sites import answer, serving
 from tests.standins.ollama import OllamaStandin
@@ -703,10 +703,10 @@ def test_a_chat_runs_nothing_of_a_project_before_a_call_with_consent(project: Pr
         ollama.enqueue("Hello.")
         assert project.strands(*chat, input="Hi!\n/tools\n").exit_code == 0
         assert "note" in str(ollama.requests[0].body["tools"])
-        ollama.enqueue(call("note")).enqueue("Sorry.")
+        ollama.enqueue(tool_call("note")).enqueue("Sorry.")
         project.strands(*chat, input="Note it.\n")  # nobody can consent
         assert not (project.root / "imported").exists()
-        ollama.enqueue(call("note")).enqueue("Done.")
+        ollama.enqueue(tool_call("note")).enqueue("Done.")
         outcome = project.strands(*chat, "--yes", input="Note it.\n")
         assert (project.root / "imported").exists(), outcome
         assert "noted" in str(ollama.requests[-1].body["messages"])

@@ -245,9 +245,9 @@ FAILING: list[tuple[str, str, str, str, str]] = [
     (
         HEAD + "agents: {a: {prompt: x, tools: [echo]}}\n" + STEP,
         "/agents/a/tools/0",
-        "The tool 'echo' is not declared in this workflow.",
-        "Add it to tools.python.",
-        "error",
+        "The native tool 'echo' is not declared in tools.python; it is used as if it were.",
+        "Declare it: tools: {python: [echo]}",
+        "warning",
     ),
     (
         PLAIN + "security: {consent: {echo: allow}}\n",
@@ -568,7 +568,6 @@ FAILING: list[tuple[str, str, str, str, str]] = [
     (PLAIN + "env: {variables: [PATH], secrets: [{name: x, key: PATH}]}\n", "/env/variables/0", "PATH is declared as a secret and", "env.secrets only", "error"),
     (PLAIN + "tools: {mcp: [{id: files}]}\n", "/tools/mcp/0/id", "There is no MCP server 'files' in the settings.", "Give it a 'command' or a 'url', or add it to strands.toml.", "error"),
     (PLAIN + "tools: {plugins: [x]}\n", "/tools/plugins/0", "There is no plugin 'x'", "strands plugin list", "error"),
-    (PLAIN + "context_policy: {retrieval: {}}\n", "/context_policy/retrieval", "context_policy.retrieval is not supported yet.", "", "error"),
 ]  # fmt: skip
 
 
@@ -638,6 +637,37 @@ def test_the_checks_leave_alone(tmp_path: Path, text: str) -> None:
     assert report.supported
 
 
+YES = "'yes' in nodes.one.response.lower()"
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        [
+            YES,
+            f"not ({YES}) and (nodes.one.response | int > 3)",
+            f"not ({YES}) and not (nodes.one.response | int > 3)",
+        ],
+        [
+            "nodes.one.response | int >= 80",
+            "nodes.one.response | int < 80 and nodes.one.response | int >= 50",
+            "nodes.one.response | int < 50",
+        ],
+        ["nodes.one.iteration < 3", "len(nodes.one.response) == 3", "nodes.one.iteration >= 3"],
+    ],
+)
+def test_conditions_that_cover_every_case_need_no_edge_for_the_others(
+    tmp_path: Path, conditions: list[str]
+) -> None:
+    targets = ("two", "three", "one")
+    edges = [
+        f'  - {{from: one, to: {to}, when: "{when}"}}' for to, when in zip(targets, conditions, strict=True)
+    ]
+    text = "start: one\n" + GRAPH + "\n".join([*edges, "  - {from: two, to: three}"])
+    assert found(tmp_path, pattern("graph", text)) == []
+    assert len(found(tmp_path, pattern("graph", text.replace(edges[-1], "")))) == 1
+
+
 def test_a_schema_that_refers_to_itself_many_times_is_checked_at_once(tmp_path: Path) -> None:
     node = {"type": "object", "properties": {f"p{number}": {"$ref": "#/$defs/node"} for number in range(30)}}
     schema = json.dumps({"$ref": "#/$defs/node", "$defs": {"node": node}})
@@ -660,10 +690,15 @@ def test_an_invalid_output_schema_is_a_problem_and_never_a_crash(tmp_path: Path,
         assert any(issue.reason.startswith("Invalid JSON Schema") for issue in found(tmp_path, text))
 
 
-def test_a_workflow_without_inputs_may_be_given_any(tmp_path: Path) -> None:
+def test_a_workflow_without_inputs_has_those_that_its_templates_name(tmp_path: Path) -> None:
     text = PLAIN.replace(HEAD, HEAD.partition("inputs:")[0]).replace("hi", "'{{ color }}'")
-    assert not check_capability(load(tmp_path, text)).supported
-    assert check_capability(load(tmp_path, text, color="red")).supported
+    for given in ({}, {"color": "red"}):
+        report = check_capability(load(tmp_path, text, **given))
+        assert report.supported
+        (warning,) = report.warnings
+        assert warning.reason == "color is not declared: it is an input of type string that must be given."
+        assert (warning.pointer, warning.line) == ("/pattern/config/steps/0/input", 5)
+    assert not check_capability(load(tmp_path, text.replace("name:", "inputs: {}\nname:", 1))).supported
 
 
 def test_warnings_do_not_make_a_workflow_unsupported(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from strands_cli.cli.chat.screen import CleanStream
-from tests.fakes import Call, Pause, call
+from tests.fakes import Call, Pause, tool_call
 from tests.projects import Outcome, Project
 from tests.standins import Cut, Hang, OllamaStandin, OpenAIStandin, Standin, Status
 
@@ -88,7 +88,7 @@ def asked(standin: Standin, index: int = -1) -> list[tuple[str, str]]:
 
 def test_answers_are_all_that_goes_to_standard_output(project: Project, ollama: OllamaStandin) -> None:
     project.tool("note", NOTE)
-    ollama.enqueue("Hello.").enqueue("I note it. ", call("note")).enqueue("Noted.\n\nAnything else?")
+    ollama.enqueue("Hello.").enqueue("I note it. ", tool_call("note")).enqueue("Noted.\n\nAnything else?")
     outcome = said(project, ollama, "Hi!\n\nNote it.\n", "--tools", "note,calculator")
     assert (outcome.exit_code, outcome.out) == (0, "Hello.\nNoted.\n\nAnything else?\n")
     assert re.search(r"^  note\(\)\s+✓ \d+ ms$", outcome.err, re.MULTILINE), outcome
@@ -125,7 +125,7 @@ def test_the_conversation_goes_on_when_the_provider_comes_back(
 
 
 def test_a_refusal_after_a_tool_call_is_no_bug(project: Project, openai: OpenAIStandin) -> None:
-    openai.enqueue(call("echo", message="hi")).enqueue(Status(401, "no such key")).enqueue("Fine.")
+    openai.enqueue(tool_call("echo", message="hi")).enqueue(Status(401, "no such key")).enqueue("Fine.")
     outcome = said(project, openai, "Hi!\nAgain?\n", "--tools", "echo", OPENAI_API_KEY="x")
     assert (outcome.exit_code, outcome.out) == (10, "Fine.\n")
     assert "no such key" in outcome.err
@@ -150,7 +150,7 @@ def test_consent_that_nobody_can_give_is_refused_and_yes_gives_it(
 ) -> None:
     project.tool("note", NOTE, options="requires_consent=True")
     for _ in range(2):
-        ollama.enqueue(call("note")).enqueue("Done.")
+        ollama.enqueue(tool_call("note")).enqueue("Done.")
     refused = said(project, ollama, "Note it.\n", "--tools", "note")
     assert "consent_required" in refused.err
     assert "--yes gives it in advance" in refused.err
@@ -186,7 +186,7 @@ def test_a_new_conversation_forgets_the_old_one(project: Project, ollama: Ollama
 
 def test_a_conversation_is_saved_for_people_and_for_programs(project: Project, ollama: OllamaStandin) -> None:
     project.write("taken.md", "mine")
-    ollama.enqueue(call("echo", message="``` \x1b[31mred")).enqueue("It says so.")
+    ollama.enqueue(tool_call("echo", message="``` \x1b[31mred")).enqueue("It says so.")
     lines = "Echo!\n/save talk.json\n/save taken.md\n/save! talk.md\n/save! .\n/save no/such/place\n"
     outcome = said(project, ollama, lines, "--tools", "echo")
     assert (project.root / "taken.md").read_text() == "mine"
@@ -204,7 +204,7 @@ def test_a_conversation_is_saved_for_people_and_for_programs(project: Project, o
 
 
 def test_a_failed_tool_says_why_once(project: Project, ollama: OllamaStandin) -> None:
-    ollama.enqueue(call("calculator", expression="1/0")).enqueue("No.")
+    ollama.enqueue(tool_call("calculator", expression="1/0")).enqueue("No.")
     outcome = said(project, ollama, "Divide!\n/save talk.md\n", "--tools", "calculator")
     assert "    Division by zero: 1 / 0\n" in outcome.err
     page = (project.root / "talk.md").read_text()
@@ -216,7 +216,7 @@ def test_an_agent_of_a_workflow_has_its_prompt_tools_and_rules(
     project: Project, ollama: OllamaStandin
 ) -> None:
     project.write("flows/flow.yaml", FLOW)
-    ollama.enqueue(call("calculator", expression="1+1")).enqueue("The token is sesame-open.")
+    ollama.enqueue(tool_call("calculator", expression="1+1")).enqueue("The token is sesame-open.")
     arguments = (*to(ollama), "flows/flow.yaml", "--var", "topic=tea", "--tools", "calculator", "--yes")
     outcome = project.strands(
         *arguments, "--agent", "writer", input="Hi!\n/tools\n/save a.md\n", CHAT_TOKEN="sesame-open"
@@ -233,7 +233,7 @@ def test_an_agent_of_a_workflow_has_its_prompt_tools_and_rules(
 def test_the_log_of_a_chat_has_no_secret(project: Project, ollama: OllamaStandin) -> None:
     project.write("flow.yaml", FLOW)
     project.tool("boom", "def boom():\n    import os\n    raise ValueError(os.environ['CHAT_TOKEN'])")
-    ollama.enqueue(call("boom")).enqueue("It failed.")
+    ollama.enqueue(tool_call("boom")).enqueue("It failed.")
     arguments = ("flow.yaml", "--agent", "writer", "--var", "topic=tea", "--tools", "boom", "--yes")
     outcome = said(project, ollama, "Hi!\n", *arguments, CHAT_TOKEN="sesame-open", STRANDS_LOG="tools=info")
     assert outcome.exit_code == 0
@@ -341,7 +341,7 @@ def test_a_tool_that_nobody_named_asks_for_consent_and_one_that_was_named_does_n
     project: Project, ollama: OllamaStandin
 ) -> None:
     with_tools(project)
-    ollama.enqueue(call("note")).enqueue("Sorry.").enqueue(call("note")).enqueue("Done.")
+    ollama.enqueue(tool_call("note")).enqueue("Sorry.").enqueue(tool_call("note")).enqueue("Done.")
     refused = project.strands(*to(ollama), input="Note it.\n")
     assert "consent_required" in refused.err
     assert not (project.root / "noted").exists()
@@ -354,7 +354,7 @@ def test_a_tool_may_be_a_file_of_this_directory(project: Project, ollama: Ollama
         'from strands_cli import tool\n\n@tool\ndef note() -> str:\n    "Notes it."\n    return "noted"\n'
     )
     project.write("elsewhere/mine.py", source)
-    ollama.enqueue(call("note")).enqueue("Noted.")
+    ollama.enqueue(tool_call("note")).enqueue("Noted.")
     outcome = said(project, ollama, "Hi!\n", "--tools", "./elsewhere/mine.py:note")
     assert (outcome.exit_code, outcome.out) == (0, "Noted.\n")
 
@@ -468,7 +468,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(project: Project, ollama: O
 
 def test_ctrl_c_stops_a_tool(project: Project, ollama: OllamaStandin) -> None:
     project.tool("slow", "def slow(tool, **arguments):\n    time.sleep(60)\n    return 'late'")
-    ollama.enqueue(call("slow")).enqueue("Never mind.")
+    ollama.enqueue(tool_call("slow")).enqueue("Never mind.")
     with window(project, *to(ollama, "--tools", "slow")) as shown:
         shown.type("Be slow.\r")
         shown.expect("slow()")
@@ -526,7 +526,7 @@ def test_waiting_for_a_model_and_for_a_tool_is_seen_with_its_seconds(
         "    while not os.path.exists('end'):\n        time.sleep(0.05)\n    return 'counted'"
     )
     project.tool("count", body, options="version='1.0.0'")
-    ollama.enqueue(Pause(2.5), "Well.", call("count")).enqueue("Done.")
+    ollama.enqueue(Pause(2.5), "Well.", tool_call("count")).enqueue("Done.")
     with window(project, *to(ollama, "--tools", "count")) as shown:
         shown.type("Count.\r")
         shown.expect("waiting for ollama")
@@ -543,7 +543,7 @@ def test_consent_is_given_once_refused_or_for_the_whole_conversation(
 ) -> None:
     project.tool("note", NOTE, options="requires_consent=True")
     for _ in range(5):
-        ollama.enqueue(call("note")).enqueue("Done.")
+        ollama.enqueue(tool_call("note")).enqueue("Done.")
     with window(project, *to(ollama, "--tools", "note")) as shown:
         for said_to_it, outcome in (
             ("\r", "✗ denied"),
@@ -564,7 +564,7 @@ def test_consent_is_given_once_refused_or_for_the_whole_conversation(
 
 def test_ctrl_c_at_a_question_stops_the_answer(project: Project, ollama: OllamaStandin) -> None:
     project.tool("note", NOTE, options="requires_consent=True")
-    ollama.enqueue(call("note")).enqueue("As you like.")
+    ollama.enqueue(tool_call("note")).enqueue("As you like.")
     with window(project, *to(ollama, "--tools", "note")) as shown:
         shown.type("Note it.\r")
         shown.expect("Run note (0 B)? [y/N/a]")

@@ -310,23 +310,45 @@ def test_show_tells_arguments_limits_and_how_to_call(project: Project) -> None:
     assert project.strands("tool", "show", "greet", "--json").json["input_schema"]["properties"]["times"]
 
 
-def test_a_new_tool_works_at_once_and_its_test_passes(project: Project) -> None:
+def test_show_tells_which_numbers_an_argument_may_be(project: Project) -> None:
+    signature = "share: Annotated[float, Meta(gt=0, lt=1)], limit: Annotated[int, Meta(ge=1, le=50)] = 5"
+    project.write(
+        "tools/pick.py",
+        "from typing import Annotated\n\nfrom msgspec import Meta\nfrom strands_cli import tool\n\n\n"
+        f'@tool\ndef pick({signature}) -> int:\n    """Picks some."""\n    return limit\n',
+    )
+    rows = [" ".join(line.split()) for line in project.strands("tool", "show", "pick").out.splitlines()]
+    assert "share number > 0 < 1 required" in rows
+    assert "limit integer >= 1 <= 50 default 5" in rows
+
+
+@pytest.mark.parametrize(("limits", "number"), [("ge=5", 5), ("le=-2", -2), ("ge=3, le=4", 3)])
+def test_the_call_that_show_prints_keeps_to_the_limits_of_numbers(
+    limits: str, number: int, project: Project
+) -> None:
+    project.write(
+        "tools/pick.py",
+        "from typing import Annotated\n\nfrom msgspec import Meta\nfrom strands_cli import tool\n\n\n"
+        f'@tool\ndef pick(n: Annotated[int, Meta({limits})]) -> int:\n    """Picks some."""\n    return n\n',
+    )
+    *_, command = project.strands("tool", "show", "pick").out.splitlines()
+    assert command == f"strands tool call pick '{{\"n\": {number}}}'"
+
+
+def test_a_new_tool_works_at_once(project: Project) -> None:
     assert project.strands("tool", "new", "welcome").exit_code == 0
     assert project.strands("tool", "new", "farewell", "--family", "politeness").exit_code == 0
-    assert project.strands("tool", "call", "welcome", "name=Ada").out == "Hello, Ada!\n"
-    assert project.strands("tool", "call", "farewell", "name=Ada").out == "Hello, Ada!\n"
-    assert project.strands("tool", "check").exit_code == 0
-    tests = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
-        cwd=project.root, env=project.environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert tests.returncode == 0, tests.stdout
+    assert project.strands("tool", "call", "welcome", "text= hi ").out == "hi\n"
+    assert project.strands("tool", "call", "farewell", "text= bye ").out == "bye\n"
     again = project.strands("tool", "new", "welcome")
     assert again.exit_code == 2
     assert "already" in again.err
 
 
-@pytest.mark.parametrize("name", ["two words", "class", "1st", "../up", "echo", "_hidden", "naïve", "x" * 65])
+@pytest.mark.parametrize(
+    "name",
+    ["two words", "class", "1st", "../up", "echo", "_hidden", "naïve", "x" * 65, "test_it", "conftest"],
+)
 def test_a_name_that_no_tool_can_have_writes_nothing(project: Project, name: str) -> None:
     outcome = project.strands("tool", "new", name)
     assert outcome.exit_code == 2, outcome
@@ -671,14 +693,15 @@ def test_a_tool_with_the_id_of_a_native_one_is_never_hidden_in_silence(project: 
         "tools/greet.py", "from strands_cli import tool\n@tool\ndef greet() -> str:\n    return 'hi'\n"
     )
     project.write("flow.yaml", FLOW)
-    warning = "echo is the tool of strands-cli; ./tools/echo.py is the one of tools/echo.py."
+    used = "Two tools are named 'echo'; the one from strands-cli is used"
+    warning = f"{used}. For the one from tools/echo.py, write ./tools/echo.py."
     for command in (("list-tools",), ("tool", "call", "echo", "message=hi"), ("validate", "flow.yaml")):
         outcome = project.strands(*command)
         assert warning in outcome.out + outcome.err
         assert outcome.exit_code == 0
     checked = project.strands("tool", "check")
     assert checked.exit_code == 3
-    assert "The tool 'echo' of tools/echo.py is hidden by the one of strands-cli." in checked.out
+    assert f"{used}, not the one from tools/echo.py." in checked.out
     assert project.strands("tool", "call", "./tools/echo.py").out == "mine\n"
     assert warning not in project.strands("tool", "call", "native:echo", "message=hi").err
 

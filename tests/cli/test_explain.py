@@ -111,7 +111,7 @@ def test_a_tool_of_the_project_is_found_beside_the_workflow_and_an_unknown_one_i
 ) -> None:
     project.tool("greet", "def greet(tool, **kw): return 'hi'").rename(project.root / "greet.py")
     text = workflow(PATTERNS["chain"]).replace("[echo, native", "[./greet.py, nonsense, echo, native")
-    said = explained(project, text, 18)
+    said = explained(project, text)
     assert "greet 0.0.0" in said
     assert "A test tool. It does not declare what it touches." in said
     assert "nonsense is not known here" in said
@@ -129,9 +129,7 @@ def test_what_a_plugin_asks_for_is_told(project: Project) -> None:
     project.write("plugins/net/up", "#!/bin/sh\n").chmod(0o755)
     project.write("plugins/net/plugin.json", json.dumps(manifest))
     asks = ["network: opens connections", "files: writes .", "env: gets GITHUB_TOKEN", "NET_TOKEN, secret"]
-    said = explained(
-        project, workflow(PATTERNS["chain"]).replace("[echo, native", "[net__up, echo, native"), 18
-    )
+    said = explained(project, workflow(PATTERNS["chain"]).replace("[echo, native", "[net__up, echo, native"))
     shown = project.strands("tool", "show", "net__up")
     for words in asks:
         assert words in said

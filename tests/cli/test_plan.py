@@ -191,7 +191,7 @@ def test_a_var_that_cannot_be_read_is_a_usage_error(project: Project, given: str
 
 @pytest.mark.parametrize("command", ["plan", "explain", "graph"])
 def test_a_file_with_mistakes_is_told_with_all_of_them(project: Project, command: str) -> None:
-    project.write("flow.yaml", "version: 1\nname: x\nruntime: {provider: cloud}\nagents: {a: {prompt: p}}\n")
+    project.write("flow.yaml", "version: 2\nname: x\nruntime: {provider: cloud}\nagents: {a: {prompt: p}}\n")
     outcome = project.strands(command, "flow.yaml")
     assert (outcome.exit_code, outcome.out) == (3, "")
     for place in ("flow.yaml:1:1  /version", "/runtime/provider", "The key 'pattern' is missing."):
@@ -205,7 +205,7 @@ def test_nothing_that_a_file_says_reaches_the_terminal_as_a_command(project: Pro
     project.write("flow.yaml", text.replace('input: "', r'input: "\e[2J').replace("[echo]", r'["\e[2J"]'))
     for command in ("plan", "explain", "graph"):
         outcome = project.strands(command, "flow.yaml")
-        assert outcome.exit_code == (0 if command == "graph" else 18), outcome
+        assert outcome.exit_code == (18 if command == "plan" else 0), outcome
         assert "\x1b" not in outcome.out
 
 
@@ -221,7 +221,7 @@ def test_the_tools_beside_a_workflow_are_found_from_any_directory(project: Proje
     assert outcome.err == ""
 
 
-@pytest.mark.parametrize("command", ["plan", "plan --json", "explain"])
+@pytest.mark.parametrize("command", ["plan", "plan --json", "plan --format md"])
 def test_a_workflow_that_could_not_run_is_shown_and_exits_with_18(project: Project, command: str) -> None:
     project.write("flow.yaml", BESIDE.replace("beside", "nowhere"))
     outcome = project.strands(*command.split(), "flow.yaml")
@@ -333,3 +333,74 @@ def test_the_plan_shows_whose_conversation_a_step_goes_on_with(project: Project)
     assert [step["remembers"] for step in shown["steps"]] == [None, None, "draft", None]
     assert "memory continues the conversation of draft" in project.strands("plan", "flow.json").out
     assert 'again: a is given "x". It remembers draft.' in project.strands("explain", "flow.json").out
+
+
+def test_the_vars_and_tools_of_a_step_are_shown(project: Project) -> None:
+    project.write(
+        "flow.yaml",
+        """
+        version: 0
+        name: flow
+        runtime: {provider: ollama}
+        tools: {python: [echo, calculator]}
+        agents: {a: {prompt: "Be {{ tone }}."}}
+        pattern:
+          type: chain
+          config:
+            steps:
+              - {agent: a, input: "Say {{ word }}", vars: {tone: dry, word: hi}, tools: [echo]}
+              - {agent: a, input: "Say {{ word }}", vars: {tone: warm, word: ho}, tools: []}
+        """,
+    )
+    first, second = json.loads(project.strands("plan", "flow.yaml", "--json").out)["steps"]
+    assert (first["prompt"], first["input"], first["tools"]) == ("Be dry.", "Say hi", ["echo"])
+    assert (second["prompt"], second["input"], second["tools"]) == ("Be warm.", "Say ho", [])
+    told = " ".join(project.strands("explain", "flow.yaml").out.split())
+    assert "a asks ollama llama3.2:3b and may call echo." in told
+    assert "Here it may call echo." in told
+    assert "Here it may call no tools." in told
+
+
+def test_the_description_of_a_task_is_shown(project: Project) -> None:
+    tasks = """
+          tasks:
+            - {id: find, description: "Looks for facts.", agent: a}
+            - {id: ask, description: Somebody has to agree, human: {prompt: "Good?"}, needs: [find]}
+    """
+    file = project.write("flow.yaml", f"version: 0\nname: flow\nruntime: {{provider: ollama}}\n"
+        f"agents: {{a: {{prompt: x}}}}\npattern:\n  type: workflow\n  config:{tasks}")  # fmt: skip
+    assert "Looks for facts." in project.strands("plan", str(file)).out
+    steps = json.loads(project.strands("plan", str(file), "--json").out)["steps"]
+    assert [step["description"] for step in steps] == ["Looks for facts.", "Somebody has to agree"]
+    told = " ".join(project.strands("explain", str(file)).out.split())
+    assert "find: a goes on with what came before. Looks for facts." in told
+    assert 'a human is asked: "Good?" Somebody has to agree.' in told
+
+
+def test_a_writeup_and_the_limit_of_workers_are_shown(project: Project) -> None:
+    project.write(
+        "flow.yaml",
+        """
+        version: 0
+        name: flow
+        runtime: {provider: ollama, max_parallel: 4}
+        inputs: {required: {topic: string}}
+        agents: {a: {prompt: x}}
+        pattern:
+          type: orchestrator_workers
+          config:
+            orchestrator: {agent: a}
+            worker: {agent: a}
+            reduce: {agent: a}
+            writeup: {agent: a, input: "Write up {{ reduce_response }}"}
+            max_workers: 3
+        """,
+    )
+    steps = json.loads(project.strands("plan", "flow.yaml", "--json").out)["steps"]
+    assert [(step["key"], step["order"]) for step in steps][-2:] == [("reduce", 3), ("writeup", 4)]
+    assert steps[0]["input"] == "Divide this work into tasks: (all inputs as JSON)"
+    assert steps[1]["note"] == "up to 8 tasks, 3 at a time"
+    told = " ".join(project.strands("explain", "flow.yaml").out.split())
+    assert "at most 3 at a time. Then a sums up. Last, a writes it up." in told
+    drawn = project.strands("graph", "flow.yaml").out
+    assert drawn.count("-->") == 5

@@ -101,15 +101,25 @@ def test_a_new_plugin_is_in_order_passes_its_test_and_works(
     (tool,) = tested.json["tools"]
     left = {check["check"] for check in tool["checks"] if check["outcome"] != "passed"}
     assert left <= {"timeout"}, tested  # some answer too fast to be timed
-    answer = home.strands("tool", "call", "hi-there__greet", '{"name": "Ad\\"a ü\\n"}')
-    assert json.loads(answer.out)["message"].startswith('Hello, Ad"a ü'), answer
+    given = json.dumps({"text": 'ü "a"\n\n\t😀\n'}, ensure_ascii=language == "c")
+    answer = home.strands("tool", "call", "hi-there__stats", given)
+    assert json.loads(answer.out) == {"lines": 3, "words": 3, "characters": 10}, answer
+
+
+def test_the_test_of_a_new_plugin_is_one_of_the_projects_and_passes(home: Project) -> None:
+    made = home.strands("plugin", "new", "hi-there")
+    assert "tests/test_hi-there__stats.py" in made.out
+    tests = home.strands("tool", "test", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    assert (tests.exit_code, "3 passed" in tests.out) == (0, True), tests
 
 
 def test_new_refuses_a_bad_name_and_a_place_that_is_taken(home: Project) -> None:
     for name in ("../escape", "-x", "a" * 58, "", "a b"):
         refused(home.strands("plugin", "new", "--", name), 2, "cannot be the name of a plugin")
     home.write("plugins/taken/notes.txt", "mine")
-    refused(home.strands("plugin", "new", "taken"), 2, "nothing was written")
+    home.write("tests/test_tested__stats.py", "")
+    for name in ("taken", "tested"):
+        refused(home.strands("plugin", "new", name), 2, "nothing was written")
     assert [file.name for file in (home.root / "plugins").rglob("*")] == ["taken", "notes.txt"]
 
 

@@ -269,15 +269,30 @@ def test_a_run_without_a_journal_cannot_be_resumed_and_needs_no_home(news: News,
     refused = news.strands("run", "flow.yaml", XDG_DATA_HOME=str(home))
     assert (refused.exit_code, "--no-save-session" in refused.err) == (17, True), refused
     assert "draft: started" not in refused.err
-    paused = news.strands("run", "flow.yaml", "--no-save-session", "--json", XDG_DATA_HOME=str(home))
-    assert paused.exit_code == 19, paused
-    assert "run_id" not in paused.json["error"]
+    unsaved = news.strands("run", "flow.yaml", "--no-save-session", "--json", XDG_DATA_HOME=str(home))
+    assert unsaved.exit_code == 2, unsaved
+    assert "flow.yaml:12:26  /pattern/config/steps/1/human/prompt" in unsaved.json["error"]["message"]
+    news.write("flow.yaml", FLOW.replace('?"}}', '?", default: "yes"}}'))
+    assert news.strands("run", "flow.yaml", "--no-save-session", XDG_DATA_HOME=str(home)).exit_code == 0
     assert news.strands("resume").exit_code == 17
+
+
+def test_an_unknown_run_cannot_be_resumed_shown_or_deleted(news: News) -> None:
+    for command in (
+        ("run", "--resume", "nowhere0"),
+        ("resume", "nowhere0"),
+        ("sessions", "show", "nowhere0"),
+        ("sessions", "delete", "nowhere0", "-f"),
+    ):
+        outcome = news.strands(*command)
+        assert (outcome.exit_code, "nowhere0" in outcome.err) == (17, True), outcome
 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
+        (("flow.yaml", "-r", "abc"), "FILE cannot be combined with --resume."),
+        (("flow.yaml", "--hitl-response", "x"), "--hitl-response needs --resume ID or --auto-resume."),
         (("flow.yaml", "--resume", "abc"), "FILE cannot be combined with --resume."),
         (("--resume", "abc", "--var", "a=b"), "--var cannot be combined with --resume."),
         (("--resume", "abc", "--auto-resume"), "--auto-resume cannot be combined with --resume."),

@@ -401,7 +401,7 @@ def test_ctrl_c_ends_a_run_cleanly_at_any_moment(
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
     assert process.returncode == 130, (out, err)
-    assert time.monotonic() - interrupted < 8
+    assert time.monotonic() - interrupted < 16
     assert out == ""
     assert err.count("error:") == 1
     assert "Traceback" not in err

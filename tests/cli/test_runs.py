@@ -23,6 +23,7 @@ from strands_cli.exec.journal import encode_row
 from strands_cli.exec.stores import this_process
 from tests.attacks.test_terminal import harmless
 from tests.cli.recorded_runs import BEGAN, RecordedRun, record, store_of, three_branches
+from tests.cli.test_commands import shown_on_terminal
 from tests.projects import Project
 
 FIELDS = (
@@ -109,8 +110,38 @@ def test_a_list_can_be_narrowed_and_read_by_programs(project: Project) -> None:
     ]
     [run] = project.strands("runs", "list", "--status", "done", "--json").json["runs"]
     assert run["usage"]["input_tokens"] == 1000
+    assert project.strands("sessions", "list", "--status", "completed", "--json").json["runs"] == [run]
+    assert project.strands("sessions", "list", "--status", "lost").exit_code == 2
+    assert "/p/flow.yaml" not in project.strands("runs", "list").out
+    assert project.strands("runs", "list", "-v").out.count("/p/flow.yaml") == 3
     shorter = project.strands("runs", "list", "-n", "1")
     assert "2 older runs are not shown; -n 0 lists all." in shorter.err
+
+
+def test_the_runs_of_other_projects_are_listed_when_they_are_asked_for(project: Project) -> None:
+    other = RecordedRun("0ther000", began=BEGAN + 1, project="/elsewhere").step("steps/0", 0, 1)
+    record(project, other.ended("done", 1))
+    empty = project.strands("runs", "list")
+    assert empty.out == ""
+    assert empty.err == (
+        "There are no runs yet.\n'strands runs list --all' lists the runs of other projects.\n"
+    )
+    refused = project.strands("runs", "show")
+    assert refused.exit_code == SessionError.exit_code
+    assert "--all" in refused.err
+    own = RecordedRun("0wn00000", project=str(project.root)).step("steps/0", 0, 1).ended("done", 1)
+    record(project, own)
+    inner = project.root / "inner"
+    inner.mkdir()
+    assert [line.split()[0] for line in project.strands("runs", "list", cwd=inner).out.splitlines()] == [
+        "0wn00000"
+    ]
+    assert "0wn00000" in project.strands("runs", "show").out
+    everywhere = project.strands("runs", "list", "--all").out.splitlines()
+    assert [line.split()[0] for line in everywhere] == ["0ther000", "0wn00000"]
+    assert everywhere[0].endswith("/elsewhere")
+    listed = project.strands("runs", "list", "--all", "--json").json["runs"]
+    assert [run["project"] for run in listed] == ["/elsewhere", str(project.root)]
 
 
 def test_a_list_without_runs_is_empty(project: Project) -> None:
@@ -549,10 +580,18 @@ def ids(project: Project) -> set[str]:
 
 def test_delete_removes_the_named_runs_and_says_so(project: Project) -> None:
     record(project, three_branches(), paused(), failed())
-    outcome = project.strands("runs", "delete", "k3", "fa1led00")
+    outcome = project.strands("sessions", "delete", "k3", "fa1led00", "-f")
     assert outcome.exit_code == 0
     assert outcome.err == "Deleted k3f9a2x1 (research, done).\nDeleted fa1led00 (broken, failed).\n"
     assert ids(project) == {"pau5ed00"}
+
+
+def test_delete_asks_on_a_terminal(project: Project) -> None:
+    record(project, three_branches(), paused())
+    assert "Delete 1 run?" in shown_on_terminal(project, "runs", "delete", "k3", answer=b"n\n")
+    assert len(ids(project)) == 2
+    assert "Deleted k3f9a2x1" in shown_on_terminal(project, "runs", "delete", "k3", answer=b"y\n")
+    assert "Deleted pau5ed00" in shown_on_terminal(project, "runs", "delete", "pau5ed00", "-f")
 
 
 def test_delete_removes_nothing_if_one_cannot_be_deleted(project: Project) -> None:
@@ -585,6 +624,11 @@ def test_clean_removes_old_runs_that_are_done_and_only_when_that_is_agreed_to(pr
     assert project.strands("runs", "clean").err == "There is nothing to delete.\n"
     assert project.strands("sessions", "cleanup", "--max-age-days", "1", "--yes").exit_code == 0
     assert ids(project) == {"paused00", "running0"}
+    record(project, RecordedRun("done0000", began=now - 40 * 86_400).ended("done", 1))
+    assert project.strands("sessions", "cleanup", "--max-age-days", "7", "--keep-completed", "-f").err == (
+        "Deleted paused00 (research, paused).\n"
+    )
+    record(project, RecordedRun("paused00", began=now - 40 * 86_400).ended("paused", 1))
     assert project.strands("runs", "clean", "--all", "--older-than", "0", "-y").exit_code == 0
     assert ids(project) == {"running0"}
 

@@ -21,8 +21,8 @@ INVALID = GOOD.replace("name: good", "nam: good")
 
 # Each marked line has one mistake of a kind that no other has.
 TWENTY = """\
-version: 1                                  # 1 /version
-name: "not a name"                          # 2 /name
+version: 2                                  # 1 /version
+name: ""                                    # 2 /name
 colour: red                                 # 3 /colour
 runtime:
   provider: olama                           # 4 /runtime/provider
@@ -161,7 +161,6 @@ def test_what_is_not_there_is_a_mistake_on_the_command_line(project: Project) ->
     (project.root / "empty").mkdir()
     project.write("flow.yaml", GOOD)
     for arguments in (
-        ["gone.yaml"],
         ["empty"],
         [],
         ["flow.yaml", "--var", "x"],

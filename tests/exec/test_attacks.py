@@ -24,11 +24,13 @@ from strands_cli.runtime.agent_hooks import PendingCall
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.tools import get_registry
 from tests.exec.flows import Flow, steps
-from tests.fakes import Call, Pause, ScriptedModel, call
+from tests.fakes import Call, Pause, ScriptedModel, tool_call
 from tests.projects import Project
 from tests.standins import BedrockStandin, OllamaStandin, OpenAIStandin
 from tests.standins.anthropic import AnthropicStandin
 from tests.standins.base import Status
+
+pytestmark = pytest.mark.long
 
 ONE = {"steps": steps("go")}
 TWO = {"steps": steps("a", "{{ last_response }}")}
@@ -94,7 +96,7 @@ def test_tasks_are_seen_in_the_order_of_the_file_whichever_ends_first(
 
 
 def test_a_worker_without_an_input_of_its_own_is_given_its_task(flow: Flow, model: ScriptedModel) -> None:
-    model.enqueue(call("answer", tasks=["count the owls"])).enqueue("3")
+    model.enqueue(tool_call("answer", tasks=["count the owls"])).enqueue("3")
     flow.run("orchestrator_workers", {"orchestrator": {"agent": "o", "input": "x"}, "worker": {"agent": "w"}})
     assert "count the owls" in asked(model)
 
@@ -123,7 +125,7 @@ def test_a_step_after_several_others_without_an_input_is_given_their_answers_or_
         },
     }
     if kind == "orchestrator_workers":
-        model.enqueue(call("answer", tasks=["a", "b"]))
+        model.enqueue(tool_call("answer", tasks=["a", "b"]))
     model.enqueue("first").enqueue("second").enqueue("end")
     spec = flow.spec(kind, config[kind])
     flow.run_spec(spec)
@@ -148,7 +150,7 @@ def test_artifacts_go_to_the_directory_of_the_beginning_whatever_a_tool_does_to_
     (inside.root / "elsewhere").mkdir()
     inside.tool("wander", "def wander(tool, **kw): os.chdir('elsewhere')")
     get_registry().refresh()
-    model.enqueue(call("wander")).enqueue("ok")
+    model.enqueue(tool_call("wander")).enqueue("ok")
     outputs = {"artifacts": [{"path": "out.txt", "from": "x"}]}
     try:
         run_sync(flow.spec("chain", ONE, tools={"python": ["wander"]}, outputs=outputs))
@@ -214,7 +216,7 @@ def test_a_branch_that_fails_ends_the_question_of_another(flow: Flow, model: Scr
 
 
 def test_the_time_of_a_run_is_over_also_while_consent_is_asked(flow: Flow, model: ScriptedModel) -> None:
-    model.enqueue(call("echo", message="x")).enqueue("ok")
+    model.enqueue(tool_call("echo", message="x")).enqueue("ok")
     spec = flow.spec(
         "chain",
         ONE,
@@ -255,7 +257,7 @@ def test_a_budget_is_looked_at_before_a_model_is_asked_for_fitting_data_again(
 
 def test_a_budget_is_looked_at_after_a_summary(flow: Flow, model: ScriptedModel) -> None:
     model.tokens = 3000
-    model.enqueue(call("echo", message="x" * 4000)).enqueue(call("echo", message="x" * 4000))
+    model.enqueue(tool_call("echo", message="x" * 4000)).enqueue(tool_call("echo", message="x" * 4000))
     model.enqueue("a summary").enqueue("the answer")
     compaction = {"when_tokens_over": 1000, "preserve_recent_messages": 2}
     with pytest.raises(BudgetExceeded):
@@ -525,7 +527,7 @@ except KeyboardInterrupt:
 def test_what_was_typed_before_the_question_is_no_consent(project: Project) -> None:
     project.write("flow.yaml", FLOW + "security: {consent: {echo: ask}}\n")
     with OllamaStandin() as ollama:
-        ollama.enqueue(call("echo", message="x")).enqueue("ok").enqueue("ok")
+        ollama.enqueue(tool_call("echo", message="x")).enqueue("ok").enqueue("ok")
         exit_code, said = on_terminal(
             project, "run", "flow.yaml", "--host", ollama.url, ahead=b"y\n", answer=b"n\n"
         )
@@ -537,7 +539,7 @@ def test_what_was_typed_before_the_question_is_no_consent(project: Project) -> N
 def test_ctrl_d_at_a_question_refuses_the_call_and_the_run_goes_on(project: Project) -> None:
     project.write("flow.yaml", FLOW + "security: {consent: {echo: ask}}\n")
     with OllamaStandin() as ollama:
-        ollama.enqueue(call("echo", message="x")).enqueue("ok").enqueue("ok")
+        ollama.enqueue(tool_call("echo", message="x")).enqueue("ok").enqueue("ok")
         exit_code, said = on_terminal(project, "run", "flow.yaml", "--host", ollama.url, answer=b"\x04")
         results = [item for item in ollama.requests[1].body["messages"] if item["role"] == "tool"]
     assert exit_code == 0, said
@@ -573,7 +575,7 @@ def test_an_input_that_is_also_a_method_works(flow: Flow, model: ScriptedModel) 
 
 
 def test_a_part_of_an_answer_that_is_also_a_method_works(flow: Flow, model: ScriptedModel) -> None:
-    model.enqueue(call("answer", items=["p", "q"])).enqueue("ok")
+    model.enqueue(tool_call("answer", items=["p", "q"])).enqueue("ok")
     schema = {"type": "object", "properties": {"items": {"type": "array"}}}
     agents = {"judge": {"prompt": "x", "output_schema": schema}, "worker": {"prompt": "y"}}
     chain = [{"id": "s", "agent": "judge", "input": "x"}, *steps("{{ steps.s.output.items | join(',') }}")]
@@ -692,7 +694,7 @@ def test_a_run_whose_task_is_cancelled_says_that_it_was_interrupted(flow: Flow, 
 
 
 def test_a_tool_that_the_workflow_denies_is_not_asked_about(flow: Flow, model: ScriptedModel) -> None:
-    model.enqueue(call("file_write", path="x", content="y")).enqueue("ok")
+    model.enqueue(tool_call("file_write", path="x", content="y")).enqueue("ok")
     questions: list[str] = []
 
     async def consent(calls: Sequence[PendingCall]) -> list[str]:

@@ -15,7 +15,7 @@ from strands_cli.exec.stores import MemoryStore, SqliteStore
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.types import RunResult
 from tests.exec.flows import Flow, steps
-from tests.fakes import Call, Pause, ScriptedModel, call
+from tests.fakes import Call, Pause, ScriptedModel, tool_call
 
 
 class Durable(Flow):
@@ -80,7 +80,7 @@ def test_a_tool_call_that_is_done_is_not_made_again(flow: Durable, model: Script
         '    with open("log.txt", "a") as file:\n        file.write(text + "\\n")\n    return "noted " + text\n'
     )
     spec = flow.spec("chain", {"steps": steps("go")}, tools={"python": ["note"]})
-    model.enqueue(call("note", text="a"), call("note", text="b")).enqueue(outage())
+    model.enqueue(tool_call("note", text="a"), tool_call("note", text="b")).enqueue(outage())
     with pytest.raises(ProviderError):
         flow.go(spec)
     model.enqueue("done")
@@ -191,7 +191,7 @@ def test_an_agent_that_appears_again_goes_on_with_its_conversation(
 
 def test_a_resumed_conversation_is_the_same(flow: Durable, model: ScriptedModel) -> None:
     spec = flow.spec("chain", {"steps": steps("one", "two", "three")}, tools={"python": ["echo"]})
-    model.enqueue("a", call("echo", message="m")).enqueue("1").enqueue("2").enqueue(outage())
+    model.enqueue("a", tool_call("echo", message="m")).enqueue("1").enqueue("2").enqueue(outage())
     with pytest.raises(ProviderError):
         flow.go(spec)
     asked = model.requests[-1].messages
@@ -233,7 +233,7 @@ def test_consent_is_asked_for_again_where_a_step_begins_again(flow: Durable, mod
     tools = {"python": ["file_write"]}
     for path, prompt in (("a.txt", "one"), (".git/hooks/pre-commit", "two")):
         spec = flow.spec("chain", {"steps": steps(prompt)}, tools=tools)
-        model.enqueue(call("file_write", path=path, content="x")).enqueue("done")
+        model.enqueue(tool_call("file_write", path=path, content="x")).enqueue("done")
         flow.go(spec, ask_consent=ask, accept_changes=bool(flow.run_id))
     assert shown == ["a.txt", ".git/hooks/pre-commit"]
 
@@ -285,7 +285,7 @@ def test_a_question_of_a_tool_pauses_the_run_and_is_answered_when_it_is_resumed(
     flow.directory.joinpath("tools").mkdir()
     flow.directory.joinpath("tools/book.py").write_text(ASKING)
     spec = flow.spec("chain", {"steps": steps("go")}, tools={"python": ["book", "echo"]})
-    model.enqueue(call("echo", message="hi"), call("book", city="Rome"))
+    model.enqueue(tool_call("echo", message="hi"), tool_call("book", city="Rome"))
     with pytest.raises(Paused) as caught:
         flow.go(spec)
     [question] = caught.value.questions
@@ -303,7 +303,7 @@ def test_a_call_that_needs_consent_pauses_the_run_until_somebody_decides(
     flow: Durable, model: ScriptedModel, answer: str, code: str | None
 ) -> None:
     spec = flow.spec("chain", {"steps": steps("go")}, tools={"python": ["file_write"]})
-    model.enqueue(call("file_write", path="out.txt", content="x"))
+    model.enqueue(tool_call("file_write", path="out.txt", content="x"))
     with pytest.raises(Paused) as caught:
         flow.go(spec)
     [question] = caught.value.questions

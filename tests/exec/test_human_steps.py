@@ -13,7 +13,7 @@ from strands_cli.errors import RunError, SpecError
 from strands_cli.loader import examine_workflow
 from strands_cli.types import RunResult
 from tests.exec.flows import Flow, steps
-from tests.fakes import ScriptedModel, call
+from tests.fakes import ScriptedModel, tool_call
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_a_human_may_reduce_the_work_of_workers(flow: Flow, model: ScriptedModel
         "worker": {"agent": "worker"},
         "reduce": human("Best of: {{ tasks | join(', ') }}"),
     }
-    model.enqueue(call("answer", tasks=["x", "y"]))
+    model.enqueue(tool_call("answer", tasks=["x", "y"]))
     model.default_answer = "done"
     person = Human(Best="the first")
     result = run(flow, "orchestrator_workers", config, person)
@@ -152,7 +152,7 @@ def test_a_human_in_a_route_sees_the_route(flow: Flow, model: ScriptedModel) -> 
         "router": {"agent": "router", "input": "which"},
         "routes": {"a": {"steps": [human("Route {{ route }}?")]}},
     }
-    model.enqueue(call("answer", route="a"))
+    model.enqueue(tool_call("answer", route="a"))
     assert run(flow, "routing", config, Human(Route="fine")).last_response == "fine"
 
 
@@ -212,7 +212,7 @@ ROUTING = {
 def test_a_reviewer_approves_a_route_or_names_another(
     flow: Flow, model: ScriptedModel, answers: list[str], route: str
 ) -> None:
-    model.enqueue(call("answer", route="alpha", reason="it is first")).enqueue("done")
+    model.enqueue(tool_call("answer", route="alpha", reason="it is first")).enqueue("done")
     person = Human(Take=list(answers))
     result = run(flow, "routing", ROUTING, person)
     assert texts(model)[-1] == f"do {route}"
@@ -228,7 +228,7 @@ def test_a_reviewer_approves_a_route_or_names_another(
 
 @pytest.mark.parametrize("answer", ["no", "Stop!", "reject", "abort"])
 def test_a_reviewer_who_rejects_a_route_ends_the_run(flow: Flow, model: ScriptedModel, answer: str) -> None:
-    model.enqueue(call("answer", route="alpha"))
+    model.enqueue(tool_call("answer", route="alpha"))
     with pytest.raises(RunError, match="rejected the route") as failed:
         run(flow, "routing", ROUTING, Human(Take=answer))
     assert failed.value.step == "router/review#1"
@@ -238,7 +238,7 @@ def test_a_reviewer_who_rejects_a_route_ends_the_run(flow: Flow, model: Scripted
 
 
 def test_a_gate_does_not_ask_for_ever(flow: Flow, model: ScriptedModel) -> None:
-    model.enqueue(call("answer", route="alpha"))
+    model.enqueue(tool_call("answer", route="alpha"))
     person = Human(Take=["?"] * 100)
     with pytest.raises(RunError, match="No usable answer") as failed:
         run(flow, "routing", ROUTING, person)
@@ -247,7 +247,7 @@ def test_a_gate_does_not_ask_for_ever(flow: Flow, model: ScriptedModel) -> None:
 
 
 def test_a_route_that_is_called_like_an_answer_can_be_chosen(flow: Flow, model: ScriptedModel) -> None:
-    model.enqueue(call("answer", route="alpha")).enqueue("done")
+    model.enqueue(tool_call("answer", route="alpha")).enqueue("done")
     config = {**ROUTING, "routes": {**ROUTES, "stop": {"steps": steps("do stop")}}}
     run(flow, "routing", config, Human(Take="stop"))
     assert texts(model)[-1] == "do stop"
@@ -264,7 +264,7 @@ JUDGED = {
 
 
 def verdict(score: int) -> Any:
-    return call("answer", score=score, feedback="longer")
+    return tool_call("answer", score=score, feedback="longer")
 
 
 def test_a_reviewer_lets_the_rounds_go_on(flow: Flow, model: ScriptedModel) -> None:
@@ -288,7 +288,7 @@ def test_nobody_is_asked_about_a_draft_that_is_good_enough(flow: Flow, model: Sc
     assert person.asked == []
 
 
-@pytest.mark.parametrize("answer", ["accept", "stop", "End."])
+@pytest.mark.parametrize("answer", ["accept", "stop", "abort", "End."])
 def test_a_reviewer_accepts_a_draft_as_it_is(flow: Flow, model: ScriptedModel, answer: str) -> None:
     model.enqueue("one").enqueue(verdict(10))
     result = run(flow, "evaluator_optimizer", JUDGED, Human(Round=answer))
@@ -336,7 +336,7 @@ DIVIDED = {
 
 
 def test_a_reviewer_approves_the_tasks(flow: Flow, model: ScriptedModel) -> None:
-    model.enqueue(call("answer", tasks=["x", "y"])).enqueue("done").enqueue("done")
+    model.enqueue(tool_call("answer", tasks=["x", "y"])).enqueue("done").enqueue("done")
     person = Human(Do="ok")
     result = run(flow, "orchestrator_workers", DIVIDED, person)
     assert person.asked[0].startswith("Do x and y?")
@@ -349,7 +349,9 @@ def test_a_reviewer_approves_the_tasks(flow: Flow, model: ScriptedModel) -> None
 
 
 def test_tasks_are_made_again_as_the_reviewer_asks(flow: Flow, model: ScriptedModel) -> None:
-    model.enqueue(call("answer", tasks=["x", "y"])).enqueue(call("answer", tasks=["z"])).enqueue("done")
+    model.enqueue(tool_call("answer", tasks=["x", "y"])).enqueue(tool_call("answer", tasks=["z"])).enqueue(
+        "done"
+    )
     person = Human(Do=["Only one", "yes"])
     result = run(flow, "orchestrator_workers", DIVIDED, person)
     prompt = str(model.requests[1].system_prompt)
@@ -367,7 +369,7 @@ def test_tasks_are_made_again_as_the_reviewer_asks(flow: Flow, model: ScriptedMo
 
 
 def test_tasks_that_are_rejected_are_not_done(flow: Flow, model: ScriptedModel) -> None:
-    model.enqueue(call("answer", tasks=["x", "y"]))
+    model.enqueue(tool_call("answer", tasks=["x", "y"]))
     with pytest.raises(RunError, match="rejected the tasks"):
         run(flow, "orchestrator_workers", DIVIDED, Human(Do="no"))
     assert len(model.requests) == 1
@@ -375,7 +377,7 @@ def test_tasks_that_are_rejected_are_not_done(flow: Flow, model: ScriptedModel) 
 
 def test_a_reviewer_cannot_ask_for_other_tasks_for_ever(flow: Flow, model: ScriptedModel) -> None:
     for _ in range(6):
-        model.enqueue(call("answer", tasks=["x"]))
+        model.enqueue(tool_call("answer", tasks=["x"]))
     with pytest.raises(RunError, match="asked for other tasks 5 times, the limit"):
         run(flow, "orchestrator_workers", DIVIDED, Human(Do=["again"] * 9))
     assert len(model.requests) == 6
@@ -383,8 +385,8 @@ def test_a_reviewer_cannot_ask_for_other_tasks_for_ever(flow: Flow, model: Scrip
 
 def test_every_round_of_tasks_is_reviewed_and_the_end_is_not(flow: Flow, model: ScriptedModel) -> None:
     config = {**DIVIDED, "max_rounds": 3}
-    model.enqueue(call("answer", tasks=["x"])).enqueue("done").enqueue(call("answer", tasks=["y"]))
-    model.enqueue("done").enqueue(call("answer", tasks=[]))
+    model.enqueue(tool_call("answer", tasks=["x"])).enqueue("done").enqueue(tool_call("answer", tasks=["y"]))
+    model.enqueue("done").enqueue(tool_call("answer", tasks=[]))
     person = Human(Do=["yes", "yes"])
     run(flow, "orchestrator_workers", config, person)
     assert [asked[:5] for asked in person.asked] == ["Do x?", "Do y?"]
@@ -430,7 +432,7 @@ def test_the_work_of_workers_is_reviewed(flow: Flow, model: ScriptedModel) -> No
             **review("Fine: {{ tasks | length }}, {{ last_response }}?"),
         },
     }
-    model.enqueue(call("answer", tasks=["x"])).enqueue("done").enqueue("long").enqueue("short")
+    model.enqueue(tool_call("answer", tasks=["x"])).enqueue("done").enqueue("long").enqueue("short")
     person = Human(Fine=[" shorter", "yes"])
     result = run(flow, "orchestrator_workers", config, person)
     assert person.asked[0].startswith("Fine: 1, long?")
@@ -440,7 +442,7 @@ def test_the_work_of_workers_is_reviewed(flow: Flow, model: ScriptedModel) -> No
 
 def test_a_gate_takes_its_default_where_nobody_can_be_asked(flow: Flow, model: ScriptedModel) -> None:
     gate = {"router": {"agent": "router", **review("?", default="beta")}}
-    model.enqueue(call("answer", route="alpha")).enqueue("done")
+    model.enqueue(tool_call("answer", route="alpha")).enqueue("done")
     result = flow.run("routing", {**ROUTING, **gate})
     assert result.scope["route"] == "beta"
 

@@ -319,6 +319,19 @@ def test_a_default_is_taken_when_the_time_is_over(flow: Unwatched, echo: Echoing
     assert flow.rows()["steps/0/answer"]["by"] == "default"
 
 
+def test_with_a_time_of_zero_the_run_waits_for_an_answer_in_spite_of_a_default(
+    flow: Unwatched, echo: Echoing
+) -> None:
+    spec = flow.spec("chain", asking(default="no", timeout_s=0))
+    with pytest.raises(Paused):
+        flow.go(spec)
+    move_back(flow, "steps/0", 100 * HOUR)
+    with pytest.raises(Paused):
+        flow.go(spec)
+    flow.answer_keys({"steps/0": "yes"})
+    assert flow.go(spec).steps[0].response == "yes"
+
+
 def test_an_answer_in_time_counts_even_if_the_run_goes_on_later(flow: Unwatched, echo: Echoing) -> None:
     spec = flow.spec("chain", asking(default="no", timeout_s=HOUR))
     with pytest.raises(Paused):

@@ -10,7 +10,7 @@ import pytest
 from strands_cli import Cancellation, MemoryStore, RunOptions, RunResult, get_registry, run_sync
 from strands_cli.errors import ArtifactError, Interrupted, ProviderError, RunError, UsageError
 from strands_cli.events import ModelFinished, ModelText, ToolFinished
-from strands_cli.testing import ScriptedModel, call, failure
+from strands_cli.testing import ScriptedModel, failure, tool_call
 from tests.projects import Project
 
 FLOW = """\
@@ -50,7 +50,7 @@ def recorded(inside: Project) -> Project:
     inside.write("flow.yaml", FLOW)
     write_now(inside, "10:00")
     model = ScriptedModel()
-    model.enqueue("I look.", call("echo", message="hoo"), call("now"))
+    model.enqueue("I look.", tool_call("echo", message="hoo"), tool_call("now"))
     model.enqueue(failure("server"))
     model.enqueue("Owls say hoo.")
     model.enqueue("Good.")
@@ -207,7 +207,7 @@ def test_a_recording_can_be_replayed_in_another_directory(
     recorded: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     recorded.write("flow.yaml", FLOW.replace("'Write about {{ animal }}.'", "'Look at {{ animal }}\\n'"))
-    answer = call("echo", message=f"in {recorded.root}/owls.txt")
+    answer = tool_call("echo", message=f"in {recorded.root}/owls.txt")
     model = ScriptedModel().enqueue(answer).enqueue("Done.").enqueue("Good.")
     here = {"animal": f"x\n{recorded.root}/owls.txt"}
     run_sync("flow.yaml", here, RunOptions(model=model, record=Path("run.jsonl"), force=True))
@@ -225,7 +225,7 @@ def test_secrets_are_not_recorded(inside: Project, monkeypatch: pytest.MonkeyPat
     inside.write("flow.yaml", text + "env: {secrets: [{name: OWL_TOKEN}]}\n")
     model = (
         ScriptedModel()
-        .enqueue(call("echo", message="hunter2hunter2"))
+        .enqueue(tool_call("echo", message="hunter2hunter2"))
         .enqueue("It is hunter2hunter2.")
         .enqueue("Good.")
     )
@@ -241,7 +241,7 @@ def test_branches_that_run_at_the_same_time_get_their_own_answers(inside: Projec
     head = head.replace("  critic: {prompt: You judge., tools: []}\n", "")
     inside.write("flow.yaml", f"{head}pattern: {{type: parallel, config: {{branches: [{branches}]}}}}\n")
     model = ScriptedModel(
-        lambda request: f"It was {request.prompt}." if request.turn else call("echo", message="x")
+        lambda request: f"It was {request.prompt}." if request.turn else tool_call("echo", message="x")
     )
     first = run_sync("flow.yaml", options=RunOptions(model=model, record=Path("run.jsonl")))
     rows = lines(inside.root / "run.jsonl")[1:]
@@ -266,7 +266,7 @@ def test_a_conversation_that_was_too_long_is_compacted_again(inside: Project) ->
     )
     model = ScriptedModel()
     for number in range(4):
-        model.enqueue(call("echo", message=f"{number}" * 200))
+        model.enqueue(tool_call("echo", message=f"{number}" * 200))
     model.enqueue(failure("overflow")).enqueue("The summary.").enqueue("Done.")
     run_sync("flow.yaml", options=RunOptions(model=model, record=Path("run.jsonl")))
     assert replay().last_response == "Done."

@@ -29,7 +29,7 @@ from strands_cli.toolkit.cancellation import Cancellation
 from tests.exec.flows import steps
 from tests.exec.test_durable import Durable, answer_question, outage
 from tests.exec.test_durable import flow as flow
-from tests.fakes import ScriptedModel, call
+from tests.fakes import ScriptedModel, tool_call
 
 
 def add_tool(flow: Durable, name: str, text: str) -> None:
@@ -48,7 +48,7 @@ def test_a_consent_that_was_cancelled_while_it_was_asked_for_is_asked_for_again(
     flow: Durable, model: ScriptedModel
 ) -> None:
     spec = flow.spec("chain", {"steps": steps("go")}, tools={"python": ["file_write"]})
-    model.enqueue(call("file_write", path="out.txt", content="x"))
+    model.enqueue(tool_call("file_write", path="out.txt", content="x"))
     cancel = Cancellation()
 
     async def interrupted(calls: Sequence[PendingCall]) -> Collection[str]:
@@ -106,7 +106,7 @@ def test_each_question_of_tools_gets_its_own_answer_though_others_are_done(
 ) -> None:
     add_tool(flow, "trip", TRIP)
     spec = flow.spec("chain", {"steps": steps("go")}, tools={"python": ["trip"]})
-    model.enqueue(call("trip", city="Rome", questions=1), call("trip", city="Paris", questions=2))
+    model.enqueue(tool_call("trip", city="Rome", questions=1), tool_call("trip", city="Paris", questions=2))
     for _ in range(3):
         with pytest.raises(Paused) as caught:
             flow.go(spec)
@@ -133,14 +133,14 @@ def test_a_step_that_could_not_do_without_a_refused_call_is_done_again_with_cons
 ) -> None:
     add_tool(flow, "save", CALLING)
     spec = flow.spec("chain", {"steps": steps("go", "then")}, tools={"python": ["save", "file_write"]})
-    model.enqueue(call("save")).enqueue("I could not.")
+    model.enqueue(tool_call("save")).enqueue("I could not.")
     with pytest.raises(Paused, match="needs consent"):
         flow.go(spec)
 
     async def agree(calls: Sequence[PendingCall]) -> Collection[str]:
         return {one.call_id for one in calls}
 
-    model.enqueue(call("save")).enqueue("saved").enqueue("end")
+    model.enqueue(tool_call("save")).enqueue("saved").enqueue("end")
     result = flow.go(spec, ask_consent=agree)
     assert [step.response for step in result.steps] == ["saved", "end"]
     assert flow.directory.joinpath("out.txt").exists()
@@ -216,7 +216,7 @@ def test_consent_that_the_settings_give_is_not_asked_for(
 ) -> None:
     monkeypatch.setenv("BYPASS_TOOL_CONSENT", "true")
     spec = flow.spec("chain", {"steps": steps("go")}, tools={"python": ["file_write"]})
-    model.enqueue(call("file_write", path="out.txt", content="x")).enqueue("done")
+    model.enqueue(tool_call("file_write", path="out.txt", content="x")).enqueue("done")
     assert flow.go(spec).last_response == "done"
     assert flow.directory.joinpath("out.txt").exists()
 
@@ -237,10 +237,10 @@ def test_a_conversation_that_was_summarised_goes_on_as_it_was(
         context_policy={"compaction": compaction},
     )
     for text in ("a", "b"):
-        model.enqueue(call("echo", message=text * 4000))
+        model.enqueue(tool_call("echo", message=text * 4000))
     if limit > 1000:
         model.enqueue(ContextWindowOverflowException("too long"))
-    model.enqueue("the summary").enqueue(call("echo", message="c")).enqueue(outage())
+    model.enqueue("the summary").enqueue(tool_call("echo", message="c")).enqueue(outage())
     with pytest.raises(ProviderError):
         flow.go(spec)
     before, asked = model.requests[-1].messages, len(model.requests)
@@ -275,7 +275,7 @@ def test_each_summary_keeps_its_own_place_whatever_became_of_those_before_it(
         tools={"python": ["echo"]},
         context_policy={"compaction": compaction},
     )
-    reading = call("echo", message="a" * 4000)
+    reading = tool_call("echo", message="a" * 4000)
     model.enqueue(reading).enqueue(reading)
     model.enqueue(*filter(None, [first])).enqueue(reading)
     model.enqueue("the second summary").enqueue(reading)
@@ -303,7 +303,7 @@ def test_a_later_step_summarises_its_conversation_as_if_nothing_had_happened(
         context_policy={"compaction": compaction},
     )
     model.tokens = 3000  # of which the system prompt and the tools are a part
-    model.enqueue(call("echo", message="a" * 2000)).enqueue("first").enqueue(outage())
+    model.enqueue(tool_call("echo", message="a" * 2000)).enqueue("first").enqueue(outage())
     with pytest.raises(ProviderError):
         flow.go(spec)
     request = model.requests[-1]
@@ -319,7 +319,7 @@ def test_a_conversation_keeps_its_order_after_a_second_attempt(flow: Durable, mo
     model.enqueue("x").enqueue("x").enqueue("x")
     with pytest.raises(AnswerError):
         flow.go(spec)
-    model.enqueue(call("echo", message="hi")).enqueue("y").enqueue('{"n": 1}').enqueue(outage())
+    model.enqueue(tool_call("echo", message="hi")).enqueue("y").enqueue('{"n": 1}').enqueue(outage())
     with pytest.raises(ProviderError):
         flow.go(spec)
     before = model.requests[-1].messages
@@ -350,7 +350,7 @@ def test_a_call_whose_tool_says_that_it_was_cancelled_is_not_made_again(
 ) -> None:
     add_tool(flow, "send", SENDING)
     spec = flow.spec("chain", {"steps": steps("go", "on")}, tools={"python": ["send"]})
-    model.enqueue(call("send", code="cancelled")).enqueue("sent").enqueue(outage())
+    model.enqueue(tool_call("send", code="cancelled")).enqueue("sent").enqueue(outage())
     with pytest.raises(ProviderError):
         flow.go(spec)
     before = model.requests[-1].messages
@@ -367,7 +367,7 @@ def test_a_call_that_failed_while_the_run_was_stopped_is_made_again(
     spec = flow.spec("chain", {"steps": steps("go")}, tools={"python": ["send"]})
     cancel = Cancellation()
     flow.listeners.append(lambda event: cancel.set() if isinstance(event, ToolProgress) else None)
-    model.enqueue(call("send", code="upstream"))
+    model.enqueue(tool_call("send", code="upstream"))
     with pytest.raises(Interrupted):
         flow.go(spec, cancel=cancel)
     flow.listeners.clear()
@@ -382,7 +382,7 @@ def test_a_resumed_run_without_money_makes_no_call_that_its_last_answer_asks_for
     add_tool(flow, "send", SENDING)
     runtime = {"provider": "ollama", "budgets": {"max_tokens": 15}}
     spec = flow.spec("chain", {"steps": steps("go")}, tools={"python": ["send"]}, runtime=runtime)
-    model.enqueue(call("send", code="one")).enqueue(call("send", code="two"))
+    model.enqueue(tool_call("send", code="one")).enqueue(tool_call("send", code="two"))
     for _ in range(2):
         with pytest.raises(BudgetExceeded, match="20 tokens"):
             flow.go(spec)
@@ -421,11 +421,11 @@ def test_another_call_in_the_place_of_an_earlier_one_has_another_key(
     add_tool(flow, "post", POSTING)
     agents = {"worker": {"prompt": "p", "output_schema": {"type": "object", "required": ["n"]}}}
     spec = flow.spec("chain", {"steps": steps("go")}, agents=agents, tools={"python": ["post"]})
-    model.enqueue(call("post", text="one"), call("post", text="two"))
+    model.enqueue(tool_call("post", text="one"), tool_call("post", text="two"))
     model.enqueue("x").enqueue("x").enqueue("x")
     with pytest.raises(AnswerError):
         flow.go(spec)
-    model.enqueue(call("post", text="one"), call("post", text="three")).enqueue('{"n": 1}')
+    model.enqueue(tool_call("post", text="one"), tool_call("post", text="three")).enqueue('{"n": 1}')
     flow.go(spec)
     [again], [other], [new] = posts(flow).values()
     assert len({again, other, new}) == 3, "and the same call has the same key in both attempts"
@@ -436,7 +436,7 @@ def test_calls_of_runs_that_are_not_kept_have_keys_of_their_own(flow: Durable, m
     written = {"tool": "post", "arguments": {"text": "two"}}
     spec = flow.spec("chain", {"steps": [*steps("go"), written]}, tools={"python": ["post"]})
     for _ in range(2):
-        model.enqueue(call("post", text="one")).enqueue("done")
+        model.enqueue(tool_call("post", text="one")).enqueue("done")
         flow.run_spec(spec)
     assert [len(keys) for keys in posts(flow).values()] == [2, 2]
 
@@ -471,7 +471,7 @@ def test_a_call_with_a_secret_is_asked_for_again_rather_than_made_without_it(
         env={"secrets": [{"name": "API_KEY"}]},
         security={"consent": {"login": "ask"}},
     )
-    model.enqueue(call("login", key="sk-very-secret-value"))
+    model.enqueue(tool_call("login", key="sk-very-secret-value"))
     cancel = Cancellation()
 
     async def interrupted(calls: Sequence[PendingCall]) -> Collection[str]:
@@ -484,7 +484,7 @@ def test_a_call_with_a_secret_is_asked_for_again_rather_than_made_without_it(
     async def agree(calls: Sequence[PendingCall]) -> Collection[str]:
         return {one.call_id for one in calls}
 
-    model.enqueue(call("login", key="sk-very-secret-value")).enqueue("done")
+    model.enqueue(tool_call("login", key="sk-very-secret-value")).enqueue("done")
     assert flow.go(spec, ask_consent=agree).last_response == "done"
     assert flow.directory.joinpath("log.txt").read_text() == "sk-very-secret-value\n"
 
@@ -495,7 +495,7 @@ def test_a_call_that_only_looks_masked_is_not_asked_for_again(
     monkeypatch.setenv("API_KEY", "sk-very-secret-value")
     secrets = {"secrets": [{"name": "API_KEY"}]}
     spec = flow.spec("chain", {"steps": steps("go")}, tools={"python": ["file_write"]}, env=secrets)
-    model.enqueue(call("file_write", path="out.txt", content="one\n***\ntwo"))
+    model.enqueue(tool_call("file_write", path="out.txt", content="one\n***\ntwo"))
     with pytest.raises(Paused) as caught:
         flow.go(spec)
     answer_question(flow, caught.value.questions[0].key, "yes")
@@ -576,7 +576,7 @@ class GatedStore(MemoryStore):
 
 @pytest.mark.parametrize(
     "made",
-    [call("echo", message="hi"), call("parse_json", text="1"), call("answer", n=1)],
+    [tool_call("echo", message="hi"), tool_call("parse_json", text="1"), tool_call("answer", n=1)],
     ids=lambda made: str(made.name),
 )
 def test_what_changes_nothing_is_called_before_the_request_for_it_is_kept(

@@ -1,5 +1,6 @@
 """What the journal of a real run tells about it."""
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from strands_cli.errors import AnswerError, Paused, ProviderError, RunError
 from strands_cli.exec.history import Called, Retried, RunView, list_runs, read_run
 from tests.exec.flows import AGENT, steps
 from tests.exec.test_durable import Durable, outage
-from tests.fakes import Pause, ScriptedModel, call
+from tests.fakes import Pause, ScriptedModel, tool_call
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -34,7 +35,7 @@ def transcript_of(flow: Durable) -> str:
 
 def test_a_run_tells_what_was_asked_called_and_answered(flow: Durable, model: ScriptedModel) -> None:
     spec = flow.spec("chain", {"steps": steps("one", "two")}, tools={"python": ["echo"]})
-    model.enqueue(call("echo", message="hi")).enqueue("first").enqueue("second")
+    model.enqueue(tool_call("echo", message="hi")).enqueue("first").enqueue("second")
     written: list[str] = []
     flow.go(spec, on_row=LiveTranscript(written.extend).row)
     view = view_of(flow)
@@ -92,8 +93,23 @@ def test_an_answer_that_was_set_aside_is_shown_as_an_earlier_attempt(
     assert (step.key, step.title, step.status, len(step.attempts)) == ("steps/0", "step 1", "failed", 1)
     assert step.usage.total_tokens > 0
     assert view_of(flow).waiting == []
-    assert transcript_of(flow).count("  | not data") >= 1
-    assert '<pre dir="auto" class="text">not data</pre>' in page_text(view_of(flow))
+    shown = transcript_of(flow)
+    assert shown.count("  | not data") >= 1
+    assert "discarded attempt: a resumed run starts the step again" in shown
+    assert "-- anew" not in shown
+    page = page_text(view_of(flow))
+    assert '<pre dir="auto" class="text">not data</pre>' in page
+    assert "discarded attempt: a resumed run starts the step again</summary>" in page
+    assert "started again" not in page
+    with pytest.raises(AnswerError):
+        flow.go(spec)
+    first, second = re.findall("-- discarded attempt: (.*)", transcript_of(flow))
+    assert first == "the step started again after this"
+    assert second == "a resumed run starts the step again"
+    assert re.findall("<summary>discarded attempt: (.*)</summary>", page_text(view_of(flow))) == [
+        first,
+        second,
+    ]
 
 
 def test_questions_that_wait_are_told_with_their_keys(flow: Durable, model: ScriptedModel) -> None:

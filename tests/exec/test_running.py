@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from strands_cli import tool
+from strands_cli.capability import check_capability
 from strands_cli.errors import (
     ArtifactError,
     BudgetExceeded,
@@ -35,7 +36,7 @@ from strands_cli.runtime.strands_adapter import MAX_TURNS
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.tools import get_registry
 from tests.exec.flows import Flow, steps
-from tests.fakes import Pause, ScriptedModel, call
+from tests.fakes import Pause, ScriptedModel, tool_call
 from tests.projects import Project
 
 ONE = {"steps": steps("go")}
@@ -72,7 +73,7 @@ def test_a_run_that_has_used_its_tokens_keeps_what_it_has(flow: Flow, model: Scr
 
 def test_the_tokens_of_a_model_that_loops_are_counted_in_each_turn(flow: Flow, model: ScriptedModel) -> None:
     for _ in range(50):
-        model.enqueue(call("echo", message="again"))
+        model.enqueue(tool_call("echo", message="again"))
     spec = flow.spec("chain", ONE, runtime=budget(max_tokens=95), tools=tools("echo"))
     with pytest.raises(BudgetExceeded):
         flow.run_spec(spec)
@@ -83,6 +84,37 @@ PRICES = """[prices]
 "ollama:scripted" = {input = 100.0, output = 1000.0}
 "scripted" = {input = 0, output = 0}
 """
+
+
+@pytest.mark.parametrize(
+    ("limits", "notices"),
+    [
+        ({"max_tokens": 40}, ["80 % of the budget of 40 tokens is spent."]),
+        ({"max_tokens": 40, "warn_threshold": 0.5}, ["50 % of the budget of 40 tokens is spent."]),
+        ({"max_tokens": 40, "warn_threshold": 1}, ["100 % of the budget of 40 tokens is spent."]),
+        ({"max_tokens": 400}, []),
+        ({"max_steps": 40}, []),
+    ],
+)
+def test_a_budget_of_tokens_that_is_mostly_spent_is_told_once(
+    flow: Flow, model: ScriptedModel, limits: dict[str, Any], notices: list[str]
+) -> None:
+    model.default_answer = "ok"
+    flow.run("chain", {"steps": steps("a", "b", "c", "d")}, runtime=budget(**limits))
+    assert [event.text for event in flow.heard(RunNoticed)] == notices
+
+
+def test_a_threshold_without_a_budget_of_tokens_is_told(flow: Flow) -> None:
+    spec = flow.spec("chain", ONE, runtime=budget(max_steps=4, warn_threshold=0.5))
+    (issue,) = check_capability(spec).issues
+    assert (issue.pointer, issue.severity) == ("/runtime/budgets/warn_threshold", "warning")
+
+
+def test_waits_and_top_p_may_be_nothing(flow: Flow, model: ScriptedModel) -> None:
+    model.enqueue(ConnectionRefusedError("refused")).enqueue("ok")
+    policy = {"retries": 1, "wait_s": 0, "max_wait_s": 0}
+    runtime = {"provider": "ollama", "failure_policy": policy, "inference": {"top_p": 0}}
+    assert flow.run("chain", ONE, runtime=runtime).last_response == "ok"
 
 
 def test_a_run_counts_what_it_costs_by_the_prices_in_the_settings(
@@ -146,7 +178,7 @@ def test_a_run_ends_when_its_time_is_over_even_in_the_middle_of_a_tool(
 ) -> None:
     inside.tool("sleepy", "async def sleepy(tool, **kw): await asyncio.sleep(50)")
     get_registry().refresh()
-    model.enqueue("first").enqueue(call("sleepy"))
+    model.enqueue("first").enqueue(tool_call("sleepy"))
     spec = flow.spec(
         "chain", {"steps": steps("a", "b")}, runtime=budget(max_duration_s=4), tools=tools("sleepy")
     )
@@ -195,7 +227,7 @@ def test_a_tool_that_crashes_is_told_to_the_model_and_ends_nothing(
 ) -> None:
     inside.tool("broken", "def broken(tool, **kw): raise ZeroDivisionError('by zero')")
     get_registry().refresh()
-    model.enqueue(call("broken")).enqueue(call("nowhere")).enqueue("I could not do it.")
+    model.enqueue(tool_call("broken")).enqueue(tool_call("nowhere")).enqueue("I could not do it.")
     result = flow.run("chain", ONE, tools=tools("broken"))
     assert result.last_response == "I could not do it."
     assert [event.code for event in flow.heard(ToolFinished)] == ["crashed", "unknown_tool"]
@@ -205,14 +237,14 @@ def test_a_tool_that_crashes_is_told_to_the_model_and_ends_nothing(
 @pytest.mark.timeout(300)
 def test_a_model_that_calls_tools_for_ever_is_ended(flow: Flow, model: ScriptedModel) -> None:
     for _ in range(MAX_TURNS + 10):
-        model.enqueue(call("echo", message="again"))
+        model.enqueue(tool_call("echo", message="again"))
     with pytest.raises(RunError, match="did not come in 300 turns"):
         flow.run("chain", ONE, tools=tools("echo"))
 
 
 def test_an_agent_can_take_two_hundred_turns_in_one_step(flow: Flow, model: ScriptedModel) -> None:
     for number in range(200):
-        model.enqueue(call("echo", message=str(number)))
+        model.enqueue(tool_call("echo", message=str(number)))
     model.enqueue("done")
     assert flow.run("chain", ONE, tools=tools("echo")).last_response == "done"
     assert len(flow.heard(ToolFinished)) == 200
@@ -289,7 +321,7 @@ def test_a_file_of_tools_is_relative_to_the_workflow(
         "sub/greet.py",
         "from strands_cli import tool\n@tool\ndef greet(name: str) -> str:\n    return 'hi ' + name\n",
     )
-    model.enqueue(call("greet", name="Ada")).enqueue("done")
+    model.enqueue(tool_call("greet", name="Ada")).enqueue("done")
     elsewhere = Flow(inside.root / "sub")
     elsewhere.run("chain", ONE, tools=tools("./greet.py"))
     assert model.requests[-1].results[0]["content"] == [{"text": "hi Ada"}]
@@ -302,7 +334,9 @@ def test_a_workflow_finds_the_tools_beside_its_file_from_any_directory(
     away = Project(tmp_path / "away" / "flows")
     (away.root / "strands.toml").unlink()  # nothing says that it is a project
     away.tool("beside", "def beside(tool, **kw): return 'from beside the workflow'")
-    model.enqueue(call("beside")).enqueue(call("file_write", path="made.txt", content="x")).enqueue("done")
+    model.enqueue(tool_call("beside")).enqueue(tool_call("file_write", path="made.txt", content="x")).enqueue(
+        "done"
+    )
     other = Flow(away.root)
     spec = other.spec("chain", ONE, tools=tools("beside", "file_write"), security=ALLOWED)
     run_sync(spec)
@@ -316,7 +350,7 @@ def test_a_workflow_of_another_project_works_in_that_project(
     flow: Flow, model: ScriptedModel, inside: Project, tmp_path: Path
 ) -> None:
     away = Project(tmp_path / "away")
-    model.enqueue(call("file_write", path="made.txt", content="x")).enqueue("done")
+    model.enqueue(tool_call("file_write", path="made.txt", content="x")).enqueue("done")
     (away.root / "flows").mkdir()
     run_sync(Flow(away.root / "flows").spec("chain", ONE, tools=tools("file_write"), security=ALLOWED))
     assert (away.root / "made.txt").exists()
@@ -331,7 +365,7 @@ def test_a_workflow_of_another_project_has_what_was_registered_at_run_time(
         return text.upper()
 
     get_registry().register(shout)
-    model.enqueue(call("shout", text="hi")).enqueue("done")
+    model.enqueue(tool_call("shout", text="hi")).enqueue("done")
     run_sync(Flow(Project(tmp_path / "away").root).spec("chain", ONE, tools=tools("shout")))
     assert model.requests[1].results[0]["content"] == [{"text": "HI"}]
 
@@ -370,7 +404,7 @@ def test_the_workflow_says_which_tools_need_consent(
     async def ask(calls: Any) -> list[str]:
         return [pending.call_id for pending in calls] if granted else []
 
-    model.enqueue(call("echo", message="hi")).enqueue("done")
+    model.enqueue(tool_call("echo", message="hi")).enqueue("done")
     spec = flow.spec("chain", ONE, tools=tools("echo"), security={"consent": {"native:echo": rule}})
     flow.run_spec(spec, ask_consent=ask if granted is not None else None)
     assert [event.code for event in flow.heard(ToolFinished)] == [code]
@@ -379,7 +413,7 @@ def test_the_workflow_says_which_tools_need_consent(
 def test_a_run_whose_call_nobody_could_allow_ends_with_19_and_keeps_the_answer(
     flow: Flow, model: ScriptedModel
 ) -> None:
-    model.enqueue(call("file_write", path="a.txt", content="x")).enqueue("I could not write it.")
+    model.enqueue(tool_call("file_write", path="a.txt", content="x")).enqueue("I could not write it.")
     spec = flow.spec("chain", {"steps": steps("a", "b")}, tools=tools("file_write"))
     with pytest.raises(Paused, match="step 1: file_write needs consent, and nobody can be asked") as ended:
         flow.run_spec(spec)
@@ -394,8 +428,8 @@ def test_a_run_whose_call_nobody_could_allow_ends_with_19_and_keeps_the_answer(
 def test_an_agent_that_finds_another_way_does_without_consent_and_the_run_says_so_at_its_end(
     flow: Flow, model: ScriptedModel
 ) -> None:
-    refused = call("file_write", path="a.txt", content="x")
-    model.enqueue(refused).enqueue(call("echo", message="x")).enqueue("Here it is: x")
+    refused = tool_call("file_write", path="a.txt", content="x")
+    model.enqueue(refused).enqueue(tool_call("echo", message="x")).enqueue("Here it is: x")
     result = flow.run("chain", ONE, tools=tools("file_write", "echo"))
     assert result.last_response == "Here it is: x"
     *_, last, finished = flow.events
@@ -405,8 +439,8 @@ def test_an_agent_that_finds_another_way_does_without_consent_and_the_run_says_s
 
 
 def test_a_call_beside_a_refused_one_is_not_another_way(flow: Flow, model: ScriptedModel) -> None:
-    refused = call("file_write", path="a.txt", content="x")
-    model.enqueue(refused, call("echo", message="x")).enqueue("Done, I think.")
+    refused = tool_call("file_write", path="a.txt", content="x")
+    model.enqueue(refused, tool_call("echo", message="x")).enqueue("Done, I think.")
     with pytest.raises(Paused):
         flow.run("chain", ONE, tools=tools("file_write", "echo"))
 
@@ -414,8 +448,8 @@ def test_a_call_beside_a_refused_one_is_not_another_way(flow: Flow, model: Scrip
 def test_a_call_that_is_refused_again_after_another_way_was_not_done_without(
     flow: Flow, model: ScriptedModel
 ) -> None:
-    refused = call("file_write", path="a.txt", content="x")
-    model.enqueue(refused).enqueue(call("echo", message="x")).enqueue(refused).enqueue("I could not.")
+    refused = tool_call("file_write", path="a.txt", content="x")
+    model.enqueue(refused).enqueue(tool_call("echo", message="x")).enqueue(refused).enqueue("I could not.")
     with pytest.raises(Paused):
         flow.run("chain", ONE, tools=tools("file_write", "echo"))
     assert not [notice for notice in flow.heard(RunNoticed) if "skipped" in notice.text]
@@ -451,7 +485,9 @@ def test_file_tools_touch_only_the_workspace_of_the_workflow(
 ) -> None:
     inside.write("notes/in.txt", "inside")
     inside.write("out.md", "outside")
-    model.enqueue(call("file_read", path="in.txt"), call("file_read", path="../out.md")).enqueue("done")
+    model.enqueue(tool_call("file_read", path="in.txt"), tool_call("file_read", path="../out.md")).enqueue(
+        "done"
+    )
     flow.run("chain", ONE, tools=tools("file_read"), security={"workspace": ["./notes"]})
     assert {event.code for event in flow.heard(ToolFinished)} == {None, "forbidden"}
 
@@ -476,7 +512,7 @@ def test_secrets_reach_no_event_no_answer_and_no_artifact(
     flow: Flow, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("API_TOKEN", "hunter2-and-more")
-    model.enqueue(call("echo", message="hunter2-and-more")).enqueue("It is hunter2-and-more, I think")
+    model.enqueue(tool_call("echo", message="hunter2-and-more")).enqueue("It is hunter2-and-more, I think")
     spec = flow.spec(
         "chain", ONE, tools=tools("echo"), env={"secrets": [{"name": "API_TOKEN"}]}, outputs=OUTPUTS,
         telemetry={"redact": {"tool_inputs": False, "tool_outputs": False}},
@@ -501,7 +537,7 @@ def test_a_missing_secret_is_said_before_anything_runs(flow: Flow, model: Script
 
 def test_an_answer_that_has_a_schema_is_data(flow: Flow, model: ScriptedModel) -> None:
     schema = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
-    model.enqueue(call("answer", n="many")).enqueue(call("answer", n=3)).enqueue("seen")
+    model.enqueue(tool_call("answer", n="many")).enqueue(tool_call("answer", n=3)).enqueue("seen")
     config = {"steps": [*steps("count", agent="counter"), *steps("{{ steps[0].output.n + 1 }}")]}
     agents = {"counter": {"prompt": "x", "output_schema": schema}, "worker": {"prompt": "x"}}
     result = flow.run("chain", config, agents=agents)
@@ -567,7 +603,7 @@ def test_a_run_function_refuses_another_pattern(flow: Flow, model: ScriptedModel
 
 
 def test_what_a_listener_hears_of_a_call_names_the_step(flow: Flow, model: ScriptedModel) -> None:
-    model.enqueue(call("echo", message="hi")).enqueue("done")
+    model.enqueue(tool_call("echo", message="hi")).enqueue("done")
     flow.run("chain", ONE, tools=tools("echo"))
     assert flow.heard(ToolStarted)[0].step == "steps/0"
     assert flow.heard(RunNoticed) == []

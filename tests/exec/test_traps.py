@@ -12,7 +12,7 @@ from strands_cli.exec.run import run_sync
 from strands_cli.exec.steps import RunOptions
 from strands_cli.http_tools.transport import known_addresses, special_address_kind
 from tests.exec.flows import Flow, steps
-from tests.fakes import ScriptedModel, call
+from tests.fakes import ScriptedModel, tool_call
 from tests.projects import Project
 from tests.sites import serving
 from tests.standins import OllamaStandin
@@ -121,7 +121,7 @@ def test_no_header_of_an_executor_leaves_for_an_address_that_the_model_names(
     with serving() as api, serving() as elsewhere:
         paths = [f"{elsewhere.url}/x", elsewhere.url.removeprefix("http:") + "/x", "/\\127.0.0.1/x"]
         for path in paths:
-            model.enqueue(call("api", path=path))
+            model.enqueue(tool_call("api", path=path))
         model.enqueue("done")
         executor = {"id": "api", "base_url": api.url, "headers": {"Authorization": "{{ secrets.TOKEN }}"}}
         flow.run("chain", ONE, tools={"http_executors": [executor]}, env={"secrets": [{"name": "TOKEN"}]})
@@ -143,7 +143,9 @@ def test_file_tools_stay_in_the_workspace(
 ) -> None:
     (inside.root.parent / "outside.txt").write_text("secret")
     (inside.root / "link").symlink_to(inside.root.parent)
-    model.enqueue(call("file_read", path=path), call("file_write", path=path, content="x")).enqueue("done")
+    model.enqueue(tool_call("file_read", path=path), tool_call("file_write", path=path, content="x")).enqueue(
+        "done"
+    )
     flow.run(
         "chain",
         ONE,
@@ -165,7 +167,7 @@ def test_a_file_of_a_skill_cannot_be_reached_with_dots(
 ) -> None:
     inside.write("skills/style/SKILL.md", "Write well.")
     inside.write("secret.txt", "secret")
-    model.enqueue(call("load_skill", id="style", file="../../secret.txt")).enqueue("done")
+    model.enqueue(tool_call("load_skill", id="style", file="../../secret.txt")).enqueue("done")
     flow.run("chain", ONE, skills=[{"id": "style", "path": "./skills/style"}])
     assert [event.code for event in flow.heard(ToolFinished)] == ["denied"]
 
@@ -177,7 +179,7 @@ def test_a_run_from_another_directory_finds_the_files_of_its_workflow(
     flow = Flow(inside.root)
     spec = flow.spec("chain", ONE, skills=[{"id": "style", "path": "./skills/style"}])
     monkeypatch.chdir(tmp_path)
-    model.enqueue(call("load_skill", id="style")).enqueue("done")
+    model.enqueue(tool_call("load_skill", id="style")).enqueue("done")
     flow.run_spec(spec)
     assert [event.code for event in flow.heard(ToolFinished)] == [None]
 

@@ -83,10 +83,10 @@ class Servers:
         self.user_settings.write_text(settings, "utf-8")
         self.limit_starts()
 
-    def limit_starts(self) -> None:
-        """From now on, servers have two seconds to start: those that follow are expected to fail."""
+    def limit_starts(self, seconds: float = 2.0) -> None:
+        """From now on, servers have less time to start: those that follow are expected to fail."""
         settings = self.user_settings.read_text("utf-8")
-        settings = settings.replace(f"start_timeout = {START_SECONDS}", "start_timeout = 2.0")
+        settings = settings.replace(f"start_timeout = {START_SECONDS}", f"start_timeout = {seconds}")
         self.user_settings.write_text(settings, "utf-8")
 
     def add(self, file: Path, name: str, entry: dict[str, Any]) -> None:

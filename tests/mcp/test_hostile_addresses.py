@@ -15,7 +15,9 @@ import pytest
 from tests.mcp.hostile_server import ESCAPES
 from tests.mcp.servers import ANSWER, START_SECONDS, Servers
 
-LIMIT = 6.0
+pytestmark = pytest.mark.long
+
+LIMIT = 15.0
 SECRET = "tok-5f0e2b77aa"
 TOOLS = [
     {"name": "good", "description": "Good.", "inputSchema": {"type": "object"}},
@@ -242,7 +244,7 @@ def test_a_server_that_does_not_answer_properly_is_given_up_in_time(
 ) -> None:
     configure(servers, site)
     assert servers.check("far").exit_code == 0
-    servers.limit_starts()
+    servers.limit_starts(5.0)  # enough for the good answer at the end, on a busy machine
     site.behaviour, site.only_for = behaviour, method
     with servers.calls() as call:
         called = call("far__good")

@@ -18,6 +18,8 @@ from strands_cli.events import ToolProgress
 from tests.mcp.hostile_server import ESCAPES, MANY, MODES, ODD_NAMES, ODD_SCHEMAS, REASON
 from tests.mcp.servers import ANSWER, Servers
 
+pytestmark = pytest.mark.long
+
 LIMIT = 6.0
 CANARY = "canary-5d21f0a9"
 MAX_CHARACTERS = 250_000

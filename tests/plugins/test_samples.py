@@ -15,9 +15,10 @@ from strands_cli.loader import load_spec
 from strands_cli.plugins.plugin import read_plugin
 from strands_cli.schema.validator import Validator
 from tests.exec.flows import Flow, steps
-from tests.fakes import ScriptedModel, call
+from tests.fakes import ScriptedModel, tool_call
 from tests.plugins.makers import need
 from tests.projects import Outcome, Project
+from tests.sites import answer, serving
 
 SAMPLES = Path(__file__).resolve().parents[2] / "examples" / "plugins"
 NAMES = sorted(directory.name for directory in SAMPLES.iterdir())
@@ -198,8 +199,8 @@ def test_the_seeds_two_return_all_their_keys_in_a_workflow(flow: Flow, model: Sc
         flow,
         model,
         "my-plugin",
-        call("my-plugin__format", file=file),
-        call("my-plugin__validate", file=file),
+        tool_call("my-plugin__format", file=file),
+        tool_call("my-plugin__validate", file=file),
     )
     assert formatted.keys() == {"success", "message", "output"}
     assert SAID_BY_PRETTIER.fullmatch(formatted["output"])
@@ -212,13 +213,15 @@ def test_a_workflow_names_a_plugin_by_its_directory(flow: Flow, model: ScriptedM
     shutil.move(flow.directory / "plugins" / "json-query", flow.directory / "elsewhere")
     (flow.directory / "elsewhere").rename(flow.directory / "json-query")
     (flow.directory / "a.json").write_text('{"a": [1, 2]}')
-    query = call("json-query__query", file="a.json", filter=".a[]")
+    query = tool_call("json-query__query", file="a.json", filter=".a[]")
     assert answers_in(flow, model, "./json-query", query) == [{"results": [1, 2], "count": 2}]
 
 
 def test_a_worker_serves_a_workflow(flow: Flow, model: ScriptedModel) -> None:
     (flow.directory / "a.csv").write_text("n\n1\n2\n")
-    sums = [call("csv-tools__query", file="a.csv", sql=f"SELECT sum(n) + {n} FROM data") for n in range(3)]
+    sums = [
+        tool_call("csv-tools__query", file="a.csv", sql=f"SELECT sum(n) + {n} FROM data") for n in range(3)
+    ]
     found = answers_in(flow, model, "csv-tools", *sums)
     assert [answer["rows"] for answer in found] == [[[3]], [[4]], [[5]]]
 
@@ -231,12 +234,12 @@ def test_the_example_workflow_checks_and_tidies_a_package(
     samples.write("data/package/package.json", '{"version": "1.4.0"}')
     samples.write("data/package/README.md", "[nowhere](none.md)\n")
     model.enqueue(
-        call("my-plugin__validate", file="src/main.js"),
-        call("json-query__query", file="package.json", filter=".version"),
-        call("markdown__broken-links", file="README.md"),
+        tool_call("my-plugin__validate", file="src/main.js"),
+        tool_call("json-query__query", file="package.json", filter=".version"),
+        tool_call("markdown__broken-links", file="README.md"),
     )
     model.enqueue("Version 1.4.0, one link leads nowhere.")
-    model.enqueue(call("my-plugin__format", file="src/main.js")).enqueue("It is tidy.")
+    model.enqueue(tool_call("my-plugin__format", file="src/main.js")).enqueue("It is tidy.")
     file = shutil.copy(SAMPLES.parent / "chain-with-plugins.yaml", samples.root)
     spec = load_spec(Path(file), {"script": "src/main.js"})
     result = run_sync(spec, options=RunOptions(directory=samples.root))
@@ -363,7 +366,7 @@ def test_a_sample_is_in_order(samples: Project, name: str) -> None:
         Validator(tool.parameters)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "web-search"])
 def test_a_sample_passes_the_conformance_run(samples: Project, name: str) -> None:
     need("jq", "node", "prettier")
     outcome = samples.strands("plugin", "test", f"plugins/{name}")
@@ -388,3 +391,37 @@ def test_what_is_not_built_yet_is_told_and_the_others_work(project: Project) -> 
     listed = project.strands("list-tools", "--verbose")
     assert "There is no file cli-tools/count." in listed.out + listed.err
     assert called(project, "json-query__query", {"file": "a.json"}) == {"results": [{}], "count": 1}
+
+
+# --- A search engine --------------------------------------------------------------------------------------
+
+PAGES = [
+    {"title": f"Owl {n}", "url": f"https://{n}.example", "content": "…", "score": 0.5, "x": 1} for n in "abc"
+]
+
+
+def test_a_search_engine_is_asked_with_its_key_from_inside_the_sandbox(project: Project) -> None:
+    refused_before = project.strands("plugin", "add", str(SAMPLES / "web-search"))
+    assert "TAVILY_API_KEY" in refused_before.out + refused_before.err
+    assert project.strands("plugin", "add", str(SAMPLES / "web-search"), "--yes").exit_code == 0
+    with serving() as site:
+        found = {"answer": "Owls fly. key-0123456789abc", "results": PAGES}
+        site.answers["/search"] = answer(body=json.dumps(found), content_type="application/json")
+        env = {"TAVILY_API_KEY": "key-0123456789abc", "TAVILY_BASE_URL": site.url}
+        asked = {"query": "owls", "max_results": 2, "include_answer": True}
+        told = called(project, "web-search__tavily_search", asked, **env)
+        assert [page["title"] for page in told["results"]] == ["Owl a", "Owl b"]
+        assert told["answer"] == "Owls fly. ***"
+        assert site.seen[0].headers["authorization"] == "Bearer key-0123456789abc"
+        assert json.loads(site.seen[0].body) == asked
+        outcome = project.strands("plugin", "test", "plugins/web-search", **env)
+        assert outcome.exit_code == 0, outcome
+        site.answers["/search"] = answer(401)
+        assert refused(project, "web-search__tavily_search", {"query": "owls"}, **env)["code"] == "forbidden"
+        site.answers["/search"] = answer(302, location=f"{site.url}/elsewhere")
+        assert refused(project, "web-search__tavily_search", {"query": "owls"}, **env)["code"] == "failed"
+        assert all(request.path == "/search" for request in site.seen)
+    gone = refused(project, "web-search__tavily_search", {"query": "owls"}, **env)
+    assert gone["code"] == "network"
+    missing = refused(project, "web-search__tavily_search", {"query": "owls"})
+    assert (missing["code"], "TAVILY_API_KEY" in str(missing)) == ("unavailable", True)

@@ -16,7 +16,7 @@ from strands_cli.events import Event, ModelFinished, ModelRetried, ModelStarted,
 from strands_cli.providers.choice import ModelChoice
 from strands_cli.runtime.model_requests import STOPPED_TEXT, wait_seconds
 from strands_cli.types.sections import FailurePolicy
-from tests.fakes import Call, Pause, ScriptedModel, call, history_problems
+from tests.fakes import Call, Pause, ScriptedModel, history_problems, tool_call
 from tests.providers.asking import QUICK, STANDINS, Asking, choice_at, impatient
 from tests.runtime.agents import codes
 from tests.standins import Complaint, Cut, Hang, OpenAIStandin, Standin, Status
@@ -59,7 +59,7 @@ def test_a_failure_that_may_pass_is_tried_again(provider: str, broken: tuple[Any
 @every_provider
 def test_an_error_in_the_middle_of_an_answer_is_tried_again(provider: str) -> None:
     with STANDINS[provider]() as standin:
-        standin.enqueue("half ", call("add", a=1), Complaint("I am full")).enqueue("fine")
+        standin.enqueue("half ", tool_call("add", a=1), Complaint("I am full")).enqueue("fine")
         asking = Asking(choice_at(provider, standin))
         assert str(asking.ask()).strip() == "fine"
     assert "I am full" in asking.heard(ModelRetried)[0].reason
@@ -151,7 +151,7 @@ def test_what_will_not_pass_is_told_at_once(status: Status, hint: str) -> None:
 
 def test_a_failure_after_some_turns_ends_with_the_same_error() -> None:
     with OpenAIStandin() as standin:
-        standin.enqueue(call("add", a=1)).enqueue(Status(401, "expired"))
+        standin.enqueue(tool_call("add", a=1)).enqueue(Status(401, "expired"))
         with pytest.raises(Exception, match="expired") as raised:
             Asking(choice_at("openai", standin)).ask()
     error = raised.value

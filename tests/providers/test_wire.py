@@ -13,7 +13,7 @@ from strands_cli.events import ModelFinished, ModelRetried, ModelStarted, ModelT
 from strands_cli.providers.choice import ModelChoice
 from strands_cli.runtime.model_requests import replace_unreadable
 from strands_cli.types.run_results import Usage
-from tests.fakes import Call, call, history_problems
+from tests.fakes import Call, history_problems, tool_call
 from tests.providers.asking import STANDINS, Asking, choice_at
 from tests.runtime.agents import codes
 from tests.standins import Complaint, LlamaCppStandin, OllamaStandin, OpenAIStandin
@@ -69,7 +69,7 @@ def test_what_a_provider_does_not_take_of_a_tool_is_told_to_the_model(provider: 
         return {"status": "success", "content": [{"text": "Scanned."}, MEDIA[media]]}
 
     with STANDINS[provider]() as standin:
-        standin.enqueue(call("scan")).enqueue("I see.")
+        standin.enqueue(tool_call("scan")).enqueue("I see.")
         result = Asking(choice_at(provider, standin), tool=scan).ask()
     assert str(result).strip() == "I see."
     sent = json.dumps(standin.requests[-1].body)
@@ -93,7 +93,7 @@ def test_the_embedded_model_is_told_of_what_it_cannot_see() -> None:
 def test_what_an_answer_costs_is_counted(provider: str) -> None:
     with STANDINS[provider]() as standin:
         standin.input_tokens, standin.output_tokens = 11, 4
-        standin.enqueue(call("add", a=1)).enqueue("done")
+        standin.enqueue(tool_call("add", a=1)).enqueue("done")
         asking = Asking(choice_at(provider, standin))
         result = asking.ask()
     assert [event.usage for event in asking.heard(ModelFinished)] == [Usage(11, 4), Usage(11, 4)]

@@ -22,6 +22,8 @@ def spec(name: str, properties: dict[str, Any] | None = None, **rest: Any) -> di
 class Setting:
     """An agent of ours with a scripted model, and what it came to."""
 
+    is_own = False
+
     def __init__(
         self,
         *tools: Any,
@@ -31,7 +33,9 @@ class Setting:
     ) -> None:
         self.model = ScriptedModel()
         self.agent = Agent(model=self.model, tools=agent_tools(tools), callback_handler=None, **options)
-        self.equipment = equip(self.agent, context=context or CallContext(), ask_consent=ask_consent)
+        self.equipment = equip(
+            self.agent, context=context or CallContext(), ask_consent=ask_consent, is_own=self.is_own
+        )
 
     def turn(self, *parts: Part, **invocation: Any) -> list[dict[str, Any]]:
         """The results of one turn with these calls, in the order in which the model gets them."""

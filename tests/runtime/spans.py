@@ -15,7 +15,7 @@ logging.disable(logging.CRITICAL)
 exporter, provider = InMemorySpanExporter(), TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(exporter))
 trace.set_tracer_provider(provider)
-from tests.fakes import Call, ScriptedModel, call
+from tests.fakes import Call, ScriptedModel, tool_call
 """
 _AFTER = """
 print(json.dumps([json.loads(span.to_json()) for span in exporter.get_finished_spans()]))

@@ -14,14 +14,14 @@ from strands_cli import CallContext, ToolContext, ToolFailed, tool
 from strands_cli.events import Event, ToolFinished, ToolStarted
 from strands_cli.runtime.model_output import MALFORMED_KEY
 from strands_cli.runtime.model_requests import invoke_in_slices
-from tests.fakes import Call, call
+from tests.fakes import Call, tool_call
 from tests.runtime.agents import Setting, add, code_of, codes, spec, text_of
 
 # --- What the model sends ---------------------------------------------------------------------------------
 
 
 def test_a_call_goes_through_the_contract() -> None:
-    results = Setting(add).turn(call("add", a=1), call("add", a="40"))
+    results = Setting(add).turn(tool_call("add", a=1), tool_call("add", a="40"))
     assert [result["content"] for result in results] == [[{"text": "3"}], [{"text": "42"}]]
 
 
@@ -75,7 +75,7 @@ def test_a_body_gets_its_own_copy_of_the_request_and_no_history() -> None:
         return "done"
 
     setting = Setting(ours, module)
-    results = setting.turn(call("ours", x={"y": 1}), call("module", x={"y": 1}))
+    results = setting.turn(tool_call("ours", x={"y": 1}), tool_call("module", x={"y": 1}))
     assert codes(results) == [None, None]
     assert text_of(results[0]) == "new"
     uses = [block["toolUse"] for block in setting.agent.messages[1]["content"]]
@@ -100,7 +100,9 @@ def test_a_body_sees_neither_the_agent_nor_what_it_holds() -> None:
         seen.extend([*tool.values(), *state.values()])
 
     setting = Setting(ours, module, system_prompt="A secret prompt")
-    assert codes(setting.turn(call("ours"), call("module"), invocation_state={"passed": "along"})) == [
+    assert codes(
+        setting.turn(tool_call("ours"), tool_call("module"), invocation_state={"passed": "along"})
+    ) == [
         None,
         None,
     ]
@@ -112,19 +114,21 @@ def test_a_body_sees_neither_the_agent_nor_what_it_holds() -> None:
 
 
 def test_a_good_call_beside_a_malformed_one_runs() -> None:
-    results = Setting(add).turn(Call("add", "{"), call("add", a=5), Call("add", "[]"))
+    results = Setting(add).turn(Call("add", "{"), tool_call("add", a=5), Call("add", "[]"))
     assert codes(results) == ["input_malformed", None, "input_malformed"]
 
 
 def test_invalid_arguments_are_told_with_their_pointer() -> None:
-    (result,) = Setting(add).turn(call("add", a="many"))
+    (result,) = Setting(add).turn(tool_call("add", a="many"))
     assert code_of(result) == "input_invalid"
     assert result["content"][1]["json"]["error"]["details"][0]["pointer"] == "/a"
 
 
 def test_an_unknown_tool_is_answered_with_the_closest_name() -> None:
     events: list[Event] = []
-    results = Setting(add, context=CallContext(emit=events.append)).turn(call("ad", a=1), call("zzz"))
+    results = Setting(add, context=CallContext(emit=events.append)).turn(
+        tool_call("ad", a=1), tool_call("zzz")
+    )
     assert codes(results) == ["unknown_tool", "unknown_tool"]
     assert "Did you mean 'add'?" in text_of(results[0])
     assert "Available tools: add." in text_of(results[1])
@@ -135,7 +139,7 @@ def test_an_unknown_tool_is_answered_with_the_closest_name() -> None:
 @pytest.mark.parametrize("name", ["a d d", "add.it", "ädd", "add" * 30])
 def test_a_name_that_no_tool_can_have_is_unknown_and_answered_in_its_place(name: str) -> None:
     setting = Setting(add)
-    results = setting.turn(call("add"), Call(name, {"a": 1}), call("add"))
+    results = setting.turn(tool_call("add"), Call(name, {"a": 1}), tool_call("add"))
     assert codes(results) == [None, "unknown_tool", None]
     assert name in text_of(results[1])
     uses = [block["toolUse"] for block in setting.agent.messages[1]["content"]]
@@ -175,7 +179,7 @@ def test_a_structured_answer_goes_through_untouched_and_a_malformed_one_is_asked
         name: str
 
     setting = Setting(add)
-    setting.model.enqueue(Call("Person", '{"name": ')).enqueue(call("Person", name="ada"))
+    setting.model.enqueue(Call("Person", '{"name": ')).enqueue(tool_call("Person", name="ada"))
 
     async def through() -> Any:
         return await invoke_in_slices(setting.agent, "who?", structured_output_model=Person)
@@ -199,7 +203,9 @@ def test_a_body_that_hangs_is_answered_at_its_deadline_beside_one_that_does_not(
         return "late"
 
     started = time.monotonic()
-    results = Setting(hang, hang_async, add).turn(call("hang"), call("hang_async"), call("add"))
+    results = Setting(hang, hang_async, add).turn(
+        tool_call("hang"), tool_call("hang_async"), tool_call("add")
+    )
     assert codes(results) == ["timeout", "timeout", None]
     assert time.monotonic() - started < 3
 
@@ -214,7 +220,9 @@ def test_a_body_that_raises_anything_is_a_coded_result_and_the_agent_goes_on(err
     async def crash_async() -> None:
         raise error
 
-    results = Setting(crash, crash_async, add).turn(call("crash"), call("crash_async"), call("add"))
+    results = Setting(crash, crash_async, add).turn(
+        tool_call("crash"), tool_call("crash_async"), tool_call("add")
+    )
     assert codes(results) == ["crashed", "crashed", None]
 
 
@@ -223,7 +231,7 @@ def test_a_body_that_says_no_is_told_to_the_model_with_its_code() -> None:
     def find() -> None:
         raise ToolFailed("No such thing", code="not_found", hint="Look elsewhere.")
 
-    (result,) = Setting(find).turn(call("find"))
+    (result,) = Setting(find).turn(tool_call("find"))
     assert code_of(result) == "not_found"
     assert text_of(result) == "No such thing\nLook elsewhere."
 
@@ -242,7 +250,7 @@ def test_a_result_has_a_form_that_every_provider_takes(value: object, content: l
     def give() -> object:
         return value
 
-    (result,) = Setting(give).turn(call("give"))
+    (result,) = Setting(give).turn(tool_call("give"))
     assert result["content"] == content
 
 
@@ -262,7 +270,7 @@ def test_a_body_sees_its_agent_its_state_and_the_other_tools() -> None:
 
     setting = Setting(look, add, name="ada", context=CallContext(key="run/step"))
     state: dict[str, Any] = {"user": "eve", "model": "of the caller"}
-    first, second = setting.turn(call("look"), call("look"), invocation_state=state)
+    first, second = setting.turn(tool_call("look"), tool_call("look"), invocation_state=state)
     assert first["content"][0]["json"] == {
         "name": "ada",
         "passed": ["model", "seen", "user"],
@@ -276,7 +284,7 @@ def test_a_body_sees_its_agent_its_state_and_the_other_tools() -> None:
 
 def test_listeners_hear_of_every_call() -> None:
     events: list[Event] = []
-    Setting(add, context=CallContext(emit=events.append)).turn(call("add", a=1), call("add", a="x"))
+    Setting(add, context=CallContext(emit=events.append)).turn(tool_call("add", a=1), tool_call("add", a="x"))
     assert [event.arguments for event in events if isinstance(event, ToolStarted)] == [{"a": 1}, {"a": "x"}]
     assert {event.code for event in events if isinstance(event, ToolFinished)} == {None, "input_invalid"}
 
@@ -308,7 +316,7 @@ def test_progress_is_seen_in_the_stream_while_the_body_runs(kind: str) -> None:
         return "done"
 
     setting = Setting(in_thread, in_generator, in_async, inline)
-    setting.model.enqueue(call(kind)).enqueue("bye")
+    setting.model.enqueue(tool_call(kind)).enqueue("bye")
 
     async def watch() -> list[Any]:
         seen = []

@@ -13,7 +13,7 @@ from strands_cli import CallContext, ToolContext, ToolFailed, tool
 from strands_cli.runtime.agent_hooks import ModelTurn, PendingCall
 from strands_cli.toolkit.contract import Tool
 from strands_cli.toolkit.schedule import Turn
-from tests.fakes import call, history_problems
+from tests.fakes import history_problems, tool_call
 from tests.runtime.agents import (
     Consent,
     Log,
@@ -30,14 +30,19 @@ from tests.runtime.agents import (
 READS = {"reads": ["file:{path}"]}
 WRITES = {"writes": ["file:{path}"]}
 
+NO_HOOKS = "nobody adds hooks to an agent of a run"
+
+
+pytestmark = pytest.mark.usefixtures("is_own")
+
 
 def test_conflicting_writes_keep_their_order_and_independent_reads_run_together() -> None:
     log = Log()
     write = log.tool("write", effects=WRITES)
     read = log.tool("read", effects=READS)
     setting = Setting(write, read)
-    parts = [call("write", path="x"), call("write", path="x")]
-    parts += [call("read", path=name) for name in ("a", "b", "c")]
+    parts = [tool_call("write", path="x"), tool_call("write", path="x")]
+    parts += [tool_call("read", path=name) for name in ("a", "b", "c")]
     results = setting.turn(*parts)
     assert [text_of(result) for result in results] == ["x", "x", "a", "b", "c"]
     writes = [line for line in log.lines if "write" in line]
@@ -54,12 +59,14 @@ def test_a_read_waits_for_the_write_before_it_even_if_that_fails() -> None:
         await asyncio.sleep(5)
 
     read = log.tool("read", effects=READS)
-    results = Setting(write, read).turn(call("write", path="x"), call("read", path="x"))
+    results = Setting(write, read).turn(tool_call("write", path="x"), tool_call("read", path="x"))
     assert codes(results) == ["timeout", None]
     assert log.lines == ["+write", "+read x", "-read x"]
 
 
-def test_a_call_that_a_hook_cancels_holds_nobody_up() -> None:
+def test_a_call_that_a_hook_cancels_holds_nobody_up(is_own: bool) -> None:
+    if is_own:
+        pytest.skip(NO_HOOKS)
     log = Log()
     write = log.tool("write", effects=WRITES)
     setting = Setting(write)
@@ -69,7 +76,7 @@ def test_a_call_that_a_hook_cancels_holds_nobody_up() -> None:
             event.cancel_tool = "not this one"
 
     setting.agent.add_hook(refuse, BeforeToolCallEvent)
-    results = setting.turn(call("write", path="x"), call("write", path="x"))
+    results = setting.turn(tool_call("write", path="x"), tool_call("write", path="x"))
     assert codes(results)[0] == "denied"
     assert text_of(results[0]) == "not this one"
     assert len(results) == 2
@@ -86,18 +93,24 @@ def test_consent_is_asked_once_per_turn_before_any_body_starts() -> None:
 
     consent = Watching(True)
     setting = Setting(*tools, add, ask_consent=consent)
-    parts = [call("add"), call("send", n="1"), call("send", n=2), call("delete", n="x"), call("delete", n=4)]
+    parts = [
+        tool_call("add"),
+        tool_call("send", n="1"),
+        tool_call("send", n=2),
+        tool_call("delete", n="x"),
+        tool_call("delete", n=4),
+    ]
     assert codes(setting.turn(*parts)) == [None, None, None, "input_invalid", None]
     assert consent.asked == [[("send", {"n": 1}), ("send", {"n": 2}), ("delete", {"n": 4})]]
     assert before == [[]]
     assert sorted(ran) == ["delete4", "send1", "send2"]
-    setting.turn(call("add"))
+    setting.turn(tool_call("add"))
     assert len(consent.asked) == 1, "nothing to ask about"
 
 
 def test_what_is_refused_does_not_run_and_what_is_granted_does() -> None:
     ran, tools = consent_tools()
-    results = Setting(*tools, ask_consent=Consent(["send"])).turn(call("send"), call("delete"))
+    results = Setting(*tools, ask_consent=Consent(["send"])).turn(tool_call("send"), tool_call("delete"))
     assert codes(results) == [None, "denied"]
     assert ran == ["send0"]
 
@@ -109,11 +122,11 @@ def test_without_anybody_to_ask_consent_is_missing_and_a_permit_decides_where_th
         if judged.id == "delete":
             raise ToolFailed("never", code="denied")
 
-    assert codes(Setting(*tools).turn(call("send"))) == ["consent_required"]
-    results = Setting(*tools, context=CallContext(permit=permit)).turn(call("send"), call("delete"))
+    assert codes(Setting(*tools).turn(tool_call("send"))) == ["consent_required"]
+    results = Setting(*tools, context=CallContext(permit=permit)).turn(tool_call("send"), tool_call("delete"))
     assert codes(results) == [None, "denied"]
     both = Setting(*tools, context=CallContext(permit=permit), ask_consent=Consent(True))
-    assert codes(both.turn(call("send"), call("delete"))) == [None, "denied"]
+    assert codes(both.turn(tool_call("send"), tool_call("delete"))) == [None, "denied"]
     assert ran == ["send0", "send0"]
 
 
@@ -125,7 +138,7 @@ def test_a_tool_that_a_granted_body_calls_is_asked_about_itself() -> None:
         return str(await context.call("delete"))
 
     consent = Consent(["outer"])
-    (result,) = Setting(outer, *tools, ask_consent=consent).turn(call("outer"))
+    (result,) = Setting(outer, *tools, ask_consent=consent).turn(tool_call("outer"))
     assert code_of(result) == "denied"
     assert [[name for name, _ in asked] for asked in consent.asked] == [["outer"], ["delete"]]
     assert ran == []
@@ -155,7 +168,7 @@ def test_a_body_that_asks_a_human_goes_on_with_the_answer(name: str) -> None:
 
     consent = Consent(True)
     setting = Setting(ask, ask_async, once, ask_consent=consent)
-    setting.model.enqueue(call(name), call("once")).enqueue("done")
+    setting.model.enqueue(tool_call(name), tool_call("once")).enqueue("done")
 
     async def through() -> None:
         result = await setting.agent.invoke_async("go")
@@ -173,7 +186,9 @@ def test_a_body_that_asks_a_human_goes_on_with_the_answer(name: str) -> None:
 
 
 @pytest.mark.parametrize("by_hook", [False, True])
-def test_what_depends_on_an_interrupted_call_is_blocked_and_nothing_else(by_hook: bool) -> None:
+def test_what_depends_on_an_interrupted_call_is_blocked_and_nothing_else(by_hook: bool, is_own: bool) -> None:
+    if by_hook and is_own:
+        pytest.skip(NO_HOOKS)
     log = Log()
     write = log.tool("write", effects=WRITES)
 
@@ -188,7 +203,7 @@ def test_what_depends_on_an_interrupted_call_is_blocked_and_nothing_else(by_hook
             event.interrupt("sure?")
 
     setting.agent.add_hook(gate, BeforeToolCallEvent)
-    parts = [call("edit", path="x"), call("write", path="x"), call("write", path="y")]
+    parts = [tool_call("edit", path="x"), tool_call("write", path="x"), tool_call("write", path="y")]
     setting.model.enqueue(*parts).enqueue("done")
 
     async def through() -> None:
@@ -238,8 +253,8 @@ def test_a_restored_agent_does_not_wait_for_calls_that_another_one_finished(was_
         return str(await context.interrupt("sure?"))
 
     first, second = Setting(edit, write), Setting(edit, write)
-    first.model.enqueue(call("write", path="x"), call("edit", path="x"))
-    second.model.enqueue(call("edit", path="y")).enqueue("done")
+    first.model.enqueue(tool_call("write", path="x"), tool_call("edit", path="x"))
+    second.model.enqueue(tool_call("edit", path="y")).enqueue("done")
 
     async def through() -> None:
         result = await first.agent.invoke_async("go")
@@ -260,8 +275,8 @@ def test_the_sequential_executor_works_too() -> None:
     log = Log()
     write = log.tool("write", effects=WRITES)
     setting = Setting(write, ask_async, tool_executor=SequentialToolExecutor())
-    assert codes(setting.turn(call("write", path="x"), call("write", path="x"))) == [None, None]
-    setting.model.enqueue(call("ask_async"), call("write", path="z")).enqueue("done")
+    assert codes(setting.turn(tool_call("write", path="x"), tool_call("write", path="x"))) == [None, None]
+    setting.model.enqueue(tool_call("ask_async"), tool_call("write", path="z")).enqueue("done")
 
     async def through() -> None:
         result = await setting.agent.invoke_async("go")

@@ -22,7 +22,7 @@ from strands_cli.runtime.model_output import message_text
 from strands_cli.runtime.model_requests import Reporting, invoke_in_slices
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.types.sections import Compaction
-from tests.fakes import Call, Part, Pause, Request, ScriptedModel, call, history_problems
+from tests.fakes import Call, Part, Pause, Request, ScriptedModel, history_problems, tool_call
 from tests.runtime.agents import Setting, spec
 
 LIMIT = 1000
@@ -230,7 +230,7 @@ def test_without_a_policy_nothing_is_dropped_in_silence() -> None:
         assert len(talk.agent.messages) == 9
 
 
-@pytest.mark.parametrize("answer", [" ", call("look", at=1)])
+@pytest.mark.parametrize("answer", [" ", tool_call("look", at=1)])
 def test_a_summary_that_says_nothing_changes_nothing(answer: Part) -> None:
     talk = Talk(policy())
     talk.model.summaries.append([answer])

@@ -15,7 +15,7 @@ from strands_cli.runtime.model_requests import STOPPED_TEXT
 from strands_cli.runtime.resources import RunResources
 from strands_cli.tools import get_registry
 from tests.exec.flows import Flow, steps
-from tests.fakes import Call, Pause, ScriptedModel, call, history_problems
+from tests.fakes import Call, Pause, ScriptedModel, history_problems, tool_call
 from tests.projects import Project
 from tests.runtime.agents import Consent
 
@@ -119,7 +119,7 @@ def test_a_cleared_conversation_begins_anew(inside: Project, model: ScriptedMode
     inside.write("tools/remember.py", imported(REMEMBER))
     room = Room(inside, **python("./tools/remember.py"))
     for word in ("one", "two", "three"):
-        model.enqueue(call("remember", word=word)).enqueue("Done.")
+        model.enqueue(tool_call("remember", word=word)).enqueue("Done.")
     room.ask("Remember one.")
     room.ask("Remember two.")
     assert room.heard(ToolFinished)[-1].content == [{"text": "one,two"}]
@@ -148,7 +148,7 @@ def test_a_stopped_answer_is_kept_as_far_as_it_came(inside: Project, model: Scri
 def test_a_stop_ends_a_running_tool(inside: Project, model: ScriptedModel) -> None:
     inside.tool("slow", SLOW, options="timeout=60")
     room = Room(inside, **python("slow"))
-    model.enqueue("I try. ", call("slow")).enqueue("Well then.")
+    model.enqueue("I try. ", tool_call("slow")).enqueue("Well then.")
     room.stop_at(ToolStarted)
     started = time.monotonic()
     assert room.ask("Try.").is_stopped
@@ -191,7 +191,7 @@ def test_what_tools_did_before_the_provider_failed_is_not_forgotten(
 ) -> None:
     inside.tool("count", COUNT)
     room = Room(inside, **python("count"))
-    model.enqueue(call("count")).enqueue(ConnectionError("refused")).enqueue("Once.")
+    model.enqueue(tool_call("count")).enqueue(ConnectionError("refused")).enqueue("Once.")
     assert isinstance(room.fail("Count."), ProviderError)
     assert room.ask("How often?").text == "Once."
     assert (inside.root / "count").read_text() == "x"
@@ -215,7 +215,7 @@ def test_consent_is_asked_in_each_question(inside: Project, model: ScriptedModel
     room, consent = Room(inside, **python("count")), Consent(answer=False)
     room.opened(ask_consent=consent)
     for _ in range(2):
-        model.enqueue(call("count")).enqueue("Done.")
+        model.enqueue(tool_call("count")).enqueue("Done.")
         room.ask("Count.")
     assert consent.asked == [[("count", {})], [("count", {})]]
     assert [event.code for event in room.heard(ToolFinished)] == ["denied", "denied"]
@@ -232,7 +232,7 @@ def test_a_person_answers_what_a_tool_wants_to_know(inside: Project, model: Scri
 
     room = Room(inside, **python("./tools/survey.py"))
     room.opened(ask_person=blue)
-    model.enqueue(call("survey")).enqueue("It is blue.")
+    model.enqueue(tool_call("survey")).enqueue("It is blue.")
     assert room.ask("Which one?").text == "It is blue."
     assert asked == ["Which colour?"]
     assert room.heard(ToolFinished)[-1].content == [{"text": "said blue"}]
@@ -243,7 +243,7 @@ def test_the_same_call_for_another_question_has_another_key(inside: Project, mod
     inside.write("tools/post.py", imported(POST))
     room = Room(inside, **python("./tools/post.py"))
     for _ in range(2):
-        model.enqueue(call("post")).enqueue("Posted.")
+        model.enqueue(tool_call("post")).enqueue("Posted.")
         room.ask("Post it.")
     first, second = (event.content[0]["text"] for event in room.heard(ToolFinished))
     assert "" not in (first, second)
@@ -253,7 +253,7 @@ def test_the_same_call_for_another_question_has_another_key(inside: Project, mod
 def test_a_tool_hears_that_nobody_can_be_asked(inside: Project, model: ScriptedModel) -> None:
     inside.write("tools/survey.py", imported(ASK))
     room = Room(inside, **python("./tools/survey.py"))
-    model.enqueue(call("survey")).enqueue("Nobody is there.")
+    model.enqueue(tool_call("survey")).enqueue("Nobody is there.")
     assert room.ask("Which one?").text == "Nobody is there."
     assert room.heard(ToolFinished)[-1].code == "denied"
 
@@ -288,6 +288,6 @@ def test_a_workflow_step_tells_a_provider_that_fails_after_a_tool_call(
     """The SDK wraps what happens after the first turn; steps and conversations unwrap it alike."""
     inside.tool("count", COUNT)
     get_registry().refresh()
-    model.enqueue(call("count")).enqueue(ConnectionError("refused"))
+    model.enqueue(tool_call("count")).enqueue(ConnectionError("refused"))
     with pytest.raises(ProviderError):
         Flow(inside.root).run("chain", {"steps": steps("go")}, **python("count"))

@@ -2,23 +2,31 @@
 
 import json
 from copy import deepcopy
+from typing import Any
 
-from strands_cli.runtime.model_requests import QuickMessage
-from tests.fakes import call
+import pytest
+
+from strands_cli.runtime.model_requests import QuickHistory
+from tests.fakes import tool_call
 from tests.runtime.agents import Setting, add
+
+HISTORY = [{"role": "user", "content": [{"toolUse": {"input": {"a": [1, {"b": b"x"}]}}}]}]
 
 
 def test_the_messages_of_an_equipped_agent_are_quick_to_copy() -> None:
     setting = Setting(add)
-    setting.turn(call("add", a=1))
-    assert {type(message) for message in setting.agent.messages} == {QuickMessage}
+    setting.turn(tool_call("add", a=1))
+    assert type(setting.agent.messages) is QuickHistory
     assert json.loads(json.dumps(setting.agent.messages)) == setting.agent.messages
 
 
-def test_a_copy_shares_nothing_that_can_change() -> None:
-    made = QuickMessage({"role": "user", "content": [{"toolUse": {"input": {"a": [1, {"b": b"x"}]}}}]})
+@pytest.mark.parametrize("more", [{}, {"object": {1, 2}.__contains__}], ids=["JSON", "an object in it"])
+def test_a_copy_shares_nothing_that_can_change(more: dict[str, Any]) -> None:
+    made = QuickHistory([{**HISTORY[0], **more}])
     copied = deepcopy(made)
     assert copied == made
-    assert type(copied) is QuickMessage
-    copied["content"][0]["toolUse"]["input"]["a"][1]["b"] = "changed"
-    assert made["content"][0]["toolUse"]["input"]["a"][1]["b"] == b"x"
+    assert type(copied) is QuickHistory
+    copied[0]["content"][0]["toolUse"]["input"]["a"][1]["b"] = "changed"
+    copied.append({})
+    assert made[0]["content"][0]["toolUse"]["input"]["a"][1]["b"] == b"x"
+    assert len(made) == 1

@@ -12,7 +12,7 @@ from strands_cli.errors import ToolError
 from strands_cli.runtime.tools import agent_tools, load_python_callable
 from strands_cli.toolkit.bridge import ToolBridge, bridge_of
 from strands_cli.tools import get_registry
-from tests.fakes import ScriptedModel, call
+from tests.fakes import ScriptedModel, tool_call
 from tests.projects import Project
 from tests.runtime.agents import add, text_of
 from tests.runtime.probes import Probe
@@ -99,7 +99,11 @@ def test_an_agent_gets_every_kind_of_tool_under_our_contract(inside: Project) ->
     assert [item.tool_name for item in tools] == ["calculator", "add", "twice", "probe"]
     assert agent_tools([add, module]) == [bridge_of(add), bridge_of(add)]
 
-    model = ScriptedModel().enqueue(call("twice", n="21"), call("twice", n="x"), call("probe")).enqueue("bye")
+    model = (
+        ScriptedModel()
+        .enqueue(tool_call("twice", n="21"), tool_call("twice", n="x"), tool_call("probe"))
+        .enqueue("bye")
+    )
     Agent(model=model, tools=tools, callback_handler=None)("go")
     texts = [text_of(result) for result in model.requests[-1].results]
     assert texts[0] == "42"
@@ -124,7 +128,9 @@ async def whisper(text: str) -> str:
 
 
 def test_plain_functions_are_tools_of_an_agent_too() -> None:
-    model = ScriptedModel().enqueue(call("shout", text="Hi"), call("whisper", text=5)).enqueue("bye")
+    model = (
+        ScriptedModel().enqueue(tool_call("shout", text="Hi"), tool_call("whisper", text=5)).enqueue("bye")
+    )
     Agent(model=model, tools=agent_tools([shout, [whisper]]), callback_handler=None)("go")
     texts = [text_of(result) for result in model.requests[-1].results]
     assert texts[0] == "HI"

@@ -32,8 +32,8 @@ def refuse(x=""):
 def ask(context: ToolContext, x=""):
     return context.interrupt("sure?", x)
 
-calls = [call(name, x=S) for name in ("give", "crash", "refuse", "ask", "unknown")]
-calls += [call("give", y=S), Call("give", S), Call("no name", S)]
+calls = [tool_call(name, x=S) for name in ("give", "crash", "refuse", "ask", "unknown")]
+calls += [tool_call("give", y=S), Call("give", S), Call("no name", S)]
 model = ScriptedModel().enqueue(S, *calls).enqueue(S)
 tools = agent_tools([give, crash, refuse, ask])
 agent = Agent(model=model, tools=tools, callback_handler=None, system_prompt=S)

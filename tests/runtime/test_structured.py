@@ -13,7 +13,7 @@ from strands_cli.errors import RunError, SpecError
 from strands_cli.runtime.model_output import message_text
 from strands_cli.runtime.model_requests import invoke_in_slices
 from strands_cli.runtime.structured import MAX_REPETITIONS, Structured
-from tests.fakes import Part, call, history_problems
+from tests.fakes import Part, history_problems, tool_call
 from tests.runtime.agents import Setting, add, answers, codes, spec, text_of
 
 VERDICT = {
@@ -63,7 +63,7 @@ def said_by(role: str, message: Message) -> str:
 
 def test_a_fitting_call_is_the_answer_and_ends_the_loop() -> None:
     asked = Asked(VERDICT)
-    value, text = asked.said([call("answer", score=7)])
+    value, text = asked.said([tool_call("answer", score=7)])
     assert value == {"score": 7, "why": ""}
     assert json.loads(text) == value
     assert len(asked.setting.model.requests) == 1
@@ -73,7 +73,7 @@ def test_a_fitting_call_is_the_answer_and_ends_the_loop() -> None:
 
 def test_the_model_is_told_of_the_tool_and_its_schema() -> None:
     asked = Asked(VERDICT)
-    asked.said([call("answer", score=7)])
+    asked.said([tool_call("answer", score=7)])
     (request,) = asked.setting.model.requests
     assert "'answer'" in str(request.system_prompt)
     (shown,) = request.tool_specs
@@ -82,7 +82,9 @@ def test_the_model_is_told_of_the_tool_and_its_schema() -> None:
 
 def test_a_call_that_does_not_fit_goes_back_to_the_model_as_a_coded_error() -> None:
     asked = Asked(VERDICT)
-    value, _ = asked.said([call("answer", score=-1)], [call("answer", scores=3)], [call("answer", score=3)])
+    value, _ = asked.said(
+        [tool_call("answer", score=-1)], [tool_call("answer", scores=3)], [tool_call("answer", score=3)]
+    )
     assert value["score"] == 3
     requests = asked.setting.model.requests
     assert [codes(request.results) for request in requests[1:]] == [["input_invalid"], ["input_invalid"]]
@@ -98,19 +100,21 @@ def test_the_other_calls_of_the_same_turn_still_run() -> None:
         return text
 
     asked = Asked(VERDICT, note)
-    value, _ = asked.said([call("answer", score=1), call("note", text="after"), call("note", text="it")])
+    value, _ = asked.said(
+        [tool_call("answer", score=1), tool_call("note", text="after"), tool_call("note", text="it")]
+    )
     assert (value["score"], sorted(ran)) == (1, ["after", "it"])
 
 
 def test_an_answer_after_many_turns_comes_through_slices() -> None:
     asked = Asked(VERDICT, add, turns=2)
-    turns: list[list[Part]] = [[call("add", a=number)] for number in range(7)]
-    value, _ = asked.said(*turns, [call("answer", score=7)])
+    turns: list[list[Part]] = [[tool_call("add", a=number)] for number in range(7)]
+    value, _ = asked.said(*turns, [tool_call("answer", score=7)])
     assert value["score"] == 7
 
 
 def test_of_two_fitting_calls_in_one_turn_the_last_counts() -> None:
-    value, _ = Asked(VERDICT).said([call("answer", score=1), call("answer", score=2)])
+    value, _ = Asked(VERDICT).said([tool_call("answer", score=1), tool_call("answer", score=2)])
     assert value["score"] == 2
 
 
@@ -143,7 +147,7 @@ def test_a_text_that_holds_the_answer_is_taken(text: str) -> None:
 
 def test_a_text_that_does_not_fit_is_asked_for_again_with_the_problems() -> None:
     asked = Asked(VERDICT)
-    value, _ = asked.said(['{"score": "high"}'], ["Sorry."], [call("answer", score=9)])
+    value, _ = asked.said(['{"score": "high"}'], ["Sorry."], [tool_call("answer", score=9)])
     assert value["score"] == 9
     first, second, third = asked.prompts
     assert first == "Judge."
@@ -165,21 +169,21 @@ def test_a_model_that_never_fits_ends_the_step_with_what_is_wrong() -> None:
 
 def test_a_later_question_does_not_get_an_earlier_answer() -> None:
     asked = Asked(VERDICT)
-    assert asked.said([call("answer", score=1)])[0]["score"] == 1
-    assert asked.said(["hm"], [call("answer", score=2)])[0]["score"] == 2
+    assert asked.said([tool_call("answer", score=1)])[0]["score"] == 1
+    assert asked.said(["hm"], [tool_call("answer", score=2)])[0]["score"] == 2
 
 
 @pytest.mark.parametrize(
     ("schema", "parts", "value"),
     [
-        (REPLIES, [call("answer", value=["a", "b"])], ["a", "b"]),
+        (REPLIES, [tool_call("answer", value=["a", "b"])], ["a", "b"]),
         (REPLIES, ['["a"]'], ["a"]),
         (REPLIES, ['So: {"value": ["a"]}'], ["a"]),
-        ({"type": "integer"}, [call("answer", value="5")], 5),
+        ({"type": "integer"}, [tool_call("answer", value="5")], 5),
         ({"type": "integer"}, ["5"], 5),
         ({"enum": ["billing", "sales"]}, ["Billing"], "billing"),
         ({"type": "string"}, ['Say {"a": 1} twice'], 'Say {"a": 1} twice'),
-        ({"type": ["object", "null"]}, [call("answer", value=None)], None),
+        ({"type": ["object", "null"]}, [tool_call("answer", value=None)], None),
         ({"type": ["object", "null"]}, ["null"], None),
     ],
 )
@@ -194,7 +198,7 @@ def test_references_within_a_schema_hold_where_it_is_wrapped() -> None:
         "$defs": {"leaf": {"type": "integer"}},
     }
     asked = Asked(schema)
-    value, _ = asked.said([call("answer", value=[1, ["x"]])], [call("answer", value=[1, [2, []]])])
+    value, _ = asked.said([tool_call("answer", value=[1, ["x"]])], [tool_call("answer", value=[1, [2, []]])])
     assert value == [1, [2, []]]
     assert codes(asked.setting.model.requests[1].results) == ["input_invalid"]
 
@@ -226,7 +230,7 @@ def test_an_answer_that_was_accepted_elsewhere_counts() -> None:
         yield ToolResultEvent({"toolUseId": call_id, "status": "success", "content": [{"text": "Accepted."}]})
 
     asked.setting.agent.add_middleware(ExecuteToolStage, replay)
-    assert asked.said([call("answer", score=6)])[0]["score"] == 6
+    assert asked.said([tool_call("answer", score=6)])[0]["score"] == 6
 
 
 def test_an_answer_beside_a_question_to_a_human_waits_for_the_human() -> None:
@@ -236,7 +240,7 @@ def test_an_answer_beside_a_question_to_a_human_waits_for_the_human() -> None:
 
     asked = Asked(VERDICT, sure)
     agent = asked.setting.agent
-    asked.setting.model.enqueue(call("answer", score=5), call("sure"))
+    asked.setting.model.enqueue(tool_call("answer", score=5), tool_call("sure"))
 
     async def invoke(prompt: str) -> AgentResult:
         result = await invoke_in_slices(agent, prompt)

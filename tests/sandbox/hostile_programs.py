@@ -262,6 +262,20 @@ if made > 64: print("ESCAPED", made)
         limits={"memory_bytes": 64 * MEGABYTE},
         only_in_room=True,
     ),
+    python(
+        "makes directories deeper than anybody can follow",
+        """
+import time
+os.chdir(os.environ["TMPDIR"])
+for _ in range(3000):
+    os.mkdir("d")
+    os.chdir("d")
+open("hidden", "wb").write(bytes(100_000))
+time.sleep(60)
+""",
+        why=("timeout", "scratch"),
+        seconds=4,
+    ),
     sh("floods standard output", "yes '{}'", why=("output",)),
     sh(
         "floods standard error",

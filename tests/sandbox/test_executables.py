@@ -36,6 +36,7 @@ from strands_cli.sandbox.executables import (
 from strands_cli.sandbox.profile import EXECUTABLE_PROFILE, Profile
 from strands_cli.sandbox.seccomp import further_filter
 from strands_cli.sandbox.spawner import cgroups
+from strands_cli.sandbox.spawner.slot import remove_scratch
 from strands_cli.sandbox.spawner_handle import Abilities, shared_spawner
 from tests.sandbox.hostile_programs import HOSTILE, SHEBANGS, SYSTEM_PYTHON, Hostile
 from tests.sandbox.ordinary_user import as_nobody, ordinary_user
@@ -533,7 +534,7 @@ def test_a_call_that_is_cancelled_as_it_begins_does_not_seem_to_have_no_input(pl
 
 
 QUICK_RUNNER = """
-import os, select, socket, time
+import os, select, socket, sys, time
 from strands_cli.sandbox import messages, process_tree
 from strands_cli.sandbox.spawner.slot import Holdings, Keeper
 
@@ -546,7 +547,7 @@ if not runner:
 os.waitid(os.P_PID, runner, os.WEXITED | os.WNOWAIT)  # it has ended before its keeper is ready
 pair, runners_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-holdings = Holdings(process_tree.open_proc(), os.open("/", os.O_RDONLY), None, in_room=False)
+holdings = Holdings(process_tree.open_proc(), os.open(sys.argv[1], os.O_RDONLY), None, in_room=False)
 keeper = Keeper(runner, pair, os.pidfd_open(os.getppid()), holdings)
 limits = {"memory": 1 << 30, "processes": 64, "scratch": 1 << 60, "grace": 300}
 messages.send_value(runners_end, limits, theirs.fileno())
@@ -562,10 +563,32 @@ keeper.keep()
 """
 
 
-def test_what_ends_before_its_keeper_is_ready_is_told_all_the_same() -> None:
-    program = [sys.executable, "-c", QUICK_RUNNER]
+def test_what_ends_before_its_keeper_is_ready_is_told_all_the_same(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", QUICK_RUNNER, str(tmp_path)]
     done = subprocess.run(program, capture_output=True, text=True, timeout=30, check=False)
     assert done.stdout == "['exited']\n", done
+
+
+def test_a_scratch_directory_is_removed_however_deep_it_is(tmp_path: Path) -> None:
+    scratch, outside = tmp_path / "scratch", tmp_path / "outside"
+    for place in (scratch, outside, scratch / "locked"):
+        place.mkdir()
+    (outside / "kept").touch()
+    (scratch / "link").symlink_to(outside)
+    (scratch / "locked/file").touch()
+    (scratch / "locked").chmod(0)
+    subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import os\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')\nopen('f', 'w')",
+        ],
+        cwd=scratch,
+        check=True,
+    )
+    remove_scratch(str(scratch))
+    assert [*tmp_path.iterdir()] == [outside]
+    assert [*outside.iterdir()] == [outside / "kept"]
 
 
 CROWDED_SLOT = """

@@ -12,7 +12,7 @@ from strands_cli.errors import StrandsError
 from strands_cli.exec.run import run
 from strands_cli.exec.steps import RunOptions
 from tests.exec.flows import Flow
-from tests.fakes import ScriptedModel, call
+from tests.fakes import ScriptedModel, tool_call
 from tests.telemetry.collector import Collector, collecting
 
 BRANCHES = {
@@ -35,7 +35,7 @@ def traced(directory: Path, collector: Collector, config: dict[str, Any], **more
 
 def test_parallel_branches_are_told_as_they_were_run(tmp_path: Path, model: ScriptedModel) -> None:
     for index in range(12):
-        model.enqueue("thinking of it", call("echo", message=f"message {index}"))
+        model.enqueue("thinking of it", tool_call("echo", message=f"message {index}"))
     model.default_answer = "the final word"
     with collecting() as collector:
         document = traced(tmp_path, collector, BRANCHES, redact=SHOW)
@@ -67,7 +67,7 @@ def test_a_run_that_fails_is_told_with_its_reason_and_its_secrets_are_not(
     tmp_path: Path, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("API_TOKEN", "hunter2-of-ada")
-    model.enqueue(call("echo", message="hunter2-of-ada"))
+    model.enqueue(tool_call("echo", message="hunter2-of-ada"))
     model.enqueue(ConnectionError("no route for hunter2-of-ada"))
     with collecting() as collector:
         document = traced(

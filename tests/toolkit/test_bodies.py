@@ -590,8 +590,8 @@ def test_a_module_of_ours_in_a_plain_sdk_agent_is_called_as_a_tool() -> None:
     import strands
 
     from strands_cli.tools import echo
-    from tests.fakes import ScriptedModel, call
+    from tests.fakes import ScriptedModel, tool_call
 
-    model = ScriptedModel().enqueue(call("echo", message="by module")).enqueue("done")
+    model = ScriptedModel().enqueue(tool_call("echo", message="by module")).enqueue("done")
     strands.Agent(model=model, tools=[echo], callback_handler=None)("go")
     assert model.requests[-1].results[0]["content"] == [{"text": "by module"}]

@@ -18,10 +18,10 @@ from strands import tool as sdk_decorator
 from strands_cli import CallContext, ToolContext, ToolFailed, tool
 from strands_cli.events import Event, ToolFinished
 from strands_cli.toolkit.bridge import CONTEXT_KEY, CallerState, bridge_of
-from strands_cli.toolkit.context import InterruptRequested
+from strands_cli.toolkit.context import InterruptRequested, Permit
 from strands_cli.toolkit.decorator import as_tool
 from strands_cli.tools.base import NativeTool
-from tests.fakes import Call, ScriptedModel, call, history_problems
+from tests.fakes import Call, ScriptedModel, history_problems, tool_call
 from tests.projects import Project
 from tests.runtime.agents import add, answers, code_of, codes, spec, text_of
 
@@ -39,12 +39,12 @@ ORDERS = {
     "theirs first": "from strands import Agent\nimport strands_cli\nfrom strands_cli import tool",
 }
 SCRIPT = """
-from tests.fakes import ScriptedModel, call
+from tests.fakes import ScriptedModel, tool_call
 @tool(spec={"name": "greet", "description": "Greet.", "inputSchema": {"json": {
     "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}}})
 def greet(name):
     return f"hello {name}"
-model = ScriptedModel().enqueue(call("greet", name="ada"), call("greet")).enqueue("bye")
+model = ScriptedModel().enqueue(tool_call("greet", name="ada"), tool_call("greet")).enqueue("bye")
 agent = Agent(model=model, tools=[greet], callback_handler=None)
 agent("go")
 print(agent.tool_names, *[result["content"][0]["text"] for result in model.requests[-1].results], sep="|")
@@ -106,7 +106,9 @@ WAYS: dict[str, Callable[[Path], Agent]] = {
 def test_a_plain_agent_finds_the_tools_of_a_file_in_every_way_that_it_has(way: str, inside: Project) -> None:
     agent = WAYS[way](inside.write("tools/deco.py", TWO_TOOLS))
     assert sorted(agent.tool_names) == ["greet", "wave"]
-    model = ScriptedModel().enqueue(call("greet", name="ada"), call("wave", times="2"), call("greet"))
+    model = ScriptedModel().enqueue(
+        tool_call("greet", name="ada"), tool_call("wave", times="2"), tool_call("greet")
+    )
     agent.model = model.enqueue("done")
     agent("go")
     assert [result["content"][0]["text"] for result in model.requests[-1].results] == [
@@ -139,7 +141,9 @@ def test_a_class_and_an_sdk_tool_go_into_a_plain_agent_too() -> None:
 
     schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
     shout = as_tool(Shout, {"name": "shout", "description": "Shout.", "inputSchema": schema})
-    loud, quiet = results_of([shout, as_tool(whisper)], call("shout", text="Hi"), call("whisper", text="Hi"))
+    loud, quiet = results_of(
+        [shout, as_tool(whisper)], tool_call("shout", text="Hi"), tool_call("whisper", text="Hi")
+    )
     assert (loud["content"], quiet["content"]) == ([{"text": "HI"}], [{"text": "hi"}])
 
 
@@ -172,8 +176,8 @@ def test_each_object_has_a_bridge_of_its_own() -> None:
 
     assert bridge_of(Counter.count_up).tool is Counter.count_up
     one, two = Counter(1), Counter(10)
-    assert text_of(results_of([one.count_up], call("count"))[0]) == "2"
-    assert text_of(results_of([two.count_up], call("count"))[0]) == "11"
+    assert text_of(results_of([one.count_up], tool_call("count"))[0]) == "2"
+    assert text_of(results_of([two.count_up], tool_call("count"))[0]) == "11"
 
 
 def test_what_a_tool_promises_and_hints_is_in_its_spec() -> None:
@@ -198,7 +202,13 @@ def test_a_call_is_validated_coded_and_held_to_its_limit() -> None:
     @tool(spec=spec("refuse"), requires_consent=True)
     def refuse() -> None: ...
 
-    calls = [call("add", a="40"), call("add", a="x"), call("hang"), call("leave"), call("refuse")]
+    calls = [
+        tool_call("add", a="40"),
+        tool_call("add", a="x"),
+        tool_call("hang"),
+        tool_call("leave"),
+        tool_call("refuse"),
+    ]
     results = results_of([add, hang, leave, refuse], *calls)
     assert text_of(results[0]) == "42"
     assert codes(results[1:]) == ["input_invalid", "timeout", "crashed", "consent_required"]
@@ -216,7 +226,7 @@ def test_a_body_sees_the_agent_and_what_its_caller_passed_but_nothing_of_the_eng
         }
 
     state: dict[str, Any] = {"mine": 1}
-    (result,) = results_of([look, add], call("look"), invocation_state=state)
+    (result,) = results_of([look, add], tool_call("look"), invocation_state=state)
     assert result["content"] == [{"json": {"name": "ada", "names": ["mine"], "sum": 3}}]
     assert state["mine"] == 2
 
@@ -226,14 +236,14 @@ def test_a_body_that_calls_a_tool_which_its_agent_lacks_is_told_the_closest_name
     def look(context: ToolContext) -> Any:
         return context.call("ad")
 
-    (result,) = results_of([look, add], call("look"))
+    (result,) = results_of([look, add], tool_call("look"))
     assert (code_of(result), "Did you mean 'add'?" in text_of(result)) == ("unknown_tool", True)
 
 
 def test_a_context_may_be_passed_along_by_hand() -> None:
     events: list[Event] = []
     state = {CONTEXT_KEY: CallContext(emit=events.append, timeout=5)}
-    results_of([add], call("add"), invocation_state=state)
+    results_of([add], tool_call("add"), invocation_state=state)
     assert [event.code for event in events if isinstance(event, ToolFinished)] == [None]
 
 
@@ -252,7 +262,7 @@ def test_a_body_asks_a_human_and_gets_the_answer() -> None:
     def ask(context: ToolContext) -> str:
         return str(context.interrupt("sure?", {"about": 1}))
 
-    model = ScriptedModel().enqueue(call("ask")).enqueue("done")
+    model = ScriptedModel().enqueue(tool_call("ask")).enqueue("done")
     agent = Agent(model=model, tools=[ask], callback_handler=None)
     result = agent("go")
     assert [(item.name, item.reason) for item in result.interrupts or []] == [("sure?", {"about": 1})]
@@ -265,7 +275,7 @@ def test_a_question_that_the_engine_does_not_know_pauses_the_agent_too() -> None
     def ask() -> str:
         raise InterruptRequested("sure?", "because")
 
-    agent = Agent(model=ScriptedModel().enqueue(call("ask")), tools=[ask], callback_handler=None)
+    agent = Agent(model=ScriptedModel().enqueue(tool_call("ask")), tools=[ask], callback_handler=None)
     (interrupt,) = agent("go").interrupts or []
     assert (interrupt.name, interrupt.reason) == ("sure?", "because")
 
@@ -281,7 +291,7 @@ def test_progress_is_streamed_and_what_a_called_tool_reports_is_not() -> None:
         yield "half"
         yield str(context.call("inner"))
 
-    model = ScriptedModel().enqueue(call("outer")).enqueue("done")
+    model = ScriptedModel().enqueue(tool_call("outer")).enqueue("done")
     agent = Agent(model=model, tools=[outer, inner], callback_handler=None)
 
     async def watch() -> list[Any]:
@@ -301,7 +311,7 @@ def test_a_cancelled_agent_does_not_wait_for_a_body() -> None:
         time.sleep(10)
         return "late"
 
-    model = ScriptedModel().enqueue(call("wait"))
+    model = ScriptedModel().enqueue(tool_call("wait"))
     agent = Agent(model=model, tools=[wait], callback_handler=None)
 
     def cancel_when_it_runs() -> None:
@@ -313,6 +323,40 @@ def test_a_cancelled_agent_does_not_wait_for_a_body() -> None:
     assert agent("go").stop_reason == "cancelled"
     assert time.monotonic() - begun < 5
     assert history_problems(agent.messages) == []
+
+
+def test_a_call_can_be_cancelled_while_an_earlier_cancelled_one_has_a_question_open() -> None:
+    agent = Agent(model=ScriptedModel(), callback_handler=None)
+
+    @tool(spec=spec("wait"), timeout=3, requires_consent=True)
+    async def wait() -> None:
+        agent.cancel()
+        await asyncio.sleep(50)
+
+    async def call(permit: Permit) -> Any:
+        use, state = {"toolUseId": "t", "name": "wait", "input": {}}, CallContext(permit=permit)
+        stream = bridge_of(wait).stream(use, {"agent": agent, CONTEXT_KEY: state})
+        return [event async for event in stream][-1]["tool_result"]
+
+    async def cancel_twice() -> list[Any]:
+        asked, answered = asyncio.Event(), asyncio.Event()
+
+        async def ask(tool: Any, arguments: Any) -> None:
+            asked.set()
+            await answered.wait()
+
+        async def agree(tool: Any, arguments: Any) -> None: ...
+
+        first = asyncio.create_task(call(ask))
+        await asked.wait()
+        agent.cancel()
+        await asyncio.sleep(0.5)  # long enough for the signal to be seen
+        agent.cancel_signal.clear()  # as the SDK does between invocations
+        second = await call(agree)
+        answered.set()
+        return [code_of(await first), code_of(second)]
+
+    assert asyncio.run(cancel_twice()) == ["cancelled", "cancelled"]
 
 
 def test_an_abandoned_stream_ends_its_call() -> None:

@@ -25,7 +25,7 @@ from strands_cli.toolkit.results import ToolResult, ToolUse
 from strands_cli.toolkit.schedule import call_tools
 from strands_cli.tools import get_registry
 from tests.exec.flows import Flow
-from tests.fakes import ScriptedModel, call
+from tests.fakes import ScriptedModel, tool_call
 from tests.projects import Project
 from tests.toolkit.test_call import ask, code_of, spec
 
@@ -226,7 +226,7 @@ def test_a_loop_ends_though_a_body_swallows_every_cancellation() -> None:
 
 
 def test_an_agent_answers_though_a_body_swallows_every_cancellation() -> None:
-    model = ScriptedModel().enqueue(call("deaf")).enqueue("done")
+    model = ScriptedModel().enqueue(tool_call("deaf")).enqueue("done")
     agent = Agent(model=model, tools=[deaf], callback_handler=None)
     assert str(agent("go")).strip() == "done"
     assert code_of(model.requests[-1].results[0]) == "timeout"
@@ -240,7 +240,7 @@ def test_a_workflow_ends_though_a_body_swallows_every_cancellation(
     flow = Flow(inside.root).spec(
         "chain", {"steps": [{"agent": "a", "input": "go"}]}, tools={"python": ["deaf"]}
     )
-    model.enqueue(call("deaf")).enqueue("done")
+    model.enqueue(tool_call("deaf")).enqueue("done")
     assert run_sync(flow).last_response == "done"
     assert code_of(model.requests[-1].results[0]) == "timeout"
 
@@ -432,6 +432,29 @@ def test_an_abandoned_body_that_only_reads_holds_nobody_up(tmp_path: Path, gate:
     assert code_of(ask(look, {"path": str(file)})) == "timeout"
     assert code_of(ask(write, {"path": str(file)})) is None
     assert not gate.is_set()
+
+
+@pytest.mark.parametrize("is_wrapper", [False, True])
+def test_a_stop_begins_no_body_that_waits_for_a_thread(gate: threading.Event, is_wrapper: bool) -> None:
+    began, cancel = [], Cancellation()
+
+    def hang() -> None:
+        began.append("body")
+        cancel.set()
+        gate.wait(30)
+
+    async def written() -> None:
+        """Is what a wrapper is around."""
+
+    @tool(spec=named("free"))
+    def free() -> None:
+        """Runs after all that waited for the thread before it."""
+
+    hanging = tool(spec=named("hanging"), timeout=30)(functools.wraps(written)(hang) if is_wrapper else hang)
+    stopped = msgspec.structs.replace(few_threads(threads=1), cancel=cancel)
+    assert asyncio.run(ask_many(hanging, 6, stopped)) == ["cancelled"] * 6
+    assert asyncio.run(ask_many(free, 1, few_threads(threads=1))) == [None]
+    assert began == ["body"]
 
 
 def test_a_call_that_waits_for_an_abandoned_body_can_be_cancelled(

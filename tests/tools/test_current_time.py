@@ -86,6 +86,7 @@ FORMS = {
     "date": r"\d{4}-\d\d-\d\d",
     "time": r"\d\d:\d\d:\d\d",
     "unix": r"\d{10,}",
+    "human": r"[A-Z][a-z]+day, \d\d [A-Z][a-z]+ \d{4}, \d\d:\d\d:\d\d UTC",
     "rfc2822": r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d \+0000",
     "%d.%m.%Y": r"\d\d\.\d\d\.\d{4}",
     "%A %% %H:%M %Z": r"[A-Z][a-z]+day % \d\d:\d\d UTC",
@@ -133,3 +134,9 @@ def test_no_pattern_crashes_it(pattern: str) -> None:
 def test_as_a_plain_function_it_returns_the_text() -> None:
     assert is_now(datetime.fromisoformat(current_time()))
     assert len(current_time("Europe/Berlin", "date")) == len("2025-01-31")
+
+
+def test_local_is_the_zone_of_this_machine() -> None:
+    shown = datetime.fromisoformat(current_time("local"))
+    assert shown.utcoffset() == datetime.now().astimezone().utcoffset()
+    assert abs(datetime.now(UTC) - shown).total_seconds() < 5

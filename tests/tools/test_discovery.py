@@ -504,7 +504,11 @@ def test_a_decorated_functions_schema_is_read_from_simple_annotations(tools: Too
 
 
 NOT_SIMPLE = ["x: Path", "x: 'a b'", "*x: int", "x: int = f()", "x, /", "x: 1", "x, x"]
-NOT_SIMPLE += ["x: tuple[int]", "x: Annotated[int, 'y']", "x: list[Thing]"]
+NOT_SIMPLE += ["x: tuple[int]", "x: list[Thing]", "x: Annotated[int]"]
+NOT_SIMPLE += [
+    f"x: Annotated[int, {note}]"
+    for note in ("Field(ge=1)", "Meta(ge=f())", "Meta(**y)", "Meta(pattern='(')", "1")
+]
 
 
 @pytest.mark.parametrize("parameters", NOT_SIMPLE)
@@ -570,6 +574,8 @@ SIGNATURES = [
     "context: ToolContext, a: int",
     "agent, a: int = 1",
     "a, b: Any, c: int | str, d: Literal[1, 'x'], **others: int",
+    "a: Annotated[int, Meta(ge=1, le=5)] = 3, b: Annotated[list[str], 'All', msgspec.Meta(min_length=1)] = []",
+    "a: Annotated[str, Meta(pattern='^x', extra_json_schema={'examples': ['x']})] | None = None",
 ]
 
 
@@ -577,7 +583,8 @@ SIGNATURES = [
 def test_the_schema_that_is_read_is_the_one_that_the_loaded_tool_has(tools: Tools, signature: str) -> None:
     docstring = '"""Greets\n    warmly.\n\n    Args:\n        a: The first\n            of all.\n    """'
     text = (
-        "from typing import Any, Dict, List, Literal, Optional, Union\n"
+        "from typing import Annotated, Any, Dict, List, Literal, Optional, Union\n"
+        "import msgspec\nfrom msgspec import Meta\n"
         "from strands_cli import tool, ToolContext\n"
         f"@tool\ndef greet({signature}) -> str:\n    {docstring}\n"
     )

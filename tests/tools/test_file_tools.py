@@ -23,6 +23,7 @@ from strands_cli.toolkit.workspace import file_refusal as refusal_of
 from strands_cli.tools.data_tools.parse_json import parse_json
 from strands_cli.tools.file_operations import _line_search
 from strands_cli.tools.file_operations._globs import glob_filter
+from strands_cli.tools.file_operations.file_lines import grep, head, tail
 from strands_cli.tools.file_operations.file_list import file_list
 from strands_cli.tools.file_operations.file_read import file_read
 from strands_cli.tools.file_operations.file_search import file_search
@@ -617,6 +618,9 @@ READERS: dict[str, tuple[Tool, dict[str, Any]]] = {
     "parse_json": (parse_json, {}),
     "file_list": (file_list, {"recursive": True}),
     "file_search": (file_search, {"pattern": "stands outside"}),
+    "grep": (grep, {"pattern": "stands outside"}),
+    "head": (head, {}),
+    "tail": (tail, {}),
     "file_write": (file_write, {"content": '"inside"', "mode": "overwrite"}),
 }
 
@@ -643,7 +647,9 @@ def test_no_path_leads_out_of_the_workspace(
         assert all(file.parent.resolve().is_relative_to(confined) for file in shown)
 
 
-@pytest.mark.parametrize("tool", [file_read, parse_json, file_list, file_search, file_write])
+@pytest.mark.parametrize(
+    "tool", [file_read, parse_json, file_list, file_search, file_write, grep, head, tail]
+)
 @pytest.mark.parametrize(
     "path", ["..", "up", "leak", "beside/canary", "sub/far/canary", "/etc/hostname", "whole/etc"]
 )

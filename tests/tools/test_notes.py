@@ -1,11 +1,12 @@
 """Notes: what the steps of a run leave for the next ones, in a file of the output directory."""
 
 import asyncio
+import json
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -13,12 +14,18 @@ from strands_cli.errors import ArtifactError, ToolFailed
 from strands_cli.toolkit.call import call_tool
 from strands_cli.tools.sources.notes import LONGEST_NOTE, NotesFile
 from strands_cli.types.sections import Notes as Policy
-from tests.fakes import call
+from tests.fakes import tool_call
 from tests.runtime.agents import Setting, code_of, text_of
 
 
-def notes(directory: Path, file: str = "notes.md", include_last: int = 10, **options: Any) -> NotesFile:
-    return NotesFile(Policy(file=file, include_last=include_last), directory, **options)
+def notes(
+    directory: Path,
+    file: str = "notes.md",
+    include_last: int = 10,
+    format: Literal["markdown", "json"] = "markdown",
+    **options: Any,
+) -> NotesFile:
+    return NotesFile(Policy(file=file, include_last=include_last, format=format), directory, **options)
 
 
 def texts(kept: NotesFile, count: int = 100) -> list[str]:
@@ -29,7 +36,7 @@ def test_a_note_that_one_step_leaves_is_shown_to_the_next(tmp_path: Path) -> Non
     kept = notes(tmp_path / "not" / "yet" / "out")
     assert kept.prompt() == ""
     first = Setting(kept.tool("research"))
-    (result,) = first.turn(call("leave_note", text="The figures are of 2024."))
+    (result,) = first.turn(tool_call("leave_note", text="The figures are of 2024."))
     assert text_of(result) == "Noted."
     prompt = kept.prompt()
     assert re.search(
@@ -148,3 +155,34 @@ def test_secrets_are_not_written(tmp_path: Path) -> None:
 
 def test_the_tool_keeps_clear_of_an_agents_own_tools(tmp_path: Path) -> None:
     assert notes(tmp_path).tool("a", ["leave_note"]).id == "leave_note_2"
+
+
+# --- One JSON object a line -------------------------------------------------------------------------------
+
+
+def test_notes_can_be_lines_of_json(tmp_path: Path) -> None:
+    kept = notes(tmp_path, "notes.jsonl", 2, "json")
+    tool = kept.tool("step\n1", agent="reader")
+    asyncio.run(call_tool(tool, {"input": {"text": 'One.\n## 2026-01-01 "two"'}}))
+    kept.append("step 2", "Three.")
+    kept.append("step 3", "x\x01" * (LONGEST_NOTE // 2))
+    lines = [json.loads(line) for line in (tmp_path / "notes.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == ["step 1", "step 2", "step 3"]
+    assert (lines[0]["agent"], lines[0]["note"]) == ("reader", 'One.\n## 2026-01-01 "two"')
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]+Z", lines[1]["time"])
+    assert texts(kept, 1) == ["x\x01" * (LONGEST_NOTE // 2)]
+    assert texts(kept)[:2] == ['One.\n## 2026-01-01 "two"', "Three."]
+    assert "step 2" in kept.prompt()
+    assert "step 1" not in kept.prompt()
+
+
+def test_a_file_of_the_other_format_is_kept(tmp_path: Path) -> None:
+    notes(tmp_path).append("a", "In Markdown.")
+    (tmp_path / "notes.md").write_text((tmp_path / "notes.md").read_text() + "no line end, {not json}")
+    lines = notes(tmp_path, format="json")
+    assert lines.last(5) == []
+    lines.append("b", "In JSON.")
+    assert texts(lines) == ["In JSON."]
+    notes(tmp_path).append("c", "Markdown again.")
+    assert [text.split("\n")[0] for text in texts(notes(tmp_path))] == ["In Markdown.", "Markdown again."]
+    assert texts(lines) == ["In JSON."]

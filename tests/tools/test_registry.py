@@ -1,8 +1,10 @@
 """The registry: every name of a tool leads to it, and what is not a tool is reported."""
 
 import asyncio
+import mmap
 import subprocess
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -148,7 +150,8 @@ def test_a_version_that_does_not_exist_is_answered_with_those_that_do(name: str)
 
 def test_tools_are_listed_by_category() -> None:
     ids = {info.id for info in get_registry().list_by_category(ToolCategory.FILE_OPS)}
-    assert ids == {"file_list", "file_read", "file_search", "file_write"}
+    named = {"file_list", "file_read", "file_search", "file_write"}
+    assert ids == named | {"grep", "head", "search", "tail"}
 
 
 def test_a_file_in_the_projects_tools_is_a_tool(inside: Project) -> None:
@@ -261,6 +264,28 @@ def test_a_module_that_fails_when_it_is_imported_says_where(inside: Project) -> 
     assert str(caught.value).startswith("Failed to load tool 'greet': ZeroDivisionError: division by zero")
     assert caught.value.issue is not None
     assert caught.value.issue.line == 8
+
+
+@pytest.mark.parametrize(
+    ("helper", "reason"),
+    [
+        ("# first\n1 / 0\n", "ZeroDivisionError: division by zero, in tools/_words.py:2"),
+        ("HELLO = (\n", "SyntaxError: '(' was never closed (_words.py, line 1)"),
+        (None, "ModuleNotFoundError: No module named '._words'"),
+    ],
+)
+def test_a_helper_that_fails_when_it_is_imported_is_named_by_its_file(
+    helper: str | None, reason: str, inside: Project
+) -> None:
+    inside.write("tools/greet.py", "from ._words import HELLO\n" + plain("greet"))
+    if helper:
+        inside.write("tools/_words.py", helper)
+    registry = get_registry()
+    registry.refresh()
+    with pytest.raises(ToolError) as caught:
+        registry.load("greet")
+    assert caught.value.issue is not None
+    assert (caught.value.issue.reason, caught.value.issue.line) == (reason, 1)
 
 
 def test_a_path_names_a_tool_anywhere(inside: Project) -> None:
@@ -385,6 +410,45 @@ def test_a_module_that_was_missing_is_found_once_it_is_there(inside: Project) ->
     assert text_of(registry.load("greet")) == "there"
 
 
+def test_an_edit_that_leaves_the_dates_of_a_file_alone_counts_within_a_tick_of_the_clock(
+    inside: Project,
+) -> None:
+    registry, tried = get_registry(), 0
+    for number in range(20):
+        inside.write(f"tools/greet_{number}.py", edited("WORD", imports=f"from ._words_{number} import WORD"))
+    registry.refresh()
+    for number in range(20):
+        info = registry.require(f"./tools/greet_{number}.py")
+        helper = inside.write(f"tools/_words_{number}.py", "WORD = 'aa'\n")
+        with helper.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+            memory[8:10] = b"xx"  # the first such write is dated, the next one is not
+            before = helper.stat()
+            registry.load(info)
+            is_young = time.time_ns() - before.st_ctime_ns < 10_000_000
+            memory[8:10] = b"bb"
+            is_same = helper.stat().st_ctime_ns == before.st_ctime_ns
+        if is_young and is_same:
+            tried += 1
+            registry.refresh()
+            assert text_of(registry.load(info)) == "bb"
+    if not tried:
+        pytest.skip("This machine is too slow, or dates every write.")
+
+
+def test_what_is_kept_of_deleted_tools_is_forgotten(inside: Project) -> None:
+    registry = get_registry()
+    file = inside.write("tools/greet.py", edited("'good'"))
+    registry.refresh()
+    info = registry.require("greet")
+    registry.load(info)
+    file.unlink()
+    registry.refresh()
+    assert not registry.has_loaded(info)
+    inside.write("tools/greet.py", "def greet(:\n")
+    registry.refresh()
+    assert registry.get("greet") is None
+
+
 def test_a_tool_keeps_its_state_where_nothing_has_changed(inside: Project) -> None:
     inside.write("tools/greet.py", edited("str(COUNT.append(1) or len(COUNT))", imports="COUNT = []"))
     registry = get_registry()
@@ -491,11 +555,13 @@ def test_a_tool_that_a_native_one_hides_is_an_error_and_names_the_reference_that
     assert text_of(registry.load("./tools/echo.py")) == "mine"
     (problem,) = registry.problems
     assert problem.severity == "error"
-    assert problem.reason == "The tool 'echo' of tools/echo.py is hidden by the one of strands-cli."
+    used = "the one from strands-cli is used, not the one from tools/echo.py"
+    assert problem.reason == f"Two tools are named 'echo'; {used}."
     assert problem.remediation == "Give it another name, or refer to it as ./tools/echo.py."
     (hidden,) = registry.shadowed_by("echo")
     assert hidden.warning_in(inside.root / "flows") == (
-        "echo is the tool of strands-cli; ../tools/echo.py is the one of tools/echo.py."
+        "Two tools are named 'echo'; the one from strands-cli is used. "
+        "For the one from tools/echo.py, write ../tools/echo.py."
     )
     assert registry.shadowed_by("native:echo") == registry.shadowed_by("echo@1.0.0") == []
 
@@ -769,7 +835,8 @@ def test_every_native_module_and_family_exports_its_specs(name: str) -> None:
     for spec in specs:
         module = import_module(spec.module_path)
         assert spec in module.TOOL_SPECS
-        assert spec.input_schema == bare_schema(module.TOOL_SPEC["inputSchema"])
+        declared = getattr(module, f"{spec.id.upper()}_SPEC", None) or module.TOOL_SPEC
+        assert spec.input_schema == bare_schema(declared["inputSchema"])
     with pytest.raises(AttributeError, match=f"module 'strands_cli.tools.{name}' has no attribute 'nothing'"):
         package.nothing  # noqa: B018
 
@@ -834,3 +901,10 @@ def test_a_loaded_tool_is_made_and_its_schemas_are_compiled_once(name: str, proj
         command = [sys.executable, str(program), reference]
         done = subprocess.run(command, cwd=project.root, capture_output=True, text=True, check=True)
         assert done.stdout == "True\n"
+
+
+@pytest.mark.parametrize("name", ["echo", "file_read", "current_time", "grep", "web_fetch"])
+def test_a_native_tool_is_found_in_our_package_without_its_family(name: str) -> None:
+    info = get_registry().get_by_import_path(f"strands_cli.tools.{name}")
+    assert info is not None
+    assert (info.id, info.source) == (name, "native")

@@ -11,7 +11,8 @@ from strands_cli.toolkit.call import call_tool
 from strands_cli.toolkit.contract import Tool
 from strands_cli.tools.sources.skills import MAX_BYTES, skill_tools, skills_prompt
 from strands_cli.types.sections import Skill
-from tests.fakes import call
+from tests.fakes import tool_call
+from tests.projects import Project
 from tests.runtime.agents import Setting, code_of, text_of
 from tests.swaps import swapping
 
@@ -151,7 +152,7 @@ def test_a_long_file_is_cut(root: Path) -> None:
 
 def test_an_agent_loads_a_skill_in_the_midst_of_its_work(root: Path) -> None:
     setting = Setting(*skill_tools((FORMS,), root), system_prompt=skills_prompt((FORMS,), root))
-    (result,) = setting.turn(call("load_skill", id="Forms"))
+    (result,) = setting.turn(tool_call("load_skill", id="Forms"))
     assert "Ask first." in text_of(result)
     assert "forms: Fill in forms." in str(setting.model.requests[0].system_prompt)
 
@@ -161,3 +162,30 @@ def test_the_tool_keeps_clear_of_an_agents_own_tools(root: Path) -> None:
     assert isinstance(tool, Tool)
     assert tool.id == "load_skill_2"
     assert "'load_skill_2'" in skills_prompt((FORMS,), root, ["load_skill"])
+
+
+def test_a_readme_stands_in_for_a_missing_main_file(root: Path) -> None:
+    skill = root / "skills/forms"
+    (skill / "README.md").write_text("# Read me\n")
+    assert "- README.md" in text_of(load(root))
+    (skill / "SKILL.md").rename(skill / "README.md")
+    text = text_of(load(root))
+    assert text.startswith("# Forms\n\nAsk first.")
+    assert "- fields.md" in text
+    assert "README" not in text
+    assert skills_prompt((FORMS,), root).endswith("- forms: Fill in forms.")
+
+
+def test_a_skill_that_is_a_file_is_an_error_of_the_workflow(inside: Project) -> None:
+    inside.write("skills/one.md", "# One\n")
+    inside.write("skills/two/README.md", "# Two\n")
+    skills = "skills: [{id: one, path: skills/one.md}, {id: two, path: skills/two}]\n"
+    inside.write_workflow(
+        "version: 0\nname: x\nruntime: {provider: ollama}\nagents: {a: {prompt: p}}\n"
+        "pattern: {type: chain, config: {steps: [{agent: a}]}}\n" + skills
+    )
+    outcome = inside.strands("validate", "flow.yaml", "--json")
+    assert outcome.exit_code == 18
+    assert [(issue["pointer"], issue["reason"]) for issue in outcome.json["files"][0]["issues"]] == [
+        ("/skills/0/path", "'skills/one.md' is a file, and a skill is a directory.")
+    ]

@@ -33,23 +33,32 @@ from strands_cli.errors import (
 
 # name -> (module:attribute, the line that --help shows): a command's module is imported when it is used.
 COMMANDS = {
+    "init": ("strands_cli.cli.create:init", "Create a project with a tool, its test and a workflow."),
     "list-tools": (
         "strands_cli.cli.tool:list_tools",
         "List all tools and whether they are available.",
     ),
-    "tool": ("strands_cli.cli.tool:tool", "List, show, call, check and create tools."),
+    "tool": ("strands_cli.cli.tool:tool", "Create, list, show, call, check and test tools."),
+    "dev": ("strands_cli.cli.dev:dev", "Watch the project, and repeat a command on every save."),
     "plugin": ("strands_cli.cli.plugin:plugin", "List, create, validate, test, add and update plugins."),
     "mcp": ("strands_cli.cli.mcp:mcp", "Use MCP servers, and serve your tools to MCP clients."),
+    "workflow": ("strands_cli.cli.create:workflow", "Create workflows."),
     "run": ("strands_cli.cli.run:run", "Run a workflow and write its artifacts."),
     "resume": ("strands_cli.cli.resume:resume", "Continue a run that did not finish."),
     "runs": ("strands_cli.cli.runs:runs", "List, show, delete, export and import runs."),
     "chat": ("strands_cli.cli.chat.command:chat", "Chat with a model that can use your tools."),
+    "eval": ("strands_cli.cli.eval:evaluate_file", "Run test cases for a workflow, an agent or a tool."),
     "validate": ("strands_cli.cli.validate:validate", "Find errors in workflow files."),
+    "convert": ("strands_cli.cli.convert:convert", "Print a workflow of another runner in our spelling."),
     "plan": ("strands_cli.cli.plan:plan", "Show what a workflow would run, and in which order."),
     "explain": ("strands_cli.cli.explain:explain", "Describe a workflow in prose, for review."),
     "graph": ("strands_cli.cli.plan:graph", "Draw a workflow with Mermaid, Graphviz or SVG."),
     "trust": ("strands_cli.cli.trust_command:trust", "Show what a project asks for, and trust it."),
     "schema": ("strands_cli.cli.app:schema", "Print the JSON Schema of workflow files."),
+    "list-supported": (
+        "strands_cli.cli.supported:list_supported",
+        "List what workflows can use in this version.",
+    ),
     "models": (
         "strands_cli.cli.models:models",
         "List, download and remove the models that run on this machine.",
@@ -111,7 +120,12 @@ class LazyGroup(click.Group):
     aliases=ALIASES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.option("--debug", is_flag=True, help="Show tracebacks, requests, calls and retries on standard error.")
+@click.option(
+    "--debug",
+    is_flag=True,
+    envvar="STRANDS_DEBUG",
+    help="Show tracebacks, requests, calls and retries on standard error. STRANDS_DEBUG=1 does the same.",
+)
 @click.version_option(
     __version__, prog_name="strands", message="%(prog)s %(version)s", help="Print the version."
 )
@@ -122,11 +136,12 @@ def strands(debug: bool) -> None:
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(["workflow", "plugin", "script"]), default="workflow")
-def schema(kind: Literal["workflow", "plugin", "script"]) -> None:
-    """Print the JSON Schema of workflow files, of plugin.json, or of the scripts of the provider scripted.
+@click.argument("kind", type=click.Choice(["workflow", "plugin", "script", "eval"]), default="workflow")
+def schema(kind: Literal["workflow", "plugin", "script", "eval"]) -> None:
+    """Print the JSON Schema of workflow files, of plugin.json, or of other files that you write.
 
-    Editors use it to complete and check keys.
+    'script' is a script of the provider scripted, 'eval' a file of 'strands eval'. Editors use the schema to
+    complete and check keys.
     """
     from strands_cli.schema.validator import schema_text
 

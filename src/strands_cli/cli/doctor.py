@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from strands_cli import __version__
-from strands_cli.cli.options import json_option
+from strands_cli.cli.options import json_option, log_option
 from strands_cli.cli.output import count_text, print_columns, print_json
 from strands_cli.errors import SpecError, install_hint
 from strands_cli.secrets import URL_CREDENTIALS
@@ -33,6 +33,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 @click.command()
 @json_option
+@log_option
 def doctor(as_json: bool) -> int:
     """Check this machine and this project for problems."""
     found = [

@@ -6,10 +6,10 @@ from shutil import get_terminal_size
 
 import click
 
-from strands_cli.capability import all_asks
-from strands_cli.cli.options import file_argument, load_workflow, var_option
-from strands_cli.cli.output import Styled, print_line
-from strands_cli.cli.plan import resolved_model, warn_of_problems
+from strands_cli.capability import all_asks, check_capability
+from strands_cli.cli.options import file_argument, load_workflow, log_option, var_option
+from strands_cli.cli.output import Styled, print_issues, print_line
+from strands_cli.cli.plan import resolved_model
 from strands_cli.cli.terminal import visible_text, wrapped_text
 from strands_cli.cli.tool import first_sentence, plugin_access, tool_remarks
 from strands_cli.drawing.overview import budget_texts, english_list, outline_of, story_sentences
@@ -43,10 +43,12 @@ _CONSENT = {
 @click.command()
 @file_argument
 @var_option
-def explain(file: Path, pairs: tuple[str, ...]) -> int:
+@click.option("--verbose", "-v", is_flag=True, help="Show prompts and descriptions of tools in full.")
+@log_option
+def explain(file: Path, pairs: tuple[str, ...], verbose: bool) -> None:
     """Describe a workflow in prose: steps, agents, tools, data that leaves this machine, limits.
 
-    Nothing is run, and no tool is imported.
+    Nothing is run, and no tool is imported. Problems are listed at the end.
     """
     spec = load_workflow(file, pairs)
     tools = ToolSet(spec)
@@ -58,9 +60,12 @@ def explain(file: Path, pairs: tuple[str, ...]) -> int:
     sections = {
         "What it does": story_sentences(spec, outline),
         "What it needs": _requirement_sentences(spec),
-        "Agents": _agent_sentences(spec, outline),
+        "Agents": _agent_sentences(spec, outline, verbose=verbose),
         "Workflows that it runs": _workflow_sentences(spec),
-        "What the tools may touch": (*_tool_sentences(spec, tools, used), *_server_sentences(tools)),
+        "What the tools may touch": (
+            *_tool_sentences(spec, tools, used, verbose=verbose),
+            *_server_sentences(tools),
+        ),
         "What leaves this machine": _outgoing_data_sentences(spec, outline, used),
         "What needs your trust": _trust_sentences(spec, tools),
         "What it writes": _written_file_sentences(spec),
@@ -74,7 +79,10 @@ def explain(file: Path, pairs: tuple[str, ...]) -> int:
                 print_line()
                 print_line(Styled(heading))
             _print_paragraph(sentence)
-    return warn_of_problems(spec, tools)
+    if problems := check_capability(spec, tools=tools).errors:
+        print_line()
+        print_line(Styled("What prevents a run"))
+        print_issues(problems, err=False)
 
 
 def _print_paragraph(text: str) -> None:
@@ -83,8 +91,11 @@ def _print_paragraph(text: str) -> None:
         print_line(f"  {line}")
 
 
-def _agent_sentences(spec: Spec, outline: Outline) -> Iterator[str]:
-    used = {box.agent: box.tools for box in outline.work if box.agent}
+def _agent_sentences(spec: Spec, outline: Outline, *, verbose: bool) -> Iterator[str]:
+    used = dict[str, dict[str, None]]()
+    for box in outline.work:
+        if box.agent:
+            used[box.agent] = used.get(box.agent, {}) | dict.fromkeys(box.tools)
     for agent, references in used.items():
         model = resolved_model(spec, agent)
         if model is None:
@@ -92,7 +103,9 @@ def _agent_sentences(spec: Spec, outline: Outline) -> Iterator[str]:
             continue
         tools = [tool_name(tool) for tool in references]
         may = f"may call {english_list(tools)}" if tools else "has no tools"
-        yield f"{agent} asks {model} and {may}. Its prompt starts: {first_line(spec.agents[agent].prompt)!r}."
+        prompt = spec.agents[agent].prompt
+        start = f"Its prompt: {prompt}" if verbose else f"Its prompt starts: {first_line(prompt)!r}."
+        yield f"{agent} asks {model} and {may}. {start}"
         if any(tool.partition("@")[0] == "python_exec" for tool in tools):
             yield f"Code that {agent} runs in python_exec may call the same tools and no others."
     unused = [agent for agent in spec.agents if agent not in used]
@@ -108,7 +121,7 @@ def _workflow_sentences(spec: Spec) -> Iterator[str]:
         yield f"{inner.file}{about}. {asks or 'It asks no model'}. 'strands explain {inner.file}' says more."
 
 
-def _tool_sentences(spec: Spec, tools: ToolSet, used: UsedTools) -> Iterator[str]:
+def _tool_sentences(spec: Spec, tools: ToolSet, used: UsedTools, *, verbose: bool) -> Iterator[str]:
     """None of them is loaded."""
     unlisted = {one.id for one in tools.servers if one.declared and not one.infos}
     executors = {executor.id: executor for executor in spec.tools.http_executors}
@@ -120,7 +133,7 @@ def _tool_sentences(spec: Spec, tools: ToolSet, used: UsedTools) -> Iterator[str
             where += often if executor.retries else ""
             yield f"{reference}:{what} It sends requests {where}."
         elif info:
-            yield _tool_explanation(spec, reference, info)
+            yield _tool_explanation(spec, reference, info, verbose=verbose)
         elif reference.partition("__")[0] not in unlisted:
             yield f"{first_line(reference)} is not known here; 'strands list-tools' shows what is."
     categories = {info.category for info in used.values() if info}
@@ -152,7 +165,7 @@ def _server_sentences(tools: ToolSet) -> Iterator[str]:
             yield f"The tools of {one.id} are not known yet: {check}"
 
 
-def _tool_explanation(spec: Spec, reference: str, info: ToolInfo) -> str:
+def _tool_explanation(spec: Spec, reference: str, info: ToolInfo, *, verbose: bool) -> str:
     if access := plugin_access(info):
         touches = f"Its plugin asks for: {'; '.join(access_lines(*access))}."
     else:
@@ -164,7 +177,8 @@ def _tool_explanation(spec: Spec, reference: str, info: ToolInfo) -> str:
         consent = _CONSENT[rules[named[0]]]
     else:
         consent = "You are asked before each call." if info.requires_consent else "It needs no consent."
-    what = f"{info.id} {info.version} from {info.origin}: {first_sentence(info.description)}."
+    about = info.description.rstrip(".") if verbose else first_sentence(info.description)
+    what = f"{info.id} {info.version} from {info.origin}: {about}."
     return " ".join([what, touches, consent, *tool_remarks(info)])
 
 
@@ -173,6 +187,9 @@ def _outgoing_data_sentences(spec: Spec, outline: Outline, used: UsedTools) -> I
     for model in {str(model): model for model in models if model}.values():
         local = ", which is on this machine" if model.is_local else ""
         yield f"Prompts, inputs and results of tools go to {model}{local}."
+    compaction = spec.context_policy.compaction
+    if compaction is not None and compaction.enabled and compaction.summarization_model:
+        yield f"Long conversations are summarised by {compaction.summarization_model}, at the same provider."
     if any(info and info.category is ToolCategory.HTTP for info in used.values()):
         yield "What an agent sends with a tool that reaches the network goes where the agent says."
     for info in filter(None, used.values()):

@@ -132,15 +132,17 @@ def _debug_this_run(ctx: click.Context, param: click.Parameter, value: bool) -> 
         configure_logging("debug")
 
 
+_DEBUG: dict[str, Any] = {"is_flag": True, "expose_value": False, "is_eager": True}
 debug_option = click.option(
     "--debug",
-    is_flag=True,
-    expose_value=False,
-    is_eager=True,
+    **_DEBUG,
     callback=_debug_this_run,
     help="Print every prompt, message, tool call and result to standard error during the run.",
 )
-yes_option = click.option("--yes", "-y", is_flag=True, help="Consent to every tool that asks.")
+log_option = click.option("--debug", **_DEBUG, callback=_debug_this_run, help="The same as strands --debug.")
+yes_option = click.option(
+    "--yes", "-y", "--bypass-tool-consent", "yes", is_flag=True, help="Consent to every tool that asks."
+)
 allow_write_option = click.option(
     "--allow-write",
     "allowed",

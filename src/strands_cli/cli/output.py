@@ -173,13 +173,21 @@ def configure_logging(setting: str) -> None:
 def _clean_formatter(form: str) -> "logging.Formatter":
     import logging
 
+    chosen = os.environ.get("STRANDS_LOG_FORMAT") or "text"
+    if chosen not in ("text", "json"):
+        raise UsageError(f"STRANDS_LOG_FORMAT: {chosen!r} is not a format.", hint="Use json or text.")
+
     class CleanFormatter(logging.Formatter):
         """What models and tools say is in the log too; the stream escapes it."""
 
         def format(self, record: logging.LogRecord) -> str:
-            return without_secrets(super().format(record))
+            text = without_secrets(super().format(record))
+            if chosen == "text":
+                return text
+            line = {"time": record.created, "level": record.levelname, "logger": record.name, "message": text}
+            return json.dumps(line)
 
-    return CleanFormatter(form)
+    return CleanFormatter(form if chosen == "text" else "%(message)s")
 
 
 _hidden: "list[Redactor]" = []
@@ -349,8 +357,8 @@ def issue_document(issue: Issue) -> dict[str, Any]:
 
 
 def print_issues(issues: Iterable[Issue], *, err: bool) -> None:
-    """Each issue in three lines at most: where, why, what to do."""
-    for issue in issues:
+    """Each issue in three lines at most, in the order of the file: where, why, what to do."""
+    for issue in sorted(issues, key=lambda issue: (issue.file, issue.line, issue.column)):
         colour = "red" if issue.severity == "error" else "yellow"
         label = Styled(issue.severity, colour, bold=False)
         print_line(*([issue.place, "  "] if issue.place else []), label, err=err)
@@ -419,6 +427,11 @@ def aligned_columns(
 
 _NARROWEST = 30
 """How many cells of text are worth a column."""
+
+
+def markdown_text(text: str) -> str:
+    """A text as one line in which nothing means something to Markdown or HTML."""
+    return re.sub(r"([\\`*\[\]<>|&])", r"\\\1", visible_text(" ".join(text.split())))
 
 
 def count_text(number: int, noun: str) -> str:

@@ -177,7 +177,7 @@ def _latest_unfinished(store: Store) -> str:
     others = "; ".join(
         f"{run.id} ({head['name']}, in {head['project']})" for run, head in found[:_MOST_LISTED]
     )
-    hint = f"Runs of other projects: {others}." if others else "List all runs: strands runs list"
+    hint = f"Runs of other projects: {others}." if others else "List all runs: strands runs list --all"
     raise SessionError("There is no unfinished run in this project.", hint=hint)
 
 

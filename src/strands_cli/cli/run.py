@@ -1,5 +1,7 @@
 """`strands run`"""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -7,21 +9,35 @@ import click
 import msgspec
 from click.core import ParameterSource
 
+from strands_cli import __version__
 from strands_cli.cli.options import ProviderName, complete_runs, load_workflow, var_option
-from strands_cli.cli.output import can_ask, print_issues
+from strands_cli.cli.output import (
+    can_ask,
+    count_text,
+    markdown_text,
+    print_issues,
+    print_note,
+    print_warning,
+    without_secrets,
+)
 from strands_cli.cli.running import Execution, execute, execution_options
-from strands_cli.errors import UsageError
+from strands_cli.documents.files import read_regular_file
+from strands_cli.errors import ArtifactError, Issue, UnsupportedError, UsageError
 from strands_cli.loader import load_spec
 from strands_cli.loader.spec import Spec
+from strands_cli.patterns import HumanStep
 from strands_cli.providers.choice import require_models, with_model_options
+from strands_cli.types.sections import Artifact
 
+_REPORT = "<!-- A report of 'strands run', which may replace it. -->"
+_LARGEST_REPORT = 10_000_000
 _OF_RESUMED_RUNS = {"run_id", "trust", "debug", "hitl_responses", *Execution.__struct_fields__}
 
 
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @var_option
-@click.option("--ask", is_flag=True, help="Ask for missing inputs.")
+@click.option("--ask", "-a", is_flag=True, help="Ask for missing inputs.")
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path(), help="Write artifacts to this directory."
 )
@@ -45,7 +61,12 @@ _OF_RESUMED_RUNS = {"run_id", "trust", "debug", "hitl_responses", *Execution.__s
     help="Save the run, so you can resume it and look at it later. On by default.",
 )
 @click.option(
-    "--resume", "run_id", metavar="ID", shell_complete=complete_runs, help="Resume this run, without FILE."
+    "--resume",
+    "-r",
+    "run_id",
+    metavar="ID",
+    shell_complete=complete_runs,
+    help="Resume this run, without FILE.",
 )
 @click.option(
     "--auto-resume",
@@ -133,20 +154,74 @@ def _run_file(
         if how.answers:
             reason = f"There is no unfinished run of {file} with these inputs, so there is no open question."
             raise UsageError(reason, hint="Leave out --answer to start a new run.")
-    prepared = prepare(spec, options=options)
+    if not save and not dry_run and replay is None and not can_ask():
+        _refuse_questions(spec)
+    with nullcontext() if dry_run else _report_written(spec, out, force=how.force):
+        prepared = prepare(spec, options=options)
     if replay is None:
         require_models(spec, spec.agents)
     print_issues(prepared.resources.redactor.value(prepared.warnings), err=True)
     if dry_run:
         from strands_cli.cli.plan import show_plan
 
-        show_plan(spec, prepared.resources.tools, as_json=how.as_json)
+        show_plan(spec, prepared.resources.tools, "json" if how.as_json else "text", verbose=how.verbose)
         return
     if save:
         from strands_cli.exec.stores import open_store
 
         options = msgspec.structs.replace(options, store=open_store(prepared.resources.settings))
     execute(msgspec.structs.replace(prepared, options=options), how)
+
+
+def _refuse_questions(spec: Spec) -> None:
+    """UsageError for a question without a default: a run that is not saved cannot wait for its answer."""
+    for one in spec.family:
+        for place in one.pattern.places(one) if isinstance(one, Spec) else ():
+            if isinstance(place.step, HumanStep) and place.step.default is None:
+                where = one.issue(place.text_pointer, "").place
+                reason = f"{where}: a human is asked here, but nobody can be asked, and the run is not saved."
+                hint = "Leave out --no-save-session, run it in a terminal, or give the question a default."
+                raise UsageError(reason, hint=hint)
+
+
+@contextmanager
+def _report_written(spec: Spec, out: Path, *, force: bool) -> Iterator[None]:
+    """Writes a report if the workflow turns out to be unsupported."""
+    try:
+        yield
+    except UnsupportedError as error:
+        _write_report(spec, error.issues, out, force=force)
+        raise
+
+
+def _write_report(spec: Spec, issues: Sequence[Issue], out: Path, *, force: bool) -> None:
+    """Writes why a workflow cannot run to OUT/NAME-unsupported.md. It overwrites only its own reports."""
+    from strands_cli.artifacts import safe_name, write_artifacts
+
+    name = f"{safe_name(spec.name)}-unsupported.md"
+    with suppress(OSError, ValueError):
+        force = force or read_regular_file(out / name, _LARGEST_REPORT).startswith(_REPORT.encode())
+    artifact = Artifact(path=name, content="{{ report }}")
+    outputs = msgspec.structs.replace(spec.outputs, artifacts=(artifact,))
+    report = without_secrets("\n".join(_report_lines(spec, issues)))
+    try:
+        (written,) = write_artifacts(
+            msgspec.structs.replace(spec, outputs=outputs), {"report": report}, out, force=force
+        )
+    except ArtifactError as failed:
+        print_warning(f"{out / name} was not written: {failed.message.rpartition(': ')[2]} {failed.hint}")
+    else:
+        print_note(f"Wrote {written}: why this workflow cannot run.")
+
+
+def _report_lines(spec: Spec, issues: Sequence[Issue]) -> Iterator[str]:
+    yield from (_REPORT, "", f"# {markdown_text(spec.name)} cannot run", "")
+    yield from (f"File: {markdown_text(str(spec.file))}", "")
+    yield f"{count_text(len(issues), 'problem')} with strands-cli {__version__}:"
+    for number, issue in enumerate(issues, 1):
+        yield from ("", f"{number}. {markdown_text(issue.place or str(spec.file))}", "")
+        yield from (f"   {markdown_text(text)}" for text in (issue.reason, issue.remediation) if text)
+    yield ""
 
 
 def _refuse_options(ctx: click.Context, names: set[str], why: str) -> None:

@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 _DAY = 86_400.0
 _SHORT = 80
+_LONGEST_NAME = 64
 _PIPE_WIDTH = 120
 
 
@@ -65,7 +66,11 @@ def opened_store() -> Iterator[Store]:
 
 
 @runs.command("list")
-@click.option("--status", type=click.Choice(STATUSES), help="List only runs with this status.")
+@click.option(
+    "--status",
+    type=click.Choice([*STATUSES, "completed"]),
+    help="List only runs with this status; completed is the same as done.",
+)
 @click.option(
     "-n",
     "most",
@@ -73,34 +78,51 @@ def opened_store() -> Iterator[Store]:
     default=20,
     help="The maximum number of runs; 20 by default, 0 for all.",
 )
+@click.option("--all", "everywhere", is_flag=True, help="List the runs of all projects.")
+@click.option("--verbose", "-v", is_flag=True, help="Also show when each was last active, and its file.")
 @json_option
-def list_command(status: str | None, most: int, as_json: bool) -> None:
-    """List runs with their status and cost, the newest first."""
+def list_command(status: str | None, most: int, everywhere: bool, verbose: bool, as_json: bool) -> None:
+    """List the runs of this project with their status and cost, the newest first."""
+    status = "done" if status == "completed" else status
     with opened_store() as store:
         found = list_runs(store.runs())
-    chosen = [run for run in found if status in (None, run.status)]
+    here = found if everywhere else [*_of_this_project(found)]
+    chosen = [run for run in here if status in (None, run.status)]
     shown = chosen[:most] if most else chosen
     if as_json:
         print_json({"runs": [msgspec.to_builtins(run) for run in shown]})
         return
-    print_columns([_row(run) for run in shown], indent="")
+    print_columns([_row(run, verbose=verbose, shows_project=everywhere) for run in shown], indent="")
     if len(shown) < len(chosen):
         hidden = len(chosen) - len(shown)
         verb = "is" if hidden == 1 else "are"
         print_note(f"{count_text(hidden, 'older run')} {verb} not shown; -n 0 lists all.")
     if not chosen:
-        print_note("There are no such runs." if found else "There are no runs yet.")
+        print_note("There are no such runs." if here else "There are no runs yet.")
+    if not here and found:
+        print_note(_ELSEWHERE)
 
 
-def _row(run: RunSummary) -> tuple[str, ...]:
+_ELSEWHERE = "'strands runs list --all' lists the runs of other projects."
+
+
+def _of_this_project(found: Sequence[RunSummary]) -> Iterator[RunSummary]:
+    """Yields the runs that began in this project, and those that cannot be read."""
+    project = str(load_settings().project)
+    return (run for run in found if run.project in (project, ""))
+
+
+def _row(run: RunSummary, *, verbose: bool = False, shows_project: bool = False) -> tuple[str, ...]:
     return (
         run.id,
-        one_line(run.name) or "-",
+        cut_text(one_line(run.name), _LONGEST_NAME) or "-",
         run.status,
         count_text(run.steps, "step"),
         tokens_text(run.usage.total_tokens) if run.usage.total_tokens else "",
         duration_text(run.seconds),
         moment_text(run.created),
+        *((run.project,) if shows_project else ()),
+        *((f"active {moment_text(run.updated)}", run.file) if verbose else ()),
         cut_text(one_line(run.error[: 4 * _SHORT]), _SHORT),
     )
 
@@ -130,7 +152,7 @@ def _row(run: RunSummary) -> tuple[str, ...]:
 def show(run: str, transcript: bool, html: Path | None, most: int, as_json: bool) -> None:
     """Show what a run did, with a line for each step on a common time axis.
 
-    ID is the id of a run or its first characters; by default, the latest run.
+    ID is the id of a run or its first characters; by default, the latest run of this project.
     """
     if transcript + as_json + (html is not None) > 1:
         raise UsageError("--transcript, --html and --json cannot be combined.", hint="Use one of them.")
@@ -146,13 +168,15 @@ def show(run: str, transcript: bool, html: Path | None, most: int, as_json: bool
 
 
 def load_view(run: str) -> RunView:
-    """The run with this id, or the latest one. Raises SessionError if it does not exist."""
+    """The run with this id, or the latest one of this project. Raises SessionError if it does not exist."""
     with opened_store() as store:
         if not run:
             found = list_runs(store.runs())
-            if not found:
-                raise SessionError("There are no runs yet.", hint="Start one: strands run FILE")
-            run = found[0].id
+            latest = next(_of_this_project(found), None)
+            if latest is None:
+                hint = f"Start one: strands run FILE{f'; {_ELSEWHERE}' if found else ''}"
+                raise SessionError("There are no runs yet.", hint=hint)
+            run = latest.id
         run = find_run(store, run)
         return read_run(run, store.load(run), time.time())
 
@@ -220,11 +244,20 @@ def _write_page(view: RunView, file: Path) -> None:
 # --- delete and clean -------------------------------------------------------------------------------------
 
 
+_unasked_option = click.option(
+    "--yes", "-y", "--force", "-f", "yes", is_flag=True, help="Delete them without asking."
+)
+
+
 @runs.command()
 @click.argument("ids", metavar="ID…", nargs=-1, required=True, shell_complete=complete_runs)
+@_unasked_option
 @json_option
-def delete(ids: tuple[str, ...], as_json: bool) -> None:
-    """Delete runs. If one of them does not exist or is running, none is deleted."""
+def delete(ids: tuple[str, ...], yes: bool, as_json: bool) -> None:
+    """Delete runs. If one of them does not exist or is running, none is deleted.
+
+    On a terminal you are asked to confirm.
+    """
     with opened_store() as store:
         known = {run.id: run for run in list_runs(store.runs())}
         chosen = [known[run] for run in dict.fromkeys(find_run(store, one) for one in ids)]
@@ -233,6 +266,8 @@ def delete(ids: tuple[str, ...], as_json: bool) -> None:
                 raise SessionError(
                     f"Run {run.id} is running.", hint="Cancel it first, or wait until it ends."
                 )
+        if not yes and not as_json and can_ask():
+            _agree_to_delete(chosen, as_json=as_json)
         _delete(store, chosen, as_json=as_json)
 
 
@@ -247,21 +282,20 @@ def delete(ids: tuple[str, ...], as_json: bool) -> None:
     help="Delete runs that ended more than DAYS ago; 30 by default.",
 )
 @click.option("--all", "also_unfinished", is_flag=True, help="Also delete runs that could be resumed.")
-@click.option("--yes", "-y", is_flag=True, help="Delete them without asking.")
+@click.option("--keep-completed", is_flag=True, help="Delete only runs that could be resumed.")
+@_unasked_option
 @json_option
-def clean(days: float, also_unfinished: bool, yes: bool, as_json: bool) -> None:
-    """Delete old runs: those that are done, and with --all also those that could be resumed.
+def clean(days: float, also_unfinished: bool, keep_completed: bool, yes: bool, as_json: bool) -> None:
+    """Delete old runs of all projects: those that are done, and with --all those that could be resumed.
 
     The runs are listed first, and deleted after you confirm. Running ones are never deleted.
     """
     with opened_store() as store:
         oldest, found = time.time() - days * _DAY, list_runs(store.runs())
-        chosen = [
-            run
-            for run in found
-            if run.updated < oldest
-            and (run.status == "done" or (also_unfinished and run.status != "running"))
-        ]
+        statuses = set() if keep_completed else {"done"}
+        if also_unfinished or keep_completed:
+            statuses |= {run.status for run in found} - {"running", "done"}
+        chosen = [run for run in found if run.updated < oldest and run.status in statuses]
         if chosen and not yes:
             _agree_to_delete(chosen, as_json=as_json)
         _delete(store, chosen, as_json=as_json)
@@ -270,14 +304,14 @@ def clean(days: float, also_unfinished: bool, yes: bool, as_json: bool) -> None:
 def _agree_to_delete(chosen: Sequence[RunSummary], *, as_json: bool) -> None:
     if as_json or not can_ask():
         if not as_json:
-            print_columns([_row(run) for run in chosen], indent="")
+            print_columns([_row(run, shows_project=True) for run in chosen], indent="")
         number = count_text(len(chosen), "run")
         raise UsageError(
             f"{number} would be deleted, and nobody can be asked here.", hint="Add --yes to delete them."
         )
     from strands_cli.cli.questions import confirm
 
-    print_columns([_row(run) for run in chosen], indent="")
+    print_columns([_row(run, shows_project=True) for run in chosen], indent="")
     if not confirm(f"Delete {count_text(len(chosen), 'run')}?"):
         raise click.Abort
 

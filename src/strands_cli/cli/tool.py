@@ -5,11 +5,9 @@ What only `call` or `show` needs is imported there: a listing must be quick.
 
 import json
 import os
-import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from keyword import iskeyword
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +21,7 @@ from strands_cli.cli.options import (
     complete_tools,
     file_text,
     json_option,
+    log_option,
     permit_all,
     trust_option,
     warn_of_untrusted,
@@ -47,7 +46,7 @@ from strands_cli.cli.output import (
     tool_output_aside,
 )
 from strands_cli.cli.terminal import crash_place
-from strands_cli.errors import Issue, ToolError, UsageError
+from strands_cli.errors import EXIT_TESTS_FAILED, Issue, ToolError, UnsupportedError, UsageError
 from strands_cli.toolkit.info import DEFAULTS, FIELDS, ToolCategory, ToolInfo, missing_requirements
 from strands_cli.tools.registry import ToolRegistry
 
@@ -64,9 +63,15 @@ _UNGROUPED = "other"
 _GROUPS = [*(item.value for item in ToolCategory), _UNGROUPED]
 
 
-@click.group(cls=LazyGroup)
+@click.group(
+    cls=LazyGroup,
+    table={
+        "new": ("strands_cli.cli.create:new_tool", "Create a tool and its test in this project."),
+        "package": ("strands_cli.cli.tool_package:package", "Make a Python package of tools, for pip."),
+    },
+)
 def tool() -> None:
-    """List, show, call, check and create tools."""
+    """Create, list, show, call, check and test tools."""
 
 
 # --- list -------------------------------------------------------------------------------------------------
@@ -76,6 +81,7 @@ def tool() -> None:
 @click.option("--category", type=click.Choice(_GROUPS), help="Show only this category.")
 @click.option("--verbose", "-v", is_flag=True, help="Also show files, and errors in them.")
 @json_option
+@log_option
 def list_tools(category: str | None, verbose: bool, as_json: bool) -> None:
     """List all tools, where they come from and whether they are available. No tool is run."""
     registry = ToolRegistry.to_look_at()
@@ -138,6 +144,7 @@ def _info_document(info: ToolInfo) -> dict[str, Any]:
 @click.argument("reference", metavar="TOOL", shell_complete=complete_tools)
 @click.option("--load", is_flag=True, help="Import the tool, to show what is known only then.")
 @json_option
+@log_option
 def show(reference: str, load: bool, as_json: bool) -> None:
     """Show a tool: description, arguments, result and requirements."""
     registry = ToolRegistry.to_look_at()
@@ -207,13 +214,17 @@ def _print_arguments(info: ToolInfo) -> None:
         need = f"default {json.dumps(default)}" if default is not None else "optional"
         if name in required:
             need = "required"
-            first = _EXAMPLES.get(kind[0] if isinstance(kind, list) else kind, "…")
+            usual = _EXAMPLES.get(kind[0] if isinstance(kind, list) else kind, "…")
+            first = described.get("minimum", described.get("maximum", usual))
             example[name] = described["enum"][0] if described.get("enum") else first
         rows.append((name, _type_text(part), need, str(described.get("description", ""))))
     print_line(Styled("arguments"))
     print_columns(rows)
     print_line()
     print_line(f"strands tool call {info.id} '{json.dumps(example, ensure_ascii=False)}'")
+
+
+_LIMITS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 
 
 def _type_text(part: Any) -> str:
@@ -226,7 +237,8 @@ def _type_text(part: Any) -> str:
     if options := part.get("anyOf") or part.get("oneOf"):
         return "|".join(_type_text(option) for option in options)
     kind = part.get("type", "any")
-    return "|".join(kind) if isinstance(kind, list) else str(kind)
+    limits = [f"{sign} {part[key]}" for key, sign in _LIMITS.items() if key in part]
+    return " ".join(["|".join(kind) if isinstance(kind, list) else str(kind), *limits])
 
 
 # --- call -------------------------------------------------------------------------------------------------
@@ -244,6 +256,7 @@ def _type_text(part: Any) -> str:
 @allow_write_option
 @trust_option
 @json_option
+@log_option
 def call(
     *,
     reference: str,
@@ -429,6 +442,7 @@ def _crash_hint(error: dict[str, Any]) -> str:
 @click.argument("path", required=False, type=click.Path(path_type=Path))
 @click.option("--load", is_flag=True, help="Also import the tools and build each of them.")
 @json_option
+@log_option
 def check(path: Path | None, load: bool, as_json: bool) -> int:
     """Find errors in tools, with file and line.
 
@@ -457,69 +471,96 @@ def check(path: Path | None, load: bool, as_json: bool) -> int:
     return print_findings(issues, document=document, summary=summary, as_json=as_json)
 
 
-# --- new --------------------------------------------------------------------------------------------------
+# --- test -------------------------------------------------------------------------------------------------
 
-_TOOL = '''"""The tool {name}."""
-
-from strands_cli import ToolFailed, tool
-
-
-@tool(version="0.1.0")
-def {name}(name: str) -> str:
-    """Greet somebody by name. Say here what the tool does: the model reads it.
-
-    Args:
-        name: Who to greet
-    """
-    if not name.strip():
-        raise ToolFailed("No name provided")
-    return f"Hello, {{name}}!"
-'''
-
-_TEST = '''"""Tests of the tool {name}. Run them with pytest, from the project's root."""
-
-from strands_cli.testing import CallTool
-
-pytest_plugins = ["strands_cli.testing"]
-
-
-def test_{name}_greets(call_tool: CallTool) -> None:
-    assert call_tool("{name}", name="Ada").text == "Hello, Ada!"
-
-
-def test_{name}_refuses_a_missing_name(call_tool: CallTool) -> None:
-    assert call_tool("{name}").code == "input_invalid"
-'''
+_PYTEST_SETTINGS = (
+    "pytest.toml",
+    ".pytest.toml",
+    "pytest.ini",
+    ".pytest.ini",
+    "pyproject.toml",
+    "tox.ini",
+    "setup.cfg",
+)
 
 
 @tool.command()
-@click.argument("name")
-@click.option("--family", help="Create it in a family of tools: tools/FAMILY/NAME.py.")
-def new(name: str, family: str | None) -> None:
-    """Create a tool and its test in this project."""
-    for word in filter(None, (name, family)):
-        if not re.fullmatch("[A-Za-z][A-Za-z0-9_]{0,63}", word) or iskeyword(word):
-            hint = "Use a Python name of at most 64 letters, digits and '_' that starts with a letter."
-            raise UsageError(f"{word!r} cannot be the name of a tool.", hint=hint)
-    registry = ToolRegistry()
-    if taken := registry.get(name):
-        raise UsageError(f"The tool {name!r} already exists ({taken.origin}).", hint="Choose another name.")
+@click.argument("references", metavar="[TOOL]…", nargs=-1, shell_complete=complete_tools)
+@click.option(
+    "-k", "expression", metavar="EXPRESSION", help="Run only tests whose names match, as with pytest -k."
+)
+@log_option
+def test(references: tuple[str, ...], expression: str | None) -> int:
+    """Run the tests of this project's tools with pytest.
+
+    The tests of a tool are in test_TOOL.py, below tests/ or beside the tool, or in the tests.py of its
+    family. Without TOOL, the tests of all tools run.
+    """
+    import subprocess
+    from importlib.util import find_spec
+
+    registry = ToolRegistry.to_look_at()
     project = registry.settings.project
-    directory = project / "tools" / (family or "")
-    files = {
-        directory / f"{name}.py": _TOOL.format(name=name),
-        project / "tests" / f"test_{name}.py": _TEST.format(name=name),
-    }
-    package = directory / "__init__.py"
-    if family and not package.exists():
-        files = {package: f'"""The tools of the family {family}."""\n', **files}
-    for file in files:
-        if file.exists():
-            reason = f"{file.relative_to(project)} already exists; nothing was written."
-            raise UsageError(reason, hint="Move it away.")
-    for file, text in files.items():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-        print_line(str(file.relative_to(project)))
-    print_note(f"Try it: strands tool call {name} name=Ada")
+    files = [*_named_tests(references, registry)] if references else _all_tests(registry)
+    if find_spec("pytest") is None:
+        raise UnsupportedError("The tests need pytest.", hint="Install it: pip install pytest")
+    paths = [str(file.relative_to(project)) for file in dict.fromkeys(files)]
+    options = ["-k", expression] if expression else []
+    command = [sys.executable, *pytest_words(project), *options, *paths]
+    done = subprocess.run(command, cwd=project, check=False)
+    return EXIT_TESTS_FAILED if done.returncode else 0
+
+
+def pytest_words(project: Path) -> list[str]:
+    """Returns the words after `python` that start pytest.
+
+    pytest-asyncio warns if a certain option is not set. It is set here, unless the author has done so.
+    """
+    from importlib.metadata import PackageNotFoundError, version
+
+    words, option = ["-m", "pytest"], "asyncio_default_fixture_loop_scope"
+    try:
+        has_option = not version("pytest-asyncio").startswith(("0.1", "0.20", "0.21", "0.22", "0.23"))
+    except PackageNotFoundError:
+        return words
+    if not has_option or os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD"):
+        return words
+    files = [place / name for place in (project, *project.parents) for name in _PYTEST_SETTINGS]
+    readable = [file for file in files if file.is_file() and os.access(file, os.R_OK)]
+    is_set = any(option.encode() in file.read_bytes() for file in readable)
+    return words if is_set else [*words, "-o", f"{option}=function"]
+
+
+def tests_of(info: ToolInfo, project: Path) -> list[Path]:
+    """Returns the files with tests of a tool in tools/: below tests/, beside it, and of its family."""
+    place = Path(info.file).parent
+    names = {f"test_{name}.py" for name in (info.id, Path(info.file).stem)}
+    found = [file for root in (project / "tests", place) for name in names for file in root.rglob(name)]
+    of_family = [place / "tests.py"] if place != project / "tools" else []
+    return [*sorted(found), *(file for file in of_family if file.is_file())]
+
+
+def _named_tests(references: Sequence[str], registry: ToolRegistry) -> Iterator[Path]:
+    project = registry.settings.project
+    for reference in references:
+        info = registry.require(reference)
+        if not (info.file and Path(info.file).is_relative_to(project / "tools")):
+            hint = "'strands list-tools' shows where each tool comes from."
+            raise UsageError(f"{reference} is not in the tools/ directory of this project.", hint=hint)
+        if not (found := tests_of(info, project)):
+            hint = f"Write tests/test_{info.id}.py; 'strands_cli.testing' has what it needs."
+            raise UsageError(f"{reference} has no tests.", hint=hint)
+        yield from found
+
+
+def _all_tests(registry: ToolRegistry) -> list[Path]:
+    """Returns the tests of all tools in tools/, also of files that cannot be read."""
+    project = registry.settings.project
+    tools, tests = project / "tools", project / "tests"
+    beside = [file for name in ("test_*.py", "tests.py") for file in tools.rglob(name)]
+    names = {file.stem for file in tools.rglob("*.py")} | {info.id for info in registry.list_all()}
+    found = [file for file in tests.rglob("test_*.py") if file.stem.removeprefix("test_") in names]
+    if not beside + found:
+        hint = "'strands tool new' creates a tool with a test."
+        raise UsageError("The tools of this project have no tests.", hint=hint)
+    return sorted(found) + sorted(beside)

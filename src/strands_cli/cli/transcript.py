@@ -122,10 +122,13 @@ def transcript_lines(view: RunView, width: int | None = None) -> Iterator[Line]:
         yield Line("text")
         yield from _heading(step, width, facts=step_facts(step), number=f"{number} of {len(view.steps)}: ")
         for attempt in step.attempts:
-            yield Line("trouble", "-- discarded attempt: the step started again after this")
+            is_final = not step.has_started_again(attempt)
+            then = "a resumed run starts the step again" if is_final else "the step started again after this"
+            yield Line("trouble", f"-- discarded attempt: {then}")
             yield from _heading(attempt, width, facts=step_facts(attempt))
             yield from _body(attempt, width)
-            yield Line("trouble", "-- anew")
+            if not is_final:
+                yield Line("trouble", "-- anew")
         yield from _body(step, width)
     for notice in view.notices:
         yield Line("label", f"\nnotice: {one_line(notice.text)}")

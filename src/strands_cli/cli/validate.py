@@ -10,13 +10,21 @@ from typing import Any
 import click
 import msgspec
 
-from strands_cli.cli.options import json_option, read_variables, var_option
-from strands_cli.cli.output import count_text, issue_document, print_issues, print_json, print_note
+from strands_cli.cli.options import json_option, log_option, read_variables, var_option
+from strands_cli.cli.output import (
+    count_text,
+    issue_document,
+    print_columns,
+    print_issues,
+    print_json,
+    print_note,
+)
 from strands_cli.documents.files import Outside, read_regular_file
 from strands_cli.documents.reader import MAX_BYTES
 from strands_cli.errors import Issue, SpecError, UnsupportedError, UsageError
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+_SCHEMA_SUFFIX = ".schema.json"
 _SKIPPED = frozenset({"node_modules", "__pycache__"})
 _YAML_KEY = re.compile(rb"""^["']?(pattern|agents|runtime|<<)["']?[ \t]*:""", re.MULTILINE)
 _BROKEN_KEY = re.compile(
@@ -34,6 +42,8 @@ class Checked(msgspec.Struct, frozen=True):
     """Why it is not a workflow."""
     found: tuple[Issue, ...]
     """What keeps it from running, and warnings."""
+    scope: str = "the syntax and the keys"
+    """What was checked."""
 
     @property
     def issues(self) -> list[Issue]:
@@ -45,13 +55,20 @@ class Checked(msgspec.Struct, frozen=True):
         fails = any(strict or issue.severity == "error" for issue in self.found)
         return UnsupportedError.exit_code if fails else 0
 
+    def verdict(self, strict: bool) -> str:
+        return {SpecError.exit_code: "invalid", 0: "good"}.get(self.exit_code(strict), "cannot run")
+
 
 @click.command()
 @click.argument("paths", metavar="FILE…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--strict", is_flag=True, help="Also fail on warnings.")
 @var_option
+@click.option("--verbose", "-v", is_flag=True, help="Also list every file, with what was checked in it.")
 @json_option
-def validate(paths: tuple[Path, ...], strict: bool, pairs: tuple[str, ...], as_json: bool) -> int:
+@log_option
+def validate(
+    paths: tuple[Path, ...], strict: bool, pairs: tuple[str, ...], verbose: bool, as_json: bool
+) -> int:
     """Find errors in workflow files and show how to fix them.
 
     In a directory, every workflow is checked. Nothing is run, and no model is asked. The exit code is 3 if
@@ -68,6 +85,7 @@ def validate(paths: tuple[Path, ...], strict: bool, pairs: tuple[str, ...], as_j
                 "file": str(item.file),
                 "valid": not item.invalid,
                 "supported": item.exit_code(strict=False) == 0,
+                **({"checked": item.scope} if verbose else {}),
                 "issues": [issue_document(issue) for issue in item.issues],
             }
             for item in checked
@@ -76,6 +94,9 @@ def validate(paths: tuple[Path, ...], strict: bool, pairs: tuple[str, ...], as_j
     else:
         issues = [issue for item in checked for issue in item.issues]
         print_issues(issues, err=False)
+        if verbose:
+            rows = [(str(item.file), item.verdict(strict), f"checked {item.scope}") for item in checked]
+            print_columns(rows, indent="")
         errors = sum(issue.severity == "error" for issue in issues)
         counts = f"{count_text(errors, 'error')}, {count_text(len(issues) - errors, 'warning')}"
         others = f" {count_text(skipped, 'other file')} skipped: no workflow." if skipped else ""
@@ -85,23 +106,25 @@ def validate(paths: tuple[Path, ...], strict: bool, pairs: tuple[str, ...], as_j
 
 def workflow_files(path: Path) -> tuple[list[Path], int]:
     """The file itself, or every workflow below a directory; and how many other files were skipped."""
-    if not path.exists():
-        raise UsageError(f"Not found: {path}.", hint="Give workflow files, or directories of them.")
     if not path.is_dir():
         return [path], 0
     candidates: list[Path] = []
     for place, directories, names in os.walk(path):
         directories[:] = [name for name in directories if name[0] != "." and name not in _SKIPPED]
-        candidates += (Path(place, name) for name in names if name.endswith(_SUFFIXES))
+        candidates += (
+            Path(place, name)
+            for name in names
+            if name.endswith(_SUFFIXES) and not name.endswith(_SCHEMA_SUFFIX)
+        )
     candidates.sort()
     root = path.resolve()
-    files = [file for file in candidates if _looks_like_a_workflow(file, root)]
+    files = [file for file in candidates if looks_like_a_workflow(file, root)]
     if not files:
         raise UsageError(f"There is no workflow in {path}.", hint="A workflow has the key 'pattern'.")
     return files, len(candidates) - len(files)
 
 
-def _looks_like_a_workflow(file: Path, root: Path) -> bool:
+def looks_like_a_workflow(file: Path, root: Path) -> bool:
     """Whether a file is meant as one: by the keys at its top, and by any of them if it cannot be read.
 
     A directory may hold many large files that are something else, so YAML is parsed only where its lines
@@ -175,4 +198,11 @@ def _check_workflow(file: Path, variables: dict[str, Any]) -> Checked:
             at = "/telemetry/otlp_endpoint"
             missing = missing_exporter(spec.telemetry)
             found += [spec.issue(at, reason, remedy, "warning") for reason, remedy in missing]
-    return Checked(file, tuple(issues), tuple(found))
+    counts = [
+        (sum(1 for place in spec.pattern.places(spec) if place.step), "step"),
+        (len(spec.agents), "agent"),
+        (len(tools.declared), "tool"),
+        (len(spec.family) - 1, "other workflow"),
+    ]
+    scope = ", ".join(["the syntax", "the keys", *(count_text(*count) for count in counts if count[0])])
+    return Checked(file, tuple(issues), tuple(found), scope)

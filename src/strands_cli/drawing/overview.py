@@ -18,7 +18,7 @@ def outline_of(spec: Spec, tools: ToolSet | None = None, known: dict[Path, Outli
     known = {} if known is None else known
     pattern, tools = spec.pattern, tools or ToolSet(spec)
     boxes, arrows, frames = pattern.outline(spec)
-    tools_of = {name: tools.references_for(agent) for name, agent in spec.agents.items()}
+    tools_of = {name: tools.references_for(agent.tools) for name, agent in spec.agents.items()}
     for index, box in enumerate(boxes):
         inner = spec.workflows.get(box.workflow)
         if isinstance(inner, Spec):  # it asks models as often as its own outline says
@@ -28,6 +28,7 @@ def outline_of(spec: Spec, tools: ToolSet | None = None, known: dict[Path, Outli
             changes: dict[str, Any] = {"calls": box.calls * own.calls, "has_tool_rounds": own.has_tool_rounds}
         else:
             given = tools_of.get(box.agent, box.tools)
+            given = given if box.own_tools is None else tools.references_for(box.own_tools)
             changes = {"tools": given, "has_tool_rounds": bool(box.agent and given)}
         boxes[index] = msgspec.structs.replace(box, **changes)
     boxes = [*_with_conversations(spec, boxes)]
@@ -77,7 +78,8 @@ def story_sentences(spec: Spec, outline: Outline) -> Iterator[str]:
                 condition = arrow.label if is_plain else f"if {first_line(arrow.label)}"
                 following.append(f"{titles[arrow.target]} {condition}".rstrip())
         then = f" Then: {'; '.join(following)}." if following else ""
-        yield _box_sentence(box, frames.get(box.key, "")) + then
+        about = f" {first_line(box.description).removesuffix('.')}." if box.description.strip() else ""
+        yield _box_sentence(box, frames.get(box.key, "")) + about + then
 
 
 def english_list(items: Sequence[str], last: str = "and") -> str:
@@ -104,6 +106,8 @@ def _box_sentence(box: Box, frame: str) -> str:
         return f"{place}: the workflow {first_line(box.workflow)} runs{given}.{each}"
     text = f' is given "{first_line(box.input)}".' if box.input.strip() else " goes on with what came before."
     memory = f" It remembers {first_line(box.remembers)}." if box.remembers else ""
+    if box.own_tools is not None:
+        memory += f" Here it may call {english_list([*map(tool_name, box.tools)]) or 'no tools'}."
     return f"{place}: {first_line(box.agent)}{text}{memory}{each}"
 
 

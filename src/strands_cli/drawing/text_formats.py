@@ -1,5 +1,6 @@
 """An outline as text that other programs draw: a Mermaid flowchart, or a graph for Graphviz."""
 
+import json
 import re
 
 from strands_cli.patterns.outline import Box, Outline, first_line, printable_text, tool_name
@@ -59,7 +60,8 @@ def as_mermaid(outline: Outline, name: str) -> str:
     for index, frame in enumerate(outline.frames):
         inner = [f"    {nodes.pop(key)}" for key in frame.boxes]
         frames += [f'  subgraph g{index}["{_for_mermaid(frame.title)}"]', *inner, "  end"]
-    lines = ["---", f'title: "{name}"', "---", "flowchart TD"]
+    title = json.dumps(printable_text(" ".join(name.split())), ensure_ascii=False)
+    lines = ["---", f"title: {title}", "---", "flowchart TD"]
     lines += [*(f"  {node}" for node in nodes.values()), *frames]
     for arrow in outline.arrows:
         label = f'|"{_for_mermaid(arrow.label)}"|' if arrow.label else ""

@@ -81,11 +81,17 @@ class Ledger:
     """
 
     def __init__(
-        self, budgets: Budgets, stop: Callable[[StrandsError], None], outer: "Ledger | None" = None
+        self,
+        budgets: Budgets,
+        stop: Callable[[StrandsError], None],
+        notice: Callable[[str], None],
+        outer: "Ledger | None" = None,
     ) -> None:
         self._budgets = budgets
         self._stop = stop
+        self._notice = notice
         self._outer = outer
+        self._has_warned = False
         self.steps = 0
         self.usage = Usage()
 
@@ -102,6 +108,10 @@ class Ledger:
 
     def spend(self, usage: Usage) -> None:
         self.usage += usage
+        most, share = self._budgets.max_tokens, self._budgets.warn_threshold
+        if most and not self._has_warned and most * share <= self.usage.total_tokens <= most:
+            self._has_warned = True
+            self._notice(f"{share:.0%} of the budget of {most} tokens is spent.".replace("%", " %", 1))
         if self._outer is not None:
             self._outer.spend(usage)
 

@@ -223,7 +223,11 @@ class StepView(msgspec.Struct):
     output: Any = None
     entries: list[StepEntry] = []
     attempts: list["StepView"] = []
-    """Earlier attempts that were set aside when the step started again."""
+    """Attempts that were set aside, so that the step could start again."""
+
+    def has_started_again(self, attempt: "StepView") -> bool:
+        """Whether the step started again after one of its attempts. The last of them may have ended it."""
+        return attempt is not self.attempts[-1] or self.status != "failed" or bool(self.entries)
 
     @property
     def calls(self) -> list[Called]:
@@ -294,6 +298,8 @@ class RunSummary(msgspec.Struct):
     error: str
     """The error that ended it, or its open question."""
     file: str
+    project: str
+    """The directory of the project in which it began; empty if it cannot be read."""
 
 
 class _Stored(msgspec.Struct):
@@ -343,6 +349,7 @@ def list_runs(listed: Mapping[str, Mapping[str, bytes]]) -> list[RunSummary]:
             updated=status.updated or head.created,
             error=status.error,
             file=head.file,
+            project=head.project,
         )
         found.append(summary)
     return sorted(found, key=lambda one: (one.created, one.id), reverse=True)

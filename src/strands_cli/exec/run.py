@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from strands_cli.artifacts import check_artifact_files, write_artifacts
+from strands_cli.artifacts import check_artifact_files, safe_name, write_artifacts
 from strands_cli.capability import all_asks, check_capability
 from strands_cli.errors import (
     ArtifactError,
@@ -32,6 +32,7 @@ from strands_cli.exec.steps import DEFAULTS, Run, RunOptions
 from strands_cli.loader import load_spec
 from strands_cli.loader.run_values import read_secrets, resolve_inputs
 from strands_cli.loader.spec import Spec
+from strands_cli.patterns.scope import known_aliases
 from strands_cli.runtime.resources import RunResources
 from strands_cli.telemetry import Trace, open_telemetry
 from strands_cli.templates import TemplateError, render
@@ -82,12 +83,12 @@ def prepare(
     asks_models = options.model is None and options.replay is None
     warnings, secrets = _checked_secrets(spec, tools, asks_models=asks_models)
     if options.trace:
-        added = Artifact(path=f"./{spec.name}-trace.json", content="{{ TRACE }}")
+        added = Artifact(path=f"./{safe_name(spec.name)}-trace.json", content="{{ TRACE }}")
         outputs = msgspec.structs.replace(spec.outputs, artifacts=(*spec.outputs.artifacts, added))
         spec = msgspec.structs.replace(spec, outputs=outputs)
     inputs = resolve_inputs(spec, variables)
     if with_artifacts:
-        scope = {**inputs, "inputs": inputs}
+        scope = {**known_aliases(spec), **inputs, "inputs": inputs}
         # The files may be those that the resumed run wrote itself: that is checked at the end.
         force = options.force or bool(options.resume)
         check_artifact_files(spec, options.directory, force=force, allowed=options.allow_write, scope=scope)
@@ -97,6 +98,7 @@ def prepare(
         directory=options.directory,
         secrets=secrets,
         tools=tools,
+        workspace=options.workspace,
         allow_write=options.allow_write,
         model=options.model,
     )

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from functools import cache
 from time import perf_counter, time
 from typing import Any, cast
@@ -26,6 +27,7 @@ from strands_cli.patterns.pattern import (
     foreach_of,
     value_text,
 )
+from strands_cli.patterns.scope import alias_values, artifact_aliases, known_aliases
 from strands_cli.runtime.agent_hooks import PendingCall, call_key
 from strands_cli.runtime.resources import RunResources
 from strands_cli.runtime.strands_adapter import AgentAnswer, AgentRequest, call_context
@@ -37,10 +39,13 @@ from strands_cli.toolkit.effects import protected_writes
 from strands_cli.toolkit.results import CODES, ToolResult, error_of
 from strands_cli.toolkit.values import encoded_size, value_of_result
 from strands_cli.toolkit.workspace import protected_refusal
-from strands_cli.types import StepResult
+from strands_cli.types import RunResult, StepResult
+from strands_cli.types.run_results import detailed_result
 
 MAX_ANSWER_BYTES = 10_000_000
 """The limit for the answer of a tool step; templates have the same one."""
+_LATEST = 253_402_300_799.0
+"""The end of the year 9999; dates have no more."""
 _FIRST_CALL = "1/0"
 """The name of a tool step's only call, in the form `turn/place` that agents' calls have."""
 
@@ -338,7 +343,42 @@ def _inner_inputs(
 
 
 class AnyRun(Run):
-    """A run with steps of all kinds."""
+    """A run with steps of all kinds, and with the names that other runners have in templates."""
+
+    _answered = (0.0, "")
+    """The latest answer of a human, and when it was given."""
+
+    def scope(self, names: Mapping[str, Any]) -> dict[str, Any]:
+        aliases = alias_values(names, lambda key: self.results.get(self.prefix + key))
+        if self.spec.asks_humans:
+            aliases["hitl_response"] = self._answered[1]
+        return {**aliases, **super().scope(names)}
+
+    def result(self, last: StepResult | None) -> RunResult:
+        result = super().result(last)
+        head = self.journal.get("head") if self.journal else None
+        began = min((head or {}).get("created") or time() - result.duration, _LATEST)  # it may be imported
+        aliases = {
+            **self.redactor.value(known_aliases(self.spec)),
+            **artifact_aliases(self.spec, self.names, result.steps, last),
+            "hitl_response": self._answered[1],
+            "timestamp": datetime.fromtimestamp(began, UTC).isoformat(timespec="seconds"),
+        }
+        if last is not None:
+            aliases["cumulative_tokens"] = result.usage.total_tokens
+            aliases["execution_context"] = {**aliases, **self.names}
+        return msgspec.structs.replace(result, scope={**aliases, **result.scope})
+
+    async def ask_human(
+        self, key: str, step: HumanStep, *, title: str, names: Mapping[str, Any], **more: Any
+    ) -> StepResult:
+        result = await super().ask_human(key, step, title=title, names=names, **more)
+        place = more.get("input_at") or self.pointer(key, "human/prompt")
+        asked = self.redactor.text(self.render(step.prompt, names, place))
+        # In a resumed run the answers come in the order of the file, not in the order of time.
+        row = StepRows(self, key, title).get("result")
+        self._answered = max(self._answered, (row["at"] if row else time(), result.response))
+        return detailed_result(result, prompt=asked)
 
     async def do(
         self, key: str, step: AnyStep, *, title: str, names: Mapping[str, Any], turn: int = 0, **more: Any

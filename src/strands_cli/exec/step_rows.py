@@ -3,13 +3,13 @@
 import asyncio
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from strands_cli.errors import Interrupted, Paused, Question, RunError
+from strands_cli.errors import BudgetExceeded, Interrupted, Paused, Question, RunError, StrandsError
 from strands_cli.events import ModelRetried
 from strands_cli.exec.accounts import StepMeter
 from strands_cli.exec.journal import decode_row, encode_row
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from strands_cli.exec.steps import Run
     from strands_cli.providers.scripts import ScriptedRequest
     from strands_cli.runtime.agent_hooks import AskConsent, PendingCall
+
+T = TypeVar("T")
 
 OWN_NAME = re.compile(
     r"(?P<step>.+?)/(?P<name>begun|question|answer|result|(?:user|model|summary|compaction)/\d+"
@@ -262,19 +264,20 @@ class StepRows:
         choices: Sequence[str] = (),
         **more: Any,
     ) -> str:
-        """A person's answer: from the journal, from `ask_human`, or the default.
+        """Returns a person's answer from the journal or from `ask_human`, or the default.
 
-        The timeout starts with the question and also counts while the run is paused. After an answer that is
-        not one of the choices, the question is asked again. `more` is stored with question and answer.
+        The timeout starts with the question and also counts while the run is paused. With 0, the run waits
+        for an answer even if there is a default. After an answer that is not one of the choices, the question
+        is asked again. `more` is stored with question and answer.
         """
         if (known := self.get(_below(name, "answer"))) is not None:
             if (chosen := _chosen(known["text"], choices)) is not None:
                 return chosen
             question = f"{known['text']!r} is not one of the answers. {question}"
         asked = self.get(_below(name, "question"))
-        left = timeout_s
-        if asked is not None and timeout_s is not None:
-            left = timeout_s - (time.time() - asked["at"])
+        left = timeout_s or None
+        if asked is not None and left is not None:
+            left -= time.time() - asked["at"]
         is_alone = self._run.options.ask_human is None
         if left is not None and left <= 0:
             return self._late_answer(name, question, default, timeout_s)
@@ -386,6 +389,34 @@ def main_failure(failures: Sequence[BaseException]) -> BaseException:
         return next(failure for failure in failures if not isinstance(failure, Paused))
     questions = {question.key: question for failure in paused for question in failure.questions}
     return paused_run([*questions.values()]) if questions else paused[0]
+
+
+async def all_results(run: "Run", work: Sequence[Awaitable[T]]) -> list[T]:
+    """Runs work in parallel and returns the results in order. If one fails, the others are cancelled.
+
+    A step that the budget refuses, or that waits for a person, does not cancel the others: they may finish.
+    """
+
+    def stop_others(task: "asyncio.Future[Any]") -> None:
+        failure = None if task.cancelled() else task.exception()
+        if isinstance(failure, StrandsError):
+            if not isinstance(failure, BudgetExceeded | Paused):
+                run.stop(failure)
+        elif failure is not None:
+            run.stop(Interrupted(f"{type(failure).__name__}: {failure}"))
+
+    tasks = [asyncio.ensure_future(one) for one in work]
+    for task in tasks:
+        task.add_done_callback(stop_others)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    for failure in failures:
+        run.fail(failure)
+    if failures:
+        # A bug comes first, then the error that stopped the run: the others are only consequences.
+        bugs = [failure for failure in failures if not isinstance(failure, StrandsError)]
+        raise bugs[0] if bugs else run.stopped_by or main_failure(failures)
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
 
 class Talk:

@@ -14,13 +14,14 @@ import msgspec
 from strands_cli.errors import BudgetExceeded, Interrupted, Paused, RunError, StrandsError
 from strands_cli.events import Listener, RunNoticed, StepFinished, StepRestored, StepStarted
 from strands_cli.exec.accounts import Emitter, Ledger, StepMeter
-from strands_cli.exec.step_rows import StepRows, Talk, begun_row, fingerprint, main_failure, rows_by_step
+from strands_cli.exec.step_rows import StepRows, Talk, all_results, begun_row, fingerprint, rows_by_step
 from strands_cli.exec.stores import new_run_id
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns.pattern import AnyStep, HumanStep, Step, Steps
 from strands_cli.runtime.agent_hooks import AskConsent, PendingCall
 from strands_cli.runtime.resources import RunResources
 from strands_cli.runtime.strands_adapter import AgentAnswer, AgentRequest, StepAgent
+from strands_cli.runtime.structured import input_problem
 from strands_cli.templates import render, render_values
 from strands_cli.toolkit.cancellation import Cancellation
 from strands_cli.types import RunResult, StepResult
@@ -59,6 +60,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     ask_human: AskHuman | None = None
     ask_consent: AskConsent | None = None
     """Asks for consent to calls that need it. Without it, such calls are refused."""
+    workspace: Path | None = None
+    """The only workspace of the tools, in place of those of the workflow and the settings."""
     allow_write: Sequence[Path] = ()
     """Protected paths, such as `.github`, that tools and artifacts may write."""
     cancel: Cancellation | None = None
@@ -98,6 +101,7 @@ class AgentWork(msgspec.Struct, frozen=True, kw_only=True):
     input_at: str = ""
     default_input: str = ""
     schema: dict[str, Any] | None = None
+    max_retries: int | None = None
     instructions: str = ""
     conversation: str = ""
 
@@ -133,7 +137,8 @@ class Run:
         """The titles of the steps that have begun, by their keys."""
         self.done_without: list[str] = []
         """Messages about calls that were refused without consent and that agents did not need."""
-        self.ledger: Ledger = Ledger(self.spec.runtime.budgets, self.stop, outer.ledger if outer else None)
+        before = outer.ledger if outer else None
+        self.ledger: Ledger = Ledger(self.spec.runtime.budgets, self.stop, self.notice, before)
         self._rounds: dict[str, int] = {}
         self.emit = Emitter(options.listeners, resources.redactor)
         self._own_slots = asyncio.Semaphore(self.spec.runtime.max_parallel)
@@ -145,6 +150,7 @@ class Run:
             journal.on_failure = self.stop
         self._talks: dict[tuple[str, str], Talk] = {}
         self._notices = 0
+        self._unchecked: set[tuple[str, str]] = outer._unchecked if outer else set()
         self._restorable: dict[str, list[tuple[str, Any]]] | None = None
         if outer is not None:
             self.emit, self.titles, self.done_without = outer.emit, outer.titles, outer.done_without
@@ -246,7 +252,7 @@ class Run:
     # --- templates --------------------------------------------------------------------------------------
 
     def scope(self, names: Mapping[str, Any]) -> dict[str, Any]:
-        return {**self.inputs, "inputs": self.inputs, **names}
+        return {**self.inputs, **names, "inputs": self.inputs}
 
     def render(self, text: str, names: Mapping[str, Any], pointer: str) -> str:
         return render(text, self.scope(names), spec=self.spec, pointer=pointer)
@@ -284,7 +290,7 @@ class Run:
             return await self.ask_human(key, step, title=title, names=names, turn=turn, input_at=at)
         assert isinstance(step, Step)
         return await self.ask_agent(
-            AgentWork(key=key, step=step, title=title, names=names, turn=turn, **more)
+            AgentWork(key=key, step=step, title=title, names={**step.vars, **names}, turn=turn, **more)
         )
 
     async def ask_agent(self, work: AgentWork) -> StepResult:
@@ -301,6 +307,7 @@ class Run:
 
         async def ask() -> AgentAnswer:
             begun = begin()
+            self._check_input(work, begun["input"])
             request = AgentRequest(
                 agent=agent,
                 prompt=begun["prompt"],
@@ -308,7 +315,9 @@ class Run:
                 step=key,
                 title=title,
                 emit=meter,
+                tools=work.step.tools,
                 schema=work.schema or self.spec.agents[agent].output_schema,
+                max_retries=work.max_retries,
                 ask_consent=rows.consent_function(meter),
                 log=rows,
                 spend=meter.spend,
@@ -340,7 +349,7 @@ class Run:
         prompt = self.render(own.prompt, work.names, f"/agents/{agent}/prompt")
         prompt = "\n\n".join(part for part in (prompt, work.instructions) if part)
         model = str(self.resources.choice(agent))
-        tools = [tool.id for tool in self.resources.tools.for_agent(agent, work.title)]
+        tools = [tool.id for tool in self.resources.tools.for_agent(agent, work.title, work.step.tools)]
         rests_on = (
             self.redactor.value([prompt, text, model, tools, work.schema or own.output_schema]),
             talk.mark if talk else "",
@@ -357,6 +366,20 @@ class Run:
             "fingerprint": fingerprint("agent", rests_on),
             "turn": work.turn,
         }
+
+    def _check_input(self, work: AgentWork, text: str) -> None:
+        """Checks an input that is JSON against the agent's `input_schema`."""
+        agent = work.step.agent
+        schema, key = self.spec.agents[agent].input_schema, (str(self.spec.file), agent)
+        problem = "" if schema is None else input_problem(text, schema)
+        if problem:
+            issue = self.spec.issue(work.input_at or self.pointer(work.key, "input"), "")
+            reason = f"{issue.place}: The input does not fit the input_schema of agent {agent!r}: {problem}"
+            hint = "Correct the input of the step, or the schema."
+            raise RunError(self.redactor.text(reason), hint=hint, step=work.key)
+        if problem is None and key not in self._unchecked:
+            self._unchecked.add(key)
+            self.notice(f"The input of agent {agent!r} is not JSON: its input_schema is not used.", work.key)
 
     def _talk(self, sequence: str, step: Step) -> Talk | None:
         """The conversation that a step of an agent continues in a sequence of steps."""
@@ -567,29 +590,4 @@ class Run:
         return done
 
     async def together(self, work: Sequence[Awaitable[T]]) -> list[T]:
-        """Runs work in parallel and returns the results in order. If one fails, the others are cancelled.
-
-        A step that the budget refuses, or that waits for a person, does not cancel the others: they may
-        finish.
-        """
-
-        def stop_others(task: "asyncio.Future[Any]") -> None:
-            failure = None if task.cancelled() else task.exception()
-            if isinstance(failure, StrandsError):
-                if not isinstance(failure, BudgetExceeded | Paused):
-                    self.stop(failure)
-            elif failure is not None:
-                self.stop(Interrupted(f"{type(failure).__name__}: {failure}"))
-
-        tasks = [asyncio.ensure_future(one) for one in work]
-        for task in tasks:
-            task.add_done_callback(stop_others)
-        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-        for failure in failures:
-            self.fail(failure)
-        if failures:
-            # A bug comes first, then the error that stopped the run: the others are only consequences.
-            bugs = [failure for failure in failures if not isinstance(failure, StrandsError)]
-            raise bugs[0] if bugs else self.stopped_by or main_failure(failures)
-        return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+        return await all_results(self, work)

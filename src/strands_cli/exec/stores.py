@@ -402,7 +402,11 @@ class SqliteStore:
         return "mode=ro&immutable=1" if is_whole and not is_writable else "mode=rw"
 
     def _prepare(self, connection: "sqlite3.Connection") -> None:
-        version = self._version_of(connection)
+        connection.execute("BEGIN")  # what is read here belongs together, even if another process migrates
+        try:
+            version = self._version_of(connection)
+        finally:
+            connection.execute("ROLLBACK")
         if version < len(self.migrations):
             self._migrate(connection)
         connection.execute(f"PRAGMA synchronous = {self._durability.upper()}")

@@ -1,12 +1,12 @@
 """A workflow as a tool: its inputs are the arguments, its steps the progress, its result the answer."""
 
-import re
 import time
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from strands_cli.artifacts import safe_name
 from strands_cli.errors import Paused, SpecError, StrandsError, ToolFailed
 from strands_cli.events import Event, Listener, RunNoticed, StepFinished, StepRestored, StepStarted
 from strands_cli.exec.journal import Journal, decode_row
@@ -29,10 +29,9 @@ _LONGEST_NAME = 64
 
 def workflow_tool(spec: Spec, options: RunOptions) -> Tool:
     """The tool that runs a workflow. Each call is a run of its own, which is saved like any other."""
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", spec.name)[:_LONGEST_NAME]
     limit = spec.runtime.budgets.max_duration_s
     return Tool(
-        id=name,
+        id=safe_name(spec.name, letters="A-Za-z0-9_-", longest=_LONGEST_NAME),
         description=spec.description or f"Runs the workflow {spec.name}.",
         input_schema=inputs_schema(spec),
         invoke=_Runs(spec, options).call,

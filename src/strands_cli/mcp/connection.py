@@ -156,7 +156,7 @@ class ServerConnection:
     async def _live_in(self, stack: AsyncExitStack) -> ToolFailed | None:
         """Why it could not be started, once nothing in the stack needs to be told; None for a whole life."""
         started = time.monotonic()
-        limit = self.declared.server.start_timeout
+        limit = self.declared.server.start_seconds
         if self.declared.server.url:
             from strands_cli.mcp.addresses import reached_server
 
@@ -189,7 +189,7 @@ class ServerConnection:
             reason = (
                 f"The MCP server {self.declared.name} did not answer within {limit:g} s of its start{said}"
             )
-            hint = "Give it a longer 'start_timeout', or correct its command."
+            hint = "Give it a longer 'start_timeout' or MCP_STARTUP_TIMEOUT_S, or correct its command."
             return ToolFailed(reason, code="timeout", hint=hint)
         except (MCPError, ToolFailed, ValueError, RuntimeError, *_CLOSED) as error:
             return await self._start_failure(error)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.documents.problems import shorten_text
+from strands_cli.documents.problems import shorten_text, value_at
 from strands_cli.documents.reader import is_nested_deeper
 from strands_cli.errors import ToolError
 from strands_cli.schema.validator import SchemaInvalid, Validator
@@ -94,7 +94,7 @@ def _listed_tool(
             "annotations": _annotations(raw.get("annotations")),
             "version": version if version and not version_problem(version) else "0.0.0",
             "family": declared.name,
-            "timeout": declared.server.start_timeout + declared.server.timeout,
+            "timeout": declared.server.start_seconds + declared.server.timeout,
         }
         hints = fields["annotations"]
         fields["requires_consent"] = hints.get("destructiveHint", False) and not hints.get("readOnlyHint")
@@ -361,20 +361,8 @@ def _is_pattern(pattern: object) -> bool:
 
 def _is_resolvable(reference: str, root: dict[str, Any]) -> bool:
     """Whether a reference leads to a schema of the same document."""
-    if reference == "#":
-        return True
-    if not reference.startswith("#/"):
-        return False
-    part: Any = root
-    for word in reference[2:].split("/"):
-        name = word.replace("~1", "/").replace("~0", "~")
-        if isinstance(part, list) and name.isdecimal() and int(name) < len(part):
-            part = part[int(name)]
-        elif isinstance(part, dict) and name in part:
-            part = part[name]
-        else:
-            return False
-    return isinstance(part, dict | bool)
+    is_local = reference == "#" or reference.startswith("#/")
+    return is_local and isinstance(value_at(root, reference[1:]), dict | bool)
 
 
 # --- What has changed ---------------------------------------------------------------------------------------
@@ -411,7 +399,7 @@ def newly_accepted(
 def listing_difference(
     declared: DeclaredServer, accepted: Iterable[RawTool], offered: Iterable[RawTool]
 ) -> Iterator[tuple[str, str, str, str]]:
-    """Yields each change: tool, field, old text and new text; an empty text means that there is none."""
+    """Yields each change: tool, field, old text and new text. A text may be empty."""
     before, now = (_by_name(declared, tools) for tools in (accepted, offered))
     for name in dict.fromkeys([*before, *now]):
         old, new = before.get(name, {}), now.get(name, {})

@@ -3,10 +3,8 @@
 The package is imported only where a server is made: it takes longer to import than most commands run.
 """
 
-import asyncio
 from collections.abc import Callable, Iterator
 from itertools import count
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from strands_cli.errors import ToolError, ToolFailed, did_you_mean
@@ -20,9 +18,6 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from mcp_types import CallToolRequestParams, PaginatedRequestParams
 
-_SHORTEST_SCAN_SECONDS = 2.0
-_SCAN_TIMES = 50
-"""Looking for changed tools takes at most one part in so many of the time."""
 _MOST_WAITING = 1000
 """Calls whose questions are open; the oldest are forgotten, and ask again."""
 _SESSION_KEPT = "strands_cli.session_kept"
@@ -38,15 +33,11 @@ class ToolServer:
         version: str,
         describe: DescribeCall,
         warn: Callable[[str], None],
-        renew: Callable[[], Offer | None] | None = None,
         name: str = "strands-cli",
         instructions: str | None = None,
     ) -> None:
-        """`warn` is told of tools that cannot be served. `renew` looks for changed tools, and returns None if
-        there are none.
-        """
+        """`warn` is told of tools that cannot be served."""
         self._offer = offer
-        self._renew = renew
         self._describe, self._warn = describe, warn
         self._waiting: dict[str, ServedCall] = {}
         """Those whose question is with the client, by their keys. Each state counts once."""
@@ -103,17 +94,6 @@ class ToolServer:
             raise ToolError(f"it is unavailable, since {'; '.join(missing)}", code="unavailable")
         is_partly_read = isinstance(tool, ToolInfo) and bool(tool.unread or tool.inferred)
         return self._offer.load(name) if is_partly_read or tool.input_schema is None else tool
-
-    async def watch(self) -> None:
-        """Looks for changed tools again and again, and tells all clients."""
-        pause = _SHORTEST_SCAN_SECONDS
-        while self._renew is not None:
-            await asyncio.sleep(pause)
-            started = perf_counter()
-            changed = self._renew()
-            pause = max(_SHORTEST_SCAN_SECONDS, _SCAN_TIMES * (perf_counter() - started))
-            if changed is not None:
-                await self.replace_offer(changed)
 
     async def replace_offer(self, offer: Offer) -> None:
         """Serves other tools from now on. Clients hear of it if their list has become another one."""

@@ -163,7 +163,7 @@ class _ExecutableProgress:
 
     def read_line(self, line: str) -> None:
         """A line of standard error."""
-        if line.startswith(PROGRESS_MARK):
+        if self._count < MAX_PROGRESS and line.startswith(PROGRESS_MARK):
             text = line.removeprefix(PROGRESS_MARK).strip()
             try:
                 self.report(parse_printed_json(text))

@@ -21,7 +21,7 @@ from strands_cli.secrets import without_credentials
 from strands_cli.settings import Settings
 from strands_cli.trust import KeyUse
 from strands_cli.types import BaseSpec
-from strands_cli.types.sections import Inference
+from strands_cli.types.sections import Compaction, Inference
 from strands_cli.types.settings_file import Price
 
 if TYPE_CHECKING:
@@ -327,13 +327,25 @@ def model_of(spec: BaseSpec, agent: str) -> ModelChoice | None:
     return ModelChoice(provider, **place, inference=inference, directory=spec.file.parent)
 
 
+def summary_model(choice: ModelChoice, policy: Compaction | None) -> ModelChoice | None:
+    """The model that summarises the conversations of an agent with this one; None for the same."""
+    if policy is None or not policy.enabled or policy.summarization_model in (None, choice.model_id):
+        return None
+    return msgspec.structs.replace(choice, model_id=policy.summarization_model)
+
+
 def models_of(spec: BaseSpec) -> list[tuple[str, ModelChoice, Provider]]:
-    """Each agent whose provider there is, with its model."""
-    return [
-        (agent, choice, PROVIDERS[choice.provider])
-        for agent in spec.agents
-        if (choice := model_of(spec, agent)) is not None and choice.provider in PROVIDERS
-    ]
+    """Each agent whose provider there is, with its model; and once more with that of its summaries."""
+    found = []
+    for agent in spec.agents:
+        choice = model_of(spec, agent)
+        if choice is None or choice.provider not in PROVIDERS:
+            continue
+        provider = PROVIDERS[choice.provider]
+        found.append((agent, choice, provider))
+        if (summaries := summary_model(choice, spec.context_policy.compaction)) is not None:
+            found.append((agent, summaries, provider))
+    return found
 
 
 def require_models(spec: BaseSpec, agents: Iterable[str]) -> None:
@@ -388,8 +400,17 @@ def with_model_options(
             given = {"provider": provider, "model": model, "host": host} if is_meant else {}
             known[one.file] = with_model_options(one, **given, base=own, known=known)
         inner[name] = known[one.file]
+    policy = spec.context_policy
+    if policy.compaction is not None and (model or new != spec.runtime.provider):
+        own_model = msgspec.structs.replace(policy.compaction, summarization_model=None)
+        policy = msgspec.structs.replace(policy, compaction=own_model)
     return msgspec.structs.replace(
-        spec, runtime=changed(spec.runtime), agents=agents, model_given=changes, workflows=inner
+        spec,
+        runtime=changed(spec.runtime),
+        agents=agents,
+        context_policy=policy,
+        model_given=changes,
+        workflows=inner,
     )
 
 

@@ -97,7 +97,7 @@ def failure(kind: FailureKind, text: str = "") -> Exception:
 Part = str | ScriptedCall | ScriptedPause | ScriptedUsage
 
 
-def call(name: str, /, **arguments: Any) -> ScriptedCall:
+def tool_call(name: str, /, **arguments: Any) -> ScriptedCall:
     """A tool call in a model's answer."""
     return ScriptedCall(name, arguments)
 

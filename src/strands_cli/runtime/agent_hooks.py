@@ -2,14 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
-from contextlib import aclosing, asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from contextlib import aclosing
 from functools import partial
 from hashlib import sha256
 from threading import RLock
 from typing import Any, cast
 
 import msgspec
+from opentelemetry.trace import get_current_span
 from strands import Agent
 from strands.hooks import (
     AfterInvocationEvent,
@@ -19,7 +20,6 @@ from strands.hooks import (
     BeforeModelCallEvent,
     BeforeToolCallEvent,
     BeforeToolsEvent,
-    MessageAddedEvent,
 )
 from strands.interrupt import InterruptException
 from strands.middleware import (
@@ -32,6 +32,7 @@ from strands.middleware import (
 from strands.types.content import Message
 from strands.types.events import ModelStopReason, ToolResultEvent, TypedEvent
 from strands.types.tools import ToolResult as SdkToolResult
+from strands.types.tools import ToolUse as SdkToolUse
 
 from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.events import ToolFinished, ToolStarted
@@ -43,8 +44,8 @@ from strands_cli.runtime.model_output import (
 )
 from strands_cli.runtime.model_requests import (
     STOPPED_TEXT,
+    QuickHistory,
     abandon_unresponsive,
-    make_quick,
     stopped_answer,
     until_stopped,
 )
@@ -54,7 +55,7 @@ from strands_cli.toolkit.arguments import parse_object
 from strands_cli.toolkit.bridge import (
     CONTEXT_KEY,
     CallerState,
-    interrupt_function,
+    ToolBridge,
     is_engine_key,
     tool_behind,
 )
@@ -89,10 +90,13 @@ class ModelTurn:
     def __init__(self, number: int, message: Message) -> None:
         self.number = number
         self.order = call_ids(message)
+        self._places = {call_id: place for place, call_id in reversed([*enumerate(self.order)])}
         self.schedule: Turn
         self.granted: dict[str, tuple[str, ...] | None] = {}
         """What the user decided about calls, by call id: None is a refusal, anything else an agreement, with
         the protected paths that the call may write."""
+        self.started: dict[str, asyncio.Task[ToolResultEvent]] = {}
+        """The calls that run already, and that the SDK has not asked for yet."""
         self.answered: set[str] = set()
         """The calls with a result of their own, not one that the SDK made up."""
         self._watched: dict[tuple[str, asyncio.Task[Any] | None], Callable[[object], None]] = {}
@@ -100,7 +104,11 @@ class ModelTurn:
 
     def place_of(self, call_id: str) -> int:
         """Where a call stands among the requests; what was not requested comes last."""
-        return self.order.index(call_id) if call_id in self.order else len(self.order)
+        return self._places.get(call_id, len(self.order))
+
+    def name_of(self, call_id: str) -> str:
+        """Where a call stands in its step; empty for one that the message does not ask for."""
+        return f"{self.number}/{self._places[call_id]}" if call_id in self._places else ""
 
     def watch(self, call_id: str) -> None:
         """If the call ends without an answer, because a hook asked a human, its dependents are blocked."""
@@ -123,9 +131,20 @@ class ModelTurn:
         if task is not None and end is not None:
             task.remove_done_callback(end)
 
+    def abandon(self) -> None:
+        """Cancels the calls that the SDK will not ask for any more."""
+        while self.started:
+            _, task = self.started.popitem()
+            task.cancel()
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # so none warns
+
+
+def tool_uses(message: Message) -> list[SdkToolUse]:
+    return [block["toolUse"] for block in message["content"] if "toolUse" in block]
+
 
 def call_ids(message: Message) -> list[str]:
-    return [block["toolUse"]["toolUseId"] for block in message["content"] if "toolUse" in block]
+    return [use["toolUseId"] for use in tool_uses(message)]
 
 
 def call_key(context: CallContext, name: str, tool: Tool, arguments: Any) -> str:
@@ -147,7 +166,7 @@ def pending_calls(agent: Agent, message: Message, context: CallContext = NO_CONT
     done = {result["toolUseId"] for result in pending.get("completed_tool_results", ())}
     tools = {**agent.tool_registry.registry, **agent.tool_registry.dynamic_tools}
     found: list[PendingCall] = []
-    for use in (block["toolUse"] for block in message["content"] if "toolUse" in block):
+    for use in tool_uses(message):
         tool = tool_behind(tools.get(use["name"]))
         if use["toolUseId"] in done or tool is None:
             continue
@@ -166,6 +185,8 @@ def pending_calls(agent: Agent, message: Message, context: CallContext = NO_CONT
 _ALREADY_RUN = "event_loop_cycle_id"
 """A state that has this key has been through the SDK, which has written its own names over the caller's."""
 _MAX_NAMES = 20
+_STARTED_AT_ONCE = 10
+_END_SECONDS = 1.0
 _NO_ANSWER = "(the model gave no answer)"
 _NAMELESS_CALL = "(a call without a name or an id)"
 
@@ -176,13 +197,15 @@ def equip(
     context: CallContext = NO_CONTEXT,
     ask_consent: AskConsent | None = None,
     log: StepLog | None = None,
+    is_own: bool = False,
 ) -> "AgentHooks":
     """Applies the contract to an agent. `context` is passed to each of its calls.
 
     `ask_consent` is called once per turn with all calls that need consent, before any of them runs. Without
-    it, `context.permit` decides for each call. With a `log`, calls that it has are answered from it.
+    it, `context.permit` decides for each call. With a `log`, calls that it has are answered from it. An agent
+    `is_own` if nobody else adds hooks or middleware to it, or reads its stream and its metrics.
     """
-    hooks = AgentHooks(agent, context, ask_consent, log)
+    hooks = AgentHooks(agent, context, ask_consent, log, is_own)
     agent.add_middleware(InvokeModelStage, abandon_unresponsive)
     agent.add_middleware(InvokeModelStage, hooks.stream_model)
     agent.add_middleware(ExecuteToolStage, hooks.run_call)
@@ -193,7 +216,7 @@ def equip(
     agent.add_hook(hooks.begin_call, BeforeToolCallEvent)
     agent.add_hook(hooks.end_call, AfterToolCallEvent)
     agent.add_hook(hooks.end_turn, AfterToolsEvent)
-    agent.add_hook(make_quick, MessageAddedEvent)
+    agent.messages = QuickHistory(agent.messages)
     return hooks
 
 
@@ -201,12 +224,18 @@ class AgentHooks:
     """An equipped agent. Like in the SDK, only one invocation can run at a time."""
 
     def __init__(
-        self, agent: Agent, context: CallContext, ask_consent: AskConsent | None, log: StepLog | None
+        self,
+        agent: Agent,
+        context: CallContext,
+        ask_consent: AskConsent | None,
+        log: StepLog | None,
+        is_own: bool,
     ) -> None:
         self.agent = agent
         self.context = context
         self._ask_consent = ask_consent
         self._log = log
+        self._is_own = is_own
         self._cancel = Cancellation()
         self._lock = RLock()  # a signal's handler may stop the agent while it holds the lock
         self._is_running = False
@@ -236,13 +265,6 @@ class AgentHooks:
         """Allows a new invocation after a stop, unless the whole run was cancelled."""
         if self.context.cancel is None or not self.context.cancel.is_set():
             self._cancel = Cancellation()
-
-    @asynccontextmanager
-    async def _following(self) -> AsyncIterator[None]:
-        """For a call that a program makes without an invocation."""
-        cancel = None if self._is_running else self.context.cancel
-        with cancel.on_set(self.stop) if cancel is not None else nullcontext():
-            yield
 
     # --- the model's side -------------------------------------------------------------------------------
 
@@ -279,6 +301,8 @@ class AgentHooks:
     def end_invocation(self, event: AfterInvocationEvent) -> None:
         with self._lock:
             self._is_running = False
+        if self._turn is not None:  # the caller may have been cancelled while calls were starting
+            self._turn.abandon()
         if self.context.cancel is not None:
             self.context.cancel.remove_callback(self.stop)
 
@@ -300,9 +324,7 @@ class AgentHooks:
         turn.schedule = Turn(prepared, self.context.workspace)
         asked = [call for call in calls if call.tool.requires_consent or call.protected]
         unasked = [call for call in asked if call.call_id not in turn.granted]
-        if not (self._ask_consent and unasked):
-            return
-        if not (self.is_stopped or self.agent.cancel_signal.is_set()):
+        if self._ask_consent and unasked and not self._is_cancelled:
             if self._log is None:
                 granted = await self._ask_consent(unasked)
             else:
@@ -310,6 +332,54 @@ class AgentHooks:
             turn.granted |= {
                 call.call_id: call.protected if call.call_id in granted else None for call in unasked
             }
+        await self._start(turn, calls, event)
+
+    @property
+    def _is_cancelled(self) -> bool:
+        return self.is_stopped or self.agent.cancel_signal.is_set()
+
+    async def _start(self, turn: ModelTurn, calls: Sequence[PendingCall], event: BeforeToolsEvent) -> None:
+        """Starts the calls of an own agent now, while the SDK has yet to prepare each of them.
+
+        A few at a time, so that the first bodies work while the last ones are prepared. With a span, a call
+        waits for the SDK, which puts it below a span of its own; so do calls that share an id.
+        """
+        uses = {use["toolUseId"]: use for use in tool_uses(event.message)}
+        has_span = get_current_span().is_recording()
+        if not self._is_own or has_span or self._is_cancelled or len(uses) < len(turn.order):
+            return
+        agent, state, tools = self.agent, event.invocation_state, self.agent.tool_registry.registry
+        specs = [{"toolSpec": spec} for spec in agent.tool_registry.get_all_tool_specs()]
+        state.update(  # as the SDK does for each call
+            agent=agent,
+            model=agent.model,
+            messages=agent.messages,
+            system_prompt=agent.system_prompt,
+            tool_config={"tools": specs, "toolChoice": {"auto": {}}},
+        )
+        for first in range(0, len(calls), _STARTED_AT_ONCE):
+            for call in calls[first : first + _STARTED_AT_ONCE]:
+                use = uses[call.call_id]
+                if isinstance(bridge := tools.get(use["name"]), ToolBridge):
+                    body = self._answer(turn, bridge, use, state)
+                    turn.started[call.call_id] = asyncio.create_task(body)
+            await asyncio.sleep(0)  # the calls begin
+            await asyncio.sleep(0)  # and their bodies
+        if self._is_cancelled and turn.started:  # the SDK will not ask for them; they end soon
+            await asyncio.wait(turn.started.values(), timeout=_END_SECONDS)
+
+    async def _answer(
+        self, turn: ModelTurn, bridge: ToolBridge, use: SdkToolUse, state: dict[str, Any]
+    ) -> ToolResultEvent:
+        """Makes a call of our own agent when it is its turn."""
+        began = time.time()
+        try:
+            async with turn.schedule.slot(use["toolUseId"], InterruptException):
+                answer = await bridge.answer(use, self._state_for(use, bridge.tool, state))
+        except ToolFailed as blocked:
+            answer = ToolResultEvent(_refused_call(use["toolUseId"], blocked))
+        self._record(use, bridge.tool, answer.tool_result, began)
+        return answer
 
     def end_turn(self, event: AfterToolsEvent) -> None:
         """Results in the order of the requests, each of them coded; a message without any gets a text."""
@@ -319,12 +389,17 @@ class AgentHooks:
             for result in (block["toolResult"] for block in content):
                 self._add_code(turn, result)
             content.sort(key=lambda block: turn.place_of(block["toolResult"]["toolUseId"]))
+            turn.abandon()
         if not content:
             content.append({"text": "Nothing was called: the call had no name or no id."})
 
     def _add_code(self, turn: ModelTurn, result: SdkToolResult) -> None:
         """Gives a result that the SDK made up, for a call that it did not make, the one error shape."""
         call_id, content = result["toolUseId"], result["content"]
+        started = turn.started.get(call_id)
+        if started is not None and started.done() and not started.cancelled() and not started.exception():
+            turn.answered.add(call_id)
+            result.update(started.result().tool_result)
         if call_id not in turn.answered and result["status"] == "error" and len(content) == 1:
             code = "cancelled" if self.agent.cancel_signal.is_set() else "denied"
             result.update(_refused_call(call_id, ToolFailed(content[0].get("text", code), code=code)))
@@ -349,32 +424,32 @@ class AgentHooks:
     ) -> AsyncGenerator[TypedEvent, None]:
         """Makes one call as our contract says, when it is its turn, unless the log has its result."""
         call_id, began = context.tool_use["toolUseId"], time.time()
+        if self._turn is not None and (task := self._turn.started.pop(call_id, None)):
+            yield await task
+            return
         if (known := self._recorded(self._turn, call_id)) is not None:
             yield ToolResultEvent(cast(SdkToolResult, {**known["result"], "toolUseId": call_id}))
             return
-        async with aclosing(self._results_of(context, next_fn)) as events:
+        tool = tool_behind(context.tool) if context.tool is not None else None
+        async with aclosing(self._results_of(context, tool, next_fn)) as events:
             async for event in events:
                 if isinstance(event, ToolResultEvent):
-                    self._record(context, event.tool_result, began)
+                    self._record(context.tool_use, tool, event.tool_result, began)
                 yield event
 
-    def _call_name(self, turn: "ModelTurn | None", call_id: str) -> str:
-        """Where a call stands in its step; empty for one that no message of the model asks for."""
-        in_turn = turn is not None and call_id in turn.order
-        return f"{turn.number}/{turn.place_of(call_id)}" if turn is not None and in_turn else ""
-
     def _recorded(self, turn: "ModelTurn | None", call_id: str) -> Any | None:
-        name = self._call_name(turn, call_id)
+        name = turn.name_of(call_id) if self._log is not None and turn is not None else ""
         return self._log.get(f"tool/{name}") if self._log is not None and name else None
 
-    def _record(self, context: ExecuteToolContext, result: SdkToolResult, began: float) -> None:
+    def _record(self, use: SdkToolUse, tool: Tool | None, result: SdkToolResult, began: float) -> None:
         """Keeps a result, unless the call was cut short: what fails after a stop may fail because of it."""
-        use, name = context.tool_use, self._call_name(self._turn, context.tool_use["toolUseId"])
+        if self._log is None or self._turn is None:
+            return
+        name = self._turn.name_of(use["toolUseId"])
         error = error_of(cast(Any, result))
         code = error["code"] if error else None
-        if self._log is None or not name or (code is not None and self.is_stopped):
+        if not name or (code is not None and self.is_stopped):
             return
-        tool = tool_behind(context.tool) if context.tool is not None else None
         row = {
             "at": began,
             "seconds": time.time() - began,
@@ -386,54 +461,54 @@ class AgentHooks:
         }
         self._log.put(f"tool/{name}", row)
 
-    async def _results_of(
-        self, context: ExecuteToolContext, next_fn: "MiddlewareNext[ExecuteToolContext, TypedEvent]"
+    def _results_of(
+        self,
+        context: ExecuteToolContext,
+        tool: Tool | None,
+        next_fn: "MiddlewareNext[ExecuteToolContext, TypedEvent]",
     ) -> AsyncGenerator[TypedEvent, None]:
         text = malformed_input_text(context.tool_use["input"])
         if context.tool is None:
-            yield self._unknown(context)
-        elif tool := tool_behind(context.tool):
-            prepared = self._prepared(context, tool, text)
-            async with aclosing(self._in_turn(prepared, next_fn)) as events:
-                async for event in events:
-                    yield event
-        elif text is not None:
-            yield _malformed_call(context, text)
-        else:
-            async for event in next_fn(context):
-                yield event
+            return _one_event(self._unknown(context))
+        if tool is not None:
+            use = context.tool_use if text is None else {**context.tool_use, "input": text}
+            state = self._state_for(context.tool_use, tool, context.invocation_state)
+            return self._in_turn(context.replace(tool_use=cast(Any, use), invocation_state=state), next_fn)
+        return next_fn(context) if text is None else _one_event(_malformed_call(context, text))
 
-    def _prepared(self, context: ExecuteToolContext, tool: Tool, text: str | None) -> ExecuteToolContext:
-        call_id, turn = context.tool_use["toolUseId"], self._turn
-        name = self._call_name(turn, call_id)
-        key = call_key(self.context, name, tool, context.tool_use["input"])
+    def _state_for(self, use: SdkToolUse, tool: Tool, state: dict[str, Any]) -> dict[str, Any]:
+        """The invocation state of one call, with the context that it gets."""
+        call_id, turn = use["toolUseId"], self._turn
+        name = turn.name_of(call_id) if turn is not None else ""
         permit = partial(self._permit, call_id, tool) if self._ask_consent else None
-        call_context = msgspec.structs.replace(
+        context = msgspec.structs.replace(
             self.context,
-            key=key,
+            key=call_key(self.context, name, tool, use["input"]),
             permit=permit or self.context.permit,
             permit_protected=permit or self.context.permit_protected,
             cancel=self._cancel,
-            interrupt=self.context.interrupt or interrupt_function(context),
-            invocation_state=self.context.invocation_state
-            or CallerState(context.invocation_state, self._passed),
+            invocation_state=self.context.invocation_state or CallerState(state, self._passed),
         )
-        use = context.tool_use if text is None else {**context.tool_use, "input": text}
-        return context.replace(
-            tool_use=cast(Any, use), invocation_state={**context.invocation_state, CONTEXT_KEY: call_context}
-        )
+        return {**state, CONTEXT_KEY: context}
 
     async def _in_turn(
         self, context: ExecuteToolContext, next_fn: "MiddlewareNext[ExecuteToolContext, TypedEvent]"
     ) -> AsyncGenerator[TypedEvent, None]:
         call_id = context.tool_use["toolUseId"]
         schedule = self._turn.schedule if self._turn else Turn([])
+        # For a call that a program makes without an invocation.
+        cancel = None if self._is_running else self.context.cancel
+        if cancel is not None:
+            cancel.add_callback(self.stop)
         try:
-            async with self._following(), schedule.slot(call_id):
-                async for event in _blocking_dependents(schedule, call_id, next_fn(context)):
+            async with schedule.slot(call_id, InterruptException):
+                async for event in next_fn(context):
                     yield event
         except ToolFailed as blocked:
             yield ToolResultEvent(_refused_call(call_id, blocked))
+        finally:
+            if cancel is not None:
+                cancel.remove_callback(self.stop)
 
     async def _permit(
         self,
@@ -488,13 +563,5 @@ def _malformed_call(context: ExecuteToolContext, text: str) -> ToolResultEvent:
     raise AssertionError("only what cannot be parsed is kept as text")
 
 
-async def _blocking_dependents(
-    schedule: Turn, call_id: str, events: AsyncGenerator[TypedEvent, None]
-) -> AsyncGenerator[TypedEvent, None]:
-    """The events of a call; if it ends with a question to a human, its dependents are blocked first."""
-    try:
-        async for event in events:
-            yield event
-    except InterruptException:
-        schedule.block(call_id)
-        raise
+async def _one_event(event: TypedEvent) -> AsyncGenerator[TypedEvent, None]:
+    yield event

@@ -14,6 +14,7 @@ from typing import Any, cast
 from strands import Agent
 from strands.agent.conversation_manager import ConversationManager, NullConversationManager
 from strands.hooks import AfterModelCallEvent, BeforeModelCallEvent, HookRegistry
+from strands.models import Model
 from strands.types.content import ContentBlock, Message, Messages
 from strands.types.exceptions import ContextWindowOverflowException, MaxTokensReachedException
 
@@ -27,6 +28,9 @@ Prepare = Callable[[Agent, Listener, Iterator[str]], object]
 """Puts what a request to a model needs, such as retries and reports, on the agent that writes a summary.
 
 It is also given the names of the answers in the log."""
+
+SummaryModel = Callable[[], Model]
+"""The model that writes summaries."""
 
 CHARACTERS_PER_TOKEN = 4
 SUMMARY_HEADING = "Summary of the conversation so far:"
@@ -45,16 +49,22 @@ SUMMARY_INSTRUCTION = (
 
 
 def conversation_manager(
-    policy: Compaction | None, *, emit: Listener, step: str, prepare: Prepare, log: StepLog | None = None
+    policy: Compaction | None,
+    *,
+    emit: Listener,
+    step: str,
+    prepare: Prepare,
+    log: StepLog | None = None,
+    model: SummaryModel | None = None,
 ) -> ConversationManager:
-    """What looks after the length of a step's conversation.
+    """What looks after the length of a step's conversation; without a `model`, the agent's own summarises it.
 
     Without a policy nothing does: messages are never dropped in silence, and a conversation that the model
     refuses ends in the SDK's ContextWindowOverflowException.
     """
     if policy is None or not policy.enabled:
         return NullConversationManager()
-    return Compactor(policy, emit=emit, step=step, prepare=prepare, log=log)
+    return Compactor(policy, emit=emit, step=step, prepare=prepare, log=log, model=model)
 
 
 class Compactor(NullConversationManager):
@@ -71,8 +81,10 @@ class Compactor(NullConversationManager):
         step: str,
         prepare: Prepare,
         log: StepLog | None = None,
+        model: SummaryModel | None = None,
     ) -> None:
         super().__init__()
+        self._model = model
         self._policy, self._emit, self._step, self._prepare = policy, emit, step, prepare
         self._log, self._answers, self._summaries = log, 0, 0
 
@@ -144,9 +156,9 @@ class Compactor(NullConversationManager):
         return f"summary/{self._summaries}"
 
     async def _summary(self, agent: Agent, request: str) -> str | None:
-        """What the same model makes of it, in a conversation of its own without tools; None after a stop."""
+        """What a model makes of it, in a conversation of its own without tools; None after a stop."""
         writer = Agent(
-            model=agent.model,
+            model=self._model() if self._model else agent.model,
             system_prompt=SUMMARY_INSTRUCTION,
             name=agent.name,
             callback_handler=None,

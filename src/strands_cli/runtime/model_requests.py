@@ -16,12 +16,13 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any, cast
 
+import msgspec
+from opentelemetry.trace import get_current_span
 from strands import Agent
 from strands.agent import AgentResult
-from strands.hooks import MessageAddedEvent
 from strands.middleware import InvokeModelContext, MiddlewareNext
 from strands.types.agent import AgentInput, Limits
-from strands.types.content import Message, Messages
+from strands.types.content import Messages
 from strands.types.events import ModelStopReason, TypedEvent
 from strands.types.exceptions import ContextWindowOverflowException
 
@@ -227,8 +228,11 @@ class Reporting:
     and runs in the task in which the answer is read, so that a listener may keep a span open in between.
     """
 
-    def __init__(self, emit: Listener, step: str, model: str, price: Price | None = None) -> None:
+    def __init__(
+        self, emit: Listener, step: str, model: str, price: Price | None = None, *, is_replayed: bool = False
+    ) -> None:
         self._emit, self._step, self._model, self._price = emit, step, model, price
+        self._is_replayed = is_replayed
 
     async def report(
         self, context: InvokeModelContext, next_fn: "MiddlewareNext[InvokeModelContext, TypedEvent]"
@@ -239,7 +243,8 @@ class Reporting:
         if _logger.isEnabledFor(logging.DEBUG):
             _logger.debug("%s %s", self._step, _request_text(context))
         try:
-            async for event in repaired_events(next_fn(context)):
+            request = context if self._is_replayed else _without_span_events(context)
+            async for event in repaired_events(next_fn(request)):
                 if isinstance(event, ModelStopReason):
                     stop_reason, _, counted, _ = event["stop"]
                     tokens = counted.get("inputTokens") or 0, counted.get("outputTokens") or 0
@@ -267,34 +272,43 @@ def _request_text(context: InvokeModelContext) -> str:
 
 _LOGGED = 2000
 """How many characters of a message are logged."""
-_ATOMS = frozenset({str, int, float, bool, type(None), bytes})
 
 
-class QuickMessage(dict[str, Any]):
-    """A message with a cheaper deepcopy."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "QuickMessage":
-        return QuickMessage({key: _copied_content(value, memo) for key, value in self.items()})
-
-
-def _copied_content(value: Any, memo: dict[int, Any]) -> Any:
-    kind = type(value)
-    if kind in _ATOMS:
-        return value
-    if kind is dict:
-        return {key: _copied_content(inner, memo) for key, inner in value.items()}
-    if kind is list:
-        return [_copied_content(inner, memo) for inner in value]
-    return deepcopy(value, memo)
+def _copied(value: Any) -> Any:
+    """A deep copy, ten times as quick as `deepcopy` for JSON and bytes."""
+    try:
+        return msgspec.to_builtins(value, builtin_types=(bytes, bytearray))
+    except (TypeError, ValueError):
+        return deepcopy(value)
 
 
-def make_quick(event: MessageAddedEvent) -> None:
-    """Puts a quick message in the place of the one that was added; a hook."""
-    messages = event.agent.messages
-    for index in range(len(messages) - 1, -1, -1):
-        if messages[index] is event.message:
-            messages[index] = cast(Message, QuickMessage(event.message))
-            return
+class QuickHistory(list[Any]):
+    """Messages with a cheaper deepcopy: the SDK copies all of them for each request."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "QuickHistory":
+        return QuickHistory(_copied([*self]))
+
+
+class _UnspannedMessages(list[Any]):
+    """An empty list, and deep copies of the messages for whoever asks for a deep copy.
+
+    The SDK writes all messages as JSON into the span of each request, even if nothing records that span, and
+    gives the model a deep copy.
+    """
+
+    def __init__(self, messages: Messages) -> None:
+        super().__init__()
+        self._messages = messages
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return _copied(self._messages)
+
+
+def _without_span_events(context: InvokeModelContext) -> InvokeModelContext:
+    """The request for the model itself: no span has its messages, unless one is recorded."""
+    if get_current_span().is_recording():
+        return context
+    return context.replace(messages=_UnspannedMessages(context.messages))
 
 
 TURNS_PER_SLICE = 25

@@ -43,14 +43,16 @@ class RunResources:
         directory: Path,
         secrets: Mapping[Path, Mapping[str, str]] | None = None,
         tools: ToolSet | None = None,
+        workspace: Path | None = None,
         allow_write: Sequence[Path] = (),
         model: "Model | None" = None,
         outer: "RunResources | None" = None,
     ) -> None:
         """`secrets`, by the files of the workflows, and `tools` are made from the workflow unless given.
 
-        Notes go to `directory`. A `model` takes the place of every provider's. A workflow inside another one
-        has the `outer` one's redactor, which knows the secrets of both, and ends with it.
+        Notes go to `directory`. A `workspace` takes the place of the workflow's and the settings', a `model`
+        of every provider's. A workflow inside another one has the `outer` one's redactor, which knows the
+        secrets of both, and ends with it.
         """
         # Events report what the SDK logs. Without a handler, its logs would go to standard error.
         logging.getLogger("strands").addHandler(_NOWHERE)
@@ -70,9 +72,10 @@ class RunResources:
         allow = (*settings.http.allow, *spec.security.http_allow)
         http = msgspec.structs.replace(settings.http, allow=allow)
         self.settings = msgspec.structs.replace(settings, http=http)
-        workspace = _workflow_workspace(spec, self.settings, self.begun_in)
+        self._only_workspace = workspace
+        own = _workflow_workspace(spec, self.settings, self.begun_in, workspace)
         self.allowed = tuple((self.begun_in / path).resolve() for path in allow_write)
-        self.workspace = msgspec.structs.replace(workspace, allowed=self.allowed)
+        self.workspace = msgspec.structs.replace(own, allowed=self.allowed)
         self._directory = self.begun_in / directory
         self._models: dict[ModelChoice, Model] = {}
         self._only_model = model
@@ -94,6 +97,7 @@ class RunResources:
             directory=self._directory,
             secrets=self._secrets,
             tools=tools,
+            workspace=self._only_workspace,
             allow_write=self.allowed,
             model=self._only_model,
             outer=self,
@@ -107,15 +111,16 @@ class RunResources:
     def choice(self, agent: str) -> ModelChoice:
         return self._choices[agent]
 
-    def model(self, agent: str) -> "Model":
-        """The model of an agent; agents that ask the same one share it, since it keeps no conversation."""
+    def model(self, agent: str, choice: ModelChoice | None = None) -> "Model":
+        """The model of an agent, or of another `choice`; who asks the same one shares it, since it keeps no
+        conversation."""
         if self.recorded is not None:
             from strands_cli.providers.scripted_model import ScriptedModel
 
             return ScriptedModel()  # which nobody asks
         if self._only_model is not None:
             return self._only_model
-        choice = self.choice(agent)
+        choice = choice or self.choice(agent)
         if choice not in self._models:
             self._models[choice] = built = build_model(choice)
             count_off = getattr(getattr(built, "reply", None), "count_off", None)  # a script's
@@ -124,13 +129,15 @@ class RunResources:
         return self._models[choice]
 
 
-def _workflow_workspace(spec: Spec, settings: Settings, base: Path) -> Workspace:
-    """The directories of the workflow's own `security.workspace`, from its file on, else the settings'.
+def _workflow_workspace(spec: Spec, settings: Settings, base: Path, only: Path | None) -> Workspace:
+    """`only` that; or the workflow's `security.workspace`, from its file on; or that of the settings.
 
     Relative paths begin in the current directory, or in the first of them if it is outside.
     """
     roots = settings.workspace
-    if spec.security.workspace is not None:
+    if only is not None:
+        roots = ((base / only).resolve(),)
+    elif spec.security.workspace is not None:
         roots = tuple((spec.file.parent / root).resolve() for root in spec.security.workspace)
     is_inside = any(base.is_relative_to(root) for root in roots)
     return Workspace(roots, base if is_inside or not roots else roots[0])

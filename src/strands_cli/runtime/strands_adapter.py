@@ -21,7 +21,7 @@ from strands.types.exceptions import (
 
 from strands_cli.errors import Interrupted, RunError, StrandsError, ToolFailed
 from strands_cli.events import Event, Listener, RunNoticed, ToolEvent
-from strands_cli.providers.choice import price_of
+from strands_cli.providers.choice import ModelChoice, price_of, summary_model
 from strands_cli.runtime.agent_hooks import AskConsent, equip
 from strands_cli.runtime.compaction import conversation_manager
 from strands_cli.runtime.model_output import message_text
@@ -54,8 +54,12 @@ class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
     step: str
     title: str
     emit: Listener
+    tools: tuple[str, ...] | None = None
+    """The declared tools of this step, in place of the agent's."""
     schema: dict[str, Any] | None = None
     """The schema of the answer, if it is data."""
+    max_retries: int | None = None
+    """How often an answer that does not fit the schema is asked for again."""
     ask_consent: AskConsent | None = None
     ask_human: Callable[[str, Any], Any] | None = None
     log: StepLog | None = None
@@ -80,10 +84,13 @@ class StepAgent:
         self, resources: RunResources, request: AgentRequest, messages: Messages | None = None
     ) -> None:
         self._request, self._answers = request, 0
-        tools = resources.tools.for_agent(request.agent, request.title)
+        tools = resources.tools.for_agent(request.agent, request.title, request.tools)
         self._structured: Structured | None = None
         if request.schema is not None:
-            self._structured = Structured(request.schema, [tool.id for tool in tools], name=request.agent)
+            taken = [tool.id for tool in tools]
+            self._structured = Structured(
+                request.schema, taken, name=request.agent, max_retries=request.max_retries
+            )
         self.agent = build_agent(
             resources,
             request,
@@ -130,7 +137,8 @@ def build_agent(
 ) -> Agent:
     """An agent of the SDK's under our contract; `messages` and `state` are those of an earlier one."""
     stages = partial(add_request_stages, resources, request)
-    parts = [request.prompt, *resources.tools.prompts_for(request.agent)]
+    summaries = summary_model(resources.choice(request.agent), compaction)
+    parts = [request.prompt, *resources.tools.prompts_for(request.agent, request.tools)]
     parts += [structured.instruction] if structured else []
     agent = Agent(
         model=resources.model(request.agent),
@@ -141,12 +149,18 @@ def build_agent(
         name=request.agent,
         callback_handler=None,
         conversation_manager=conversation_manager(
-            compaction, emit=request.emit, step=request.step, prepare=stages, log=request.log
+            compaction,
+            emit=request.emit,
+            step=request.step,
+            prepare=partial(stages, choice=summaries),
+            log=request.log,
+            model=partial(resources.model, request.agent, summaries),
         ),
         retry_strategy=None,  # ours honours the workflow's failure_policy
     )
     context = call_context(resources, request)
-    contract = partial(equip, agent, context=context, ask_consent=request.ask_consent, log=request.log)
+    asked, log = request.ask_consent, request.log
+    contract = partial(equip, agent, context=context, ask_consent=asked, log=log, is_own=True)
     stages(agent, request.emit, numbered("model"), between=contract)
     if request.log is not None:
         agent.add_hook(RememberedMessages(request.log).keep, MessageAddedEvent)
@@ -197,29 +211,35 @@ def add_request_stages(
     names: Iterator[str],
     *,
     between: Callable[[], object] | None = None,
+    choice: ModelChoice | None = None,
 ) -> None:
     """The stages of a request to the model, the outermost first; `between` adds those of the contract.
 
-    `names` are those of the answers in the log. The agent that writes a summary has no contract.
+    `names` are those of the answers in the log. The agent that writes a summary has no contract, and may have
+    a model of its own `choice`.
     """
+    model = request.model if choice is None else str(choice)
+    choice = choice or resources.choice(request.agent)
     retrying = Retrying(
         resources.spec.runtime.failure_policy,
         emit,
         request.step,
         resources.cancel,
-        resources.choice(request.agent),
+        choice,
         may_ask=request.may_ask_model,
     )
-    price = price_of(resources.choice(request.agent), resources.settings)
+    price = price_of(choice, resources.settings)
     if request.log is not None:
-        remembered = RememberedAnswers(request.log, names, request.model, price, request.spend)
+        remembered = RememberedAnswers(request.log, names, model, price, request.spend)
         agent.add_middleware(InvokeModelStage, remembered.answer)
     if resources.recorder is not None:
         agent.add_middleware(InvokeModelStage, RecordStage(resources.recorder, request.step).record)
     agent.add_middleware(InvokeModelStage, retrying.retry)
     if between is not None:
         between()
-    agent.add_middleware(InvokeModelStage, Reporting(emit, request.step, request.model, price).report)
+    is_replayed = resources.recorded is not None
+    reporting = Reporting(emit, request.step, model, price, is_replayed=is_replayed)
+    agent.add_middleware(InvokeModelStage, reporting.report)
     if resources.recorded is not None:
         agent.add_middleware(InvokeModelStage, ReplayStage(resources.recorded, request.step).replay)
 
@@ -254,7 +274,7 @@ def call_context(resources: RunResources, request: AgentRequest) -> CallContext:
         cancel=resources.cancel,
         settings=resources.settings,
         workspace=resources.workspace,
-        resolve=resources.tools.registry.load,
+        resolve=resources.tools.load_named,
         redactor=resources.redactor,
         key=request.log.place if request.log else uuid4().hex,
     )

@@ -16,9 +16,10 @@ from strands import Agent
 from strands.hooks import AfterToolsEvent
 from strands.types.content import Message
 
-from strands_cli.documents.problems import relocated_schema
+from strands_cli.documents.problems import joined_sentences, relocated_schema
 from strands_cli.errors import AnswerError, SpecError, ToolError, ToolFailed
 from strands_cli.runtime.model_output import message_text
+from strands_cli.schema.validator import Validator
 from strands_cli.toolkit.arguments import parse_object
 from strands_cli.toolkit.call import prepare_arguments
 from strands_cli.toolkit.contract import Tool
@@ -54,12 +55,21 @@ class Structured:
     Give the agent `tool` among its tools and `instruction` in its system prompt, then `attach` it.
     """
 
-    def __init__(self, schema: dict[str, Any], taken: Collection[str], *, name: str = "") -> None:
+    def __init__(
+        self,
+        schema: dict[str, Any],
+        taken: Collection[str],
+        *,
+        name: str = "",
+        max_retries: int | None = None,
+    ) -> None:
         kind = schema.get("type", "object" if "properties" in schema else None)
         self._is_wrapped = kind != "object"
         self._name = f"agent {name!r}" if name else "the agent"
         self._value: Any = msgspec.UNSET
         self._refused: list[str] = []
+        self._repetitions = MAX_REPETITIONS if max_retries is None else max_retries
+        self._max_refused = MAX_REFUSED if max_retries is None else 1 + max_retries
         self._choice = _only_choice(schema)
         try:
             self.tool = Tool(
@@ -101,13 +111,13 @@ class Structured:
 
     @property
     def _is_hopeless(self) -> bool:
-        return self._value is msgspec.UNSET and len(self._refused) >= MAX_REFUSED
+        return self._value is msgspec.UNSET and len(self._refused) >= self._max_refused
 
     async def ask(self, invoke: Invoke, prompt: str) -> tuple[Any, str]:
         """The answer as data, and as text; AnswerError if it still does not fit after all repetitions."""
         self._value, self._refused = msgspec.UNSET, []
         problem = ""
-        for attempt in range(1 + MAX_REPETITIONS):
+        for attempt in range(1 + self._repetitions):
             if attempt:
                 prompt = (
                     f"Your answer cannot be used: {problem}.\nGive it again, complete and corrected, by "
@@ -118,7 +128,8 @@ class Structured:
             if self._value is not msgspec.UNSET:
                 return self._value, canonical_json(self._value)
             if self._is_hopeless:
-                problem = f"it was refused {len(self._refused)} times, at last with: {self._refused[-1]}"
+                often = {1: "once"}.get(len(self._refused), f"{len(self._refused)} times")
+                problem = f"it was refused {often}, at last with: {self._refused[-1]}"
                 break
             text = message_text(answer.message)
             value, problem = self._read(text)
@@ -157,6 +168,15 @@ class Structured:
 
     def _value_of(self, arguments: dict[str, Any]) -> Any:
         return arguments[_WRAPPED] if self._is_wrapped else arguments
+
+
+def input_problem(text: str, schema: dict[str, Any]) -> str | None:
+    """What is wrong with an agent's input that is JSON; '' if it fits the schema, None if it is not JSON."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return joined_sentences(Validator(schema).problems(value))
 
 
 def canonical_json(value: Any) -> str:

@@ -9,6 +9,7 @@ import ctypes
 import os
 import select
 import signal
+import stat
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -19,6 +20,8 @@ _MAX_ROUNDS = 50
 _SHARED_MEMORY = b"/dev/zero (deleted)"
 """What /proc calls memory that processes share; System V's and named segments are refused to them."""
 _SOCKET_BYTES = 212_992
+_DEEPEST = 200
+"""Each level of directories holds a descriptor while they are counted."""
 _PIECE, _MAX_FILE = 1 << 20, 1 << 24
 
 
@@ -281,14 +284,29 @@ def _descriptors(process: int, proc: int) -> list[str]:
         os.close(opened)
 
 
-def bytes_below(directory: int) -> int:
-    """The bytes of all files in a directory and below it."""
-    total = 0
-    for _, _, files, here in os.fwalk(".", dir_fd=directory):
-        for name in files:
-            with suppress(OSError):
-                total += 512 * os.stat(name, dir_fd=here, follow_symlinks=False).st_blocks
-    return total
+def bytes_below(name: str, directory: int, depth: int = 0) -> int:
+    """The bytes of all that is below a name in a directory. What is too deep to count exceeds any limit."""
+    if depth > _DEEPEST:
+        return sys.maxsize
+    try:
+        here = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    except OSError:  # it is gone, or closed to us
+        return 0
+    try:
+        return sum(_bytes_of(inner, here, depth) for inner in os.listdir(here))
+    except OSError:
+        return 0
+    finally:
+        os.close(here)
+
+
+def _bytes_of(name: str, directory: int, depth: int) -> int:
+    try:
+        state = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except OSError:
+        return 0
+    below = bytes_below(name, directory, depth + 1) if stat.S_ISDIR(state.st_mode) else 0
+    return 512 * state.st_blocks + below
 
 
 def deleted_bytes(processes: list[int], proc: int) -> int:

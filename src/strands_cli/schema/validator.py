@@ -16,7 +16,7 @@ from strands_cli.documents.problems import (
     json_pointer,
 )
 
-Published = Literal["workflow", "plugin", "script"]
+Published = Literal["workflow", "plugin", "script", "eval"]
 
 
 def schema_text(name: Published) -> str:

@@ -1,4 +1,4 @@
-"""Testing without a model: the scripted model, projects in temporary directories, and pytest fixtures.
+"""Testing without a model: tool calls, the scripted model, projects in temporary directories, fixtures.
 
 To load the fixtures of `testing.fixtures`, add this line to a test module or to the root `conftest.py`:
 
@@ -16,11 +16,12 @@ from strands_cli.providers.scripts import (
     ScriptedPause,
     ScriptedRequest,
     ScriptedUsage,
-    call,
     failure,
     pause,
+    tool_call,
 )
-from strands_cli.testing.projects import CallTool, CommandOutcome, StrandsProject, ToolOutcome
+from strands_cli.testing.projects import CallTool, CommandOutcome, StrandsProject, ToolOutcome, call
+from strands_cli.toolkit.workspace import Workspace
 
 if TYPE_CHECKING:
     from strands_cli.providers.scripted_model import ScriptedModel
@@ -37,9 +38,11 @@ __all__ = [
     "ScriptedUsage",
     "StrandsProject",
     "ToolOutcome",
+    "Workspace",
     "call",
     "failure",
     "pause",
+    "tool_call",
 ]
 
 

@@ -169,6 +169,25 @@ class ToolOutcome(msgspec.Struct, frozen=True):
         """The answer as data; None if it is text."""
         return next((part["json"] for part in self.result["content"] if "json" in part), None)
 
+    def expect(self, code: str | None, pointer: str = "") -> "ToolOutcome":
+        """Asserts that the call failed with this error code, or that it succeeded if `code` is None.
+
+        `pointer`, such as `/text`, must be one of the places in the input that the error names.
+        """
+        __tracebackhide__ = True
+        error = error_of(self.result) or {}
+        details = [detail for detail in error.get("details", ()) if isinstance(detail, dict)]
+        if self.code == code and (not pointer or pointer in (detail.get("pointer") for detail in details)):
+            return self
+        places = [
+            str(detail.get("pointer") or f"{detail['file']}:{detail.get('line')}")
+            for detail in details
+            if detail.get("pointer") or detail.get("file")
+        ]
+        expected = f"{code or 'success'} at {pointer}" if pointer else code or "success"
+        found = f"{self.code or 'success'} at {', '.join(places)}" if places else self.code or "success"
+        raise AssertionError(f"Expected {expected}, got {found}: {self.text}")
+
 
 async def _grant(tool: Tool, arguments: dict[str, Any]) -> None:
     """Consents to every call."""
@@ -177,7 +196,8 @@ async def _grant(tool: Tool, arguments: dict[str, Any]) -> None:
 class CallTool:
     """Calls a tool under the full contract: checks of input and output, a time limit, and consent."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace | None = None) -> None:
+        """Without a `workspace`, tools use that of the project."""
         self.context = CallContext(workspace=workspace, permit=_grant)
         """Replace it to call with other settings, or without consent."""
 
@@ -194,3 +214,12 @@ class CallTool:
         raise UsageError(
             "This cannot be called in a running event loop.", hint="Write: await strands_cli.call_tool(…)"
         )
+
+
+def call(tool: calls.Callee, arguments: Mapping[str, Any] | None = None, /, **keywords: Any) -> ToolOutcome:
+    """Calls a tool under the full contract, with consent, in the workspace of the current project.
+
+    `tool` is a tool, a function, or the id of one of the project's tools: `call("greet", name="Ada").text`.
+    For a tool that writes files, use the fixture `call_tool`, which has an empty workspace.
+    """
+    return CallTool()(tool, arguments, **keywords)

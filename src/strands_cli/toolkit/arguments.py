@@ -2,11 +2,12 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from decimal import Decimal
 from functools import cached_property
 from math import isfinite
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -32,6 +33,7 @@ _TOO_DEEP = "it is nested too deeply"
 _UNCHANGED = object()
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
 """From validated arguments to the objects that a body declared; InputInvalid where that fails."""
+NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 CONTAINERS = (dict, list)
 """As a tuple: a union would be made anew for each argument of each call."""
 
@@ -124,14 +126,21 @@ def conversion_problems(convert: Convert, arguments: dict[str, Any]) -> list[Pro
 
 
 def fit_arguments(
-    sent: dict[str, Any], accepted: Validator, convert: Convert | None = None
+    sent: dict[str, Any],
+    accepted: Validator,
+    convert: Convert | None = None,
+    aliases: Mapping[str, str] = NO_ALIASES,
 ) -> dict[str, Any]:
     """The input as the schema accepts it, after lossless coercions; ToolFailed with every problem.
 
-    `convert` finds out what is wrong with the arguments that the schema alone would let through.
+    `convert` finds out what is wrong with the arguments that the schema alone would let through; `aliases`
+    are other names of arguments.
     """
     if accepted.accepts(sent):
         return sent
+    if aliases.keys() & sent.keys():
+        meant = {name: own for name, own in aliases.items() if own not in sent}
+        return fit_arguments({meant.get(name, name): sent[name] for name in sent}, accepted, convert)
     problems = accepted.problems(sent)
     changes = [
         (problem.path, _coerce_string(problem, follow_path(sent, problem.path)[1])) for problem in problems

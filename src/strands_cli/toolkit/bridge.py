@@ -89,31 +89,41 @@ class ToolBridge(AgentTool):
         tool's question to a human.
         """
         call = cast(ToolUse, tool_use)
+        context = context_for(call, invocation_state)
+        relay = _ProgressRelay(context.emit, self.tool.id, call.get("toolUseId", ""))
+        listened = msgspec.structs.replace(context, emit=relay.emit)
+        task = asyncio.create_task(self._answer(call, listened, invocation_state))
+        task.add_done_callback(relay.close)
+        try:
+            async for data in relay.reports():
+                yield data
+            yield await task
+        finally:
+            relay.is_open = False
+            task.cancel()
+
+    async def answer(self, tool_use: SdkToolUse, invocation_state: dict[str, Any]) -> ToolResultEvent:
+        """Like the last event of `stream`, for a caller that has a listener in the context for the rest."""
+        call = cast(ToolUse, tool_use)
+        return await self._answer(call, context_for(call, invocation_state), invocation_state)
+
+    async def _answer(
+        self, call: ToolUse, context: CallContext, invocation_state: dict[str, Any]
+    ) -> ToolResultEvent:
         call_id = call.get("toolUseId", "")
-        outer = context_for(call, invocation_state)
-        relay = _ProgressRelay(outer.emit, self.tool.id, call_id)
         signal = getattr(invocation_state.get("agent"), "cancel_signal", None)
-        with _call_cancellation(outer.cancel, signal) as cancel:
+        with _call_cancellation(context.cancel, signal) as cancel:
             if cancel.is_set():  # the run was stopped while the call waited for another
                 failed = ToolFailed(f"The call to {self.tool.id} was cancelled", code="cancelled")
-                yield ToolResultEvent(cast(SdkToolResult, failure_result(call_id, failed)))
-                return
-            context = msgspec.structs.replace(outer, emit=relay.emit, cancel=cancel)
-            task = asyncio.create_task(call_tool(self.tool, call, context))
-            task.add_done_callback(relay.close)
+                return ToolResultEvent(cast(SdkToolResult, failure_result(call_id, failed)))
             try:
-                async for data in relay.reports():
-                    yield data
-                result = await task
+                result = await call_tool(self.tool, call, msgspec.structs.replace(context, cancel=cancel))
             except InterruptRequested as asked:
                 own = Interrupt(f"{CONTEXT_KEY}:{call_id}:{asked.name}", asked.name, asked.reason)
                 raise HumanAsked(asked.pending if isinstance(asked.pending, Interrupt) else own) from None
-            finally:
-                relay.is_open = False
-                task.cancel()
         error = error_of(result)
         failed_call = CallFailed(error["code"]) if error else None
-        yield ToolResultEvent(cast(SdkToolResult, _result_for_providers(result)), exception=failed_call)
+        return ToolResultEvent(cast(SdkToolResult, _result_for_providers(result)), exception=failed_call)
 
 
 class CallFailed(Exception):
@@ -148,12 +158,13 @@ def context_for(call: ToolUse, invocation_state: dict[str, Any]) -> CallContext:
     agent = invocation_state.get("agent")
     engine_state = {name: value for name, value in invocation_state.items() if name != CONTEXT_KEY}
     state: Any = context.invocation_state
-    if not state and not isinstance(state, CallerState):
+    if not isinstance(state, CallerState) and not state:
         state = CallerState(invocation_state)
     changes = {"invocation_state": state, "engine_state": context.engine_state or engine_state}
     if agent is not None:
-        sdk = SdkToolContext(tool_use=cast(SdkToolUse, call), agent=agent, invocation_state=engine_state)
-        changes["interrupt"] = context.interrupt or interrupt_function(sdk)
+        if context.interrupt is None:
+            sdk = SdkToolContext(tool_use=cast(SdkToolUse, call), agent=agent, invocation_state=engine_state)
+            changes["interrupt"] = _interrupt_function(sdk)
         changes["offered"] = _tool_resolver(agent)
         changes["resolve"] = context.resolve or changes["offered"]
         changes["agent"] = context.agent or AgentView(agent.name, agent.state)
@@ -200,15 +211,14 @@ def is_engine_key(name: str) -> bool:
     return name in ENGINE_KEYS or name.startswith(ENGINE_PREFIX)
 
 
-def interrupt_function(source: Any) -> Callable[[str, Any], Any]:
-    """How a body asks a human: through what the SDK gives a call, a ToolContext or a middleware's context."""
+def _interrupt_function(context: SdkToolContext) -> Callable[[str, Any], Any]:
+    """How a body asks a human: through what the SDK gives a call."""
 
     def ask(name: str, reason: Any) -> Any:
         try:
-            answer = source.interrupt(name, reason=reason)
+            return context.interrupt(name, reason=reason)
         except InterruptException as waiting:
             raise InterruptRequested(name, reason, pending=waiting.interrupt) from None
-        return answer if isinstance(source, SdkToolContext) else answer.response
 
     return ask
 
@@ -260,25 +270,50 @@ class _ProgressRelay:
             yield data
 
 
+class _SignalWatch:
+    """Looks at an agent's signal for all of its calls that are under way in one loop."""
+
+    def __init__(self, signal: Signal, loop: asyncio.AbstractEventLoop) -> None:
+        self._signal, self._loop = signal, loop
+        self.calls: dict[Cancellation, None] = {}
+        self.timer = loop.call_later(_POLL_SECONDS, self._look)
+
+    def _look(self) -> None:
+        if self._signal.is_set():
+            for call in [*self.calls]:
+                call.set()
+        # The agent may clear its signal, and make more calls, while one of these has not ended yet.
+        self.timer = self._loop.call_later(_POLL_SECONDS, self._look)
+
+
+_watches: dict[tuple[Signal, asyncio.AbstractEventLoop], _SignalWatch] = {}
+
+
+@contextmanager
+def _watching(signal: Signal, call: Cancellation) -> Iterator[None]:
+    """Sets a call's cancellation when the signal is set."""
+    key = signal, asyncio.get_running_loop()
+    watch = _watches.get(key)
+    if watch is None:
+        watch = _watches[key] = _SignalWatch(*key)
+    watch.calls[call] = None
+    if signal.is_set():
+        call.set()
+    try:
+        yield
+    finally:
+        del watch.calls[call]
+        if not watch.calls:
+            watch.timer.cancel()
+            del _watches[key]
+
+
 @contextmanager
 def _call_cancellation(parent: Cancellation | None, signal: Signal | None) -> Iterator[Cancellation]:
     """A call's own cancellation, set when its run is stopped or its agent is cancelled."""
-    loop = asyncio.get_running_loop()
     own = Cancellation()
-    timers: list[asyncio.TimerHandle] = []
-
-    def poll(signal: Signal) -> None:
-        timers.clear()
-        if signal.is_set():
-            own.set()
-        else:
-            timers.append(loop.call_later(_POLL_SECONDS, poll, signal))
-
-    if signal is not None:
-        poll(signal)
-    try:
-        with parent.on_set(own.set) if parent is not None else nullcontext():
-            yield own
-    finally:
-        for timer in timers:
-            timer.cancel()
+    with (
+        _watching(signal, own) if signal is not None else nullcontext(),
+        parent.on_set(own.set) if parent is not None else nullcontext(),
+    ):
+        yield own

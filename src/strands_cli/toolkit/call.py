@@ -117,7 +117,8 @@ async def _answer_call(tool: Tool, call: ToolUse, context: CallContext) -> ToolR
 
 def prepare_arguments(tool: Tool, call: ToolUse) -> dict[str, Any]:
     """The body's arguments; ToolFailed (`input_malformed`, `input_invalid`) if the input is wrong."""
-    arguments = fit_arguments(parse_object(call.get("input", {})), tool.accepted_input, tool.check)
+    sent = parse_object(call.get("input", {}))
+    arguments = fit_arguments(sent, tool.accepted_input, tool.check, tool.aliases)
     own = tool.shape.complete(arguments) if tool.shape else arguments.copy()
     for name, value in own.items():
         if isinstance(value, CONTAINERS):

@@ -1,7 +1,7 @@
 """Tool: the one form that every kind of tool takes before it can be called."""
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from typing import Any, Self
 
@@ -10,7 +10,7 @@ import msgspec
 from strands_cli.documents.problems import OPENING_KEYWORDS, describe_value, member_schemas, schema_branches
 from strands_cli.errors import Issue, ToolError, did_you_mean
 from strands_cli.schema.validator import SchemaInvalid, Validator
-from strands_cli.toolkit.arguments import Convert, Shape, shape_of
+from strands_cli.toolkit.arguments import NO_ALIASES, Convert, Shape, shape_of
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.info import DEFAULTS, FIELDS, ToolCategory, ToolFields, bare_schema
 
@@ -53,6 +53,8 @@ class Tool(ToolFields, kw_only=True, dict=True, eq=False):
     """Where a child process finds the body (`isolation.Place`); set where the tool is isolated."""
     check: Convert | None = None
     """Finds text that is invalid only when it is converted, such as dates."""
+    aliases: Mapping[str, str] = NO_ALIASES
+    """Other names of arguments, which callers may use although the schema does not show them."""
 
     accepted_input: Validator = msgspec.field(default=None)  # type: ignore[assignment]  # made below
     accepted_output: Validator | None = None

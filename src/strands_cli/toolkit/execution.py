@@ -35,8 +35,8 @@ from strands_cli.types.settings_file import DEFAULT_THREAD_WAIT, DEFAULT_THREADS
 if TYPE_CHECKING:
     import logging
 
-MAX_ABANDONED = 250
-MAX_ABANDONED_OF_ONE = 50
+MAX_ABANDONED = 500
+MAX_ABANDONED_OF_ONE = 120
 """How many of them one tool may have, so that a tool that hangs takes no threads from the others.
 
 More than there are threads by default: whoever cancels all calls of a tool can go on calling it.
@@ -213,7 +213,8 @@ def _start_in_process(arguments: dict[str, Any], context: ToolContext, settle: S
 
 def _submit_call(context: ToolContext, body: Callable[[], Any], settle: Settle, times: Times) -> Leave:
     leave_loop(context, asyncio.get_running_loop())
-    return submit_to_pool(Job(body, settle, tool_of(context).id, times), threads_for(context))
+    cancel = call_context_of(context).cancel
+    return submit_to_pool(Job(body, settle, tool_of(context).id, times, cancel), threads_for(context))
 
 
 def threads_for(context: ToolContext) -> float:
@@ -241,11 +242,13 @@ async def call_in_pool(
     owner: str,
     threads: float,
     times: Times | None = None,
+    cancel: Cancellation | None = None,
 ) -> Any:
     """What a function returns or raises, from a daemon thread: no deadline and no exit waits for it.
 
     A task that runs the body of a tool in it gives the times of that call. They begin with the thread; and if
-    the task is cancelled it ends with the thread, so that what is known of it is true of the whole body.
+    the task is cancelled it ends with the thread, so that what is known of it is true of the whole body. Once
+    `cancel` is set, the function does not begin, and nothing is returned: whoever sets it cancels the task.
     """
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     variables = copy_context()
@@ -266,7 +269,7 @@ async def call_in_pool(
         elif asyncio.iscoroutine(outcome):
             outcome.close()  # nobody waits for it
 
-    leave = submit_to_pool(Job(call, settle, owner), threads)
+    leave = submit_to_pool(Job(call, settle, owner, cancel=cancel), threads)
     try:
         outcome = await answer
     finally:
@@ -332,6 +335,8 @@ class Job(msgspec.Struct, eq=False):
     owner: str
     """Whose body it is: the id of a tool."""
     times: Times = msgspec.field(default_factory=Times)
+    cancel: Cancellation | None = None
+    """Once it is set, the body does not begin; those who wait for it hear of that from it, not from here."""
     state: str = "waiting"
     left: Cancellation | None = None
     """Set when the body ends that was abandoned."""
@@ -417,6 +422,10 @@ class DaemonPool:
         while not is_abandoned:  # once it is, another thread has taken the place of this one
             job = self._queue.get()
             with self._lock:
+                if job.state == "waiting" and job.cancel is not None and job.cancel.is_set():
+                    # A stop frees the threads of all calls under way: they are not for those that waited.
+                    job.state = "dropped"
+                    self._under_way -= 1
                 if job.state == "dropped":
                     continue
                 job.state = "running"

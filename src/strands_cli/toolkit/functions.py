@@ -174,7 +174,8 @@ async def _invoke_wrapper(invoke: Invoke, arguments: dict[str, Any], context: To
     from strands_cli.toolkit.execution import call_in_pool, threads_for
 
     body, owner = partial(invoke, arguments, context), tool_of(context).id
-    value = await call_in_pool(body, owner=owner, threads=threads_for(context), times=times_of(context))
+    cancel, times = call_context_of(context).cancel, times_of(context)
+    value = await call_in_pool(body, owner=owner, threads=threads_for(context), times=times, cancel=cancel)
     return await _settled_value(value, context)
 
 

@@ -366,9 +366,15 @@ def missing_requirements(requires: Mapping[str, Any] | None) -> list[str]:
     return list(_unmet_requirements(requires)) if requires else []
 
 
-def _unmet_requirements(requires: Mapping[str, Any]) -> Iterator[str]:
+def required_packages(requires: Mapping[str, Any] | None) -> dict[str, str]:
+    """Returns the version range of each Python package that a tool requires; `*` for any."""
+    requires = requires or {}
     packages = {name: versions for name, versions in requires.items() if name not in _SECTIONS}
-    for name, versions in {**packages, **requires.get("packages", {})}.items():
+    return {**packages, **requires.get("packages", {})}
+
+
+def _unmet_requirements(requires: Mapping[str, Any]) -> Iterator[str]:
+    for name, versions in required_packages(requires).items():
         yield from _package_problem(name, versions)
     for name in requires.get("binaries", ()):
         from shutil import which

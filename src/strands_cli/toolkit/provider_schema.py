@@ -13,6 +13,9 @@ Schema = dict[str, Any]
 MAX_INLINED = 500
 """References that are replaced by their target; a schema that has more of them keeps the rest as they are."""
 
+ASKED = "$asked"
+"""A keyword of ours, at the top of a schema: properties that a model must give, while input without them fits
+too. A small model leaves out whatever it may."""
 _DROPPED = frozenset({"definitions", "unevaluatedProperties", "unevaluatedItems"})
 """Beside all that begins with a dollar sign."""
 _COMPOSING = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"})
@@ -53,7 +56,7 @@ def provider_schema(schema: Schema) -> Schema:
     advertised["properties"] = {
         name: part for name, part in top.get("properties", {}).items() if part is not False
     }
-    advertised["required"] = list(top.get("required", []))
+    advertised["required"] = list(dict.fromkeys([*top.get("required", []), *schema.get(ASKED, [])]))
     definitions = rewriter.definitions()
     return advertised | ({"$defs": definitions} if definitions else {})
 

@@ -112,20 +112,21 @@ class Turn:
                 self._entries[earlier].followers.append(index)
 
     @asynccontextmanager
-    async def slot(self, call_id: str) -> AsyncIterator[None]:
+    async def slot(self, call_id: str, *interruptions: type[BaseException]) -> AsyncIterator[None]:
         """Waits for all that the call depends on; releases the call at the end, whatever happens.
 
         ToolFailed (`blocked`) if one of those was interrupted. A call that the turn does not know waits for
-        nothing. An interruption inside blocks the dependents.
+        nothing. An interruption inside blocks the dependents; `interruptions` are classes for it beside ours.
         """
         index = self._next(self._entered, call_id)
         if index is None:
             yield
             return
+        asking: tuple[type[BaseException], ...] = (InterruptRequested, *interruptions)
         try:
             await self._wait(self._entries[index])
             yield
-        except InterruptRequested:
+        except asking:
             self._block(index)
             raise
         finally:

@@ -1,19 +1,11 @@
 """Send an HTTP request and return the answer; only public addresses, unless a setting says otherwise."""
 
 import json
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from strands_cli.errors import ToolFailed
-from strands_cli.secrets import without_userinfo
 from strands_cli.toolkit.context import ToolContext, settings_of
 from strands_cli.toolkit.decorator import tool
 from strands_cli.tools import with_tool_specs
-
-if TYPE_CHECKING:
-    import httpx
-
-    from strands_cli.http_tools.transport import Allowed
 
 TOOL_SPEC = {
     "name": "http_request",
@@ -88,88 +80,25 @@ async def http_request(
     body: str | None = None,
     timeout_ms: int = 30000,
 ) -> dict[str, Any]:
-    import asyncio
-    from base64 import b64encode
+    from strands_cli.http_tools.exchange import REPEATABLE, send_to_url
+    from strands_cli.http_tools.transport import request_failed
 
-    import httpx
-
-    from strands_cli.http_tools.exchange import (
-        DEFAULT_HEADERS,
-        REPEATABLE,
-        check_header,
-        exchange,
-        send_with_retries,
-    )
-    from strands_cli.http_tools.transport import GuardedTransport, parse_allowed, request_failed
-
-    settings = settings_of(context).http
-    allowed = parse_allowed(settings.allow)
-    try:
-        parsed = httpx.URL(url)
-    except httpx.InvalidURL as error:
-        raise _unusable_url(url, str(error), allowed) from None
-    _check_url(parsed)
-    sent = httpx.Headers(DEFAULT_HEADERS)
-    if parsed.userinfo:  # sent as a header and taken out of the URL, which is logged and shown
-        sent["Authorization"] = "Basic " + b64encode(f"{parsed.username}:{parsed.password}".encode()).decode()
-    content = None
+    content, content_type = None, ""
     if json_data is not None and body is not None:
         raise request_failed("both json_data and body are given", hint="Give one of them.")
     if json_data is not None:
-        content, sent["Content-Type"] = json.dumps(json_data).encode(), "application/json"
+        content, content_type = json.dumps(json_data).encode(), "application/json"
     elif body is not None:
-        content, sent["Content-Type"] = body.encode("utf-8", "replace"), "text/plain; charset=utf-8"
-    for name, value in (headers or {}).items():
-        check_header(name, value)
-        sent[name] = value.strip()
-    plain_url = without_userinfo(str(parsed))
-    request = httpx.Request(method.upper(), plain_url, headers=sent, content=content)
-    seconds = timeout_ms / 1000
-    until = asyncio.get_running_loop().time() + seconds
-
-    def send() -> Awaitable[dict[str, Any]]:
-        limits: dict[str, Any] = {"seconds": seconds, "until": until, "max_bytes": settings.max_bytes}
-        return exchange(request, GuardedTransport(allowed), _check_url, late=_LATE, **limits)
-
-    return await send_with_retries(send, _RETRIES if request.method in REPEATABLE else 0, until)
-
-
-def _check_url(url: "httpx.URL") -> None:
-    """Refuses what is not an http address of a host. Where the host is, the transport judges."""
-    from strands_cli.http_tools.transport import literal_address, request_failed
-
-    if url.scheme not in ("http", "https"):
-        raise request_failed(
-            f"{url.scheme}: addresses are not supported" if url.scheme else "the url has no scheme",
-            code="forbidden",
-            hint="Use a URL that begins with http:// or https://.",
-        )
-    host = url.raw_host.decode("ascii")
-    if not host:
-        raise request_failed("the url has no host", hint="Write it as https://host.example/path.")
-    if url.port is not None and not 0 < url.port < 65536:
-        raise request_failed("the url's port is not between 1 and 65535", hint="Fix it, or leave it out.")
-    if "%" in host and literal_address(host) is None:
-        raise request_failed("the url's host is percent-encoded", hint="Write the host name plainly.")
-
-
-def _unusable_url(text: str, reason: str, allowed: "tuple[Allowed, ...]") -> ToolFailed:
-    """Some spellings of addresses the URL parser refuses already; for the caller they are forbidden too."""
-    from urllib.parse import urlsplit
-
-    from strands_cli.http_tools.transport import literal_address, permitted_addresses, request_failed
-
-    try:
-        host = urlsplit(text).hostname or ""
-    except ValueError:
-        host = ""
-    address = literal_address(host)
-    if address is not None:
-        permitted_addresses(host, 0, [address], allowed)
-    sentence = reason.partition(":")[0]  # after the colon it quotes the URL, which may hold a password
-    return request_failed(
-        f"the url cannot be used: {sentence[:1].lower()}{sentence[1:].rstrip('.')}",
-        hint="Write it as https://host.example:port/path, with addresses in their usual form.",
+        content, content_type = body.encode("utf-8", "replace"), "text/plain; charset=utf-8"
+    return await send_to_url(
+        url,
+        settings_of(context).http,
+        method=method.upper(),
+        headers=({"Content-Type": content_type} if content_type else {}) | (headers or {}),
+        content=content,
+        seconds=timeout_ms / 1000,
+        retries=_RETRIES if method.upper() in REPEATABLE else 0,
+        late=_LATE,
     )
 
 

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,11 +89,12 @@ class ShadowedTool(msgspec.Struct, frozen=True):
 
     def warning_in(self, directory: Path) -> str:
         reference = self.reference_from(directory)
-        other = f"; {reference} is the one of {self.info.origin}" if reference else ""
-        return f"{self.info.id} is the tool of {self.by.origin}{other}."
+        other = f" For the one from {self.info.origin}, write {reference}." if reference else ""
+        return f"Two tools are named {self.info.id!r}; the one from {self.by.origin} is used.{other}"
 
     def issue_in(self, project: Path) -> Issue:
-        reason = f"The tool {self.info.id!r} of {self.info.origin} is hidden by the one of {self.by.origin}."
+        used = f"the one from {self.by.origin} is used, not the one from {self.info.origin}"
+        reason = f"Two tools are named {self.info.id!r}; {used}."
         reference = self.reference_from(project)
         other = f", or refer to it as {reference}" if reference else ""
         remedy = f"Give it another name{other}."
@@ -233,12 +234,17 @@ class ToolRegistry:
         kept = [
             (info, tool)
             for place, (info, tool) in self._last_good.items()
-            if info.file in broken and place not in there and info.source != NamedFiles.name
+            if is_behind(info, broken) and place not in there and info.source != NamedFiles.name
         ]
         issues = [
-            _with_last_good(issue, [info for info, _ in kept if info.file == issue.file])
+            _with_last_good(issue, [info for info, _ in kept if is_behind(info, {issue.file})])
             for issue in (*settings.issues, *found.issues)
         ]
+        self._last_good = {
+            place: known
+            for place, known in self._last_good.items()
+            if place in there or is_behind(known[0], broken) or place[0] == NamedFiles.name
+        }
         extra = (*kept, *self._registered)
         loaded = {_tool_key(info): tool for info, tool in extra if tool is not None}
         infos = (*found.infos, *(info for info, _ in extra))
@@ -251,6 +257,10 @@ class ToolRegistry:
         if settings != self.settings or have_modules_changed():
             return True
         return _discover(settings)[1] != self._discovered
+
+    def has_loaded(self, info: ToolInfo) -> bool:
+        """Whether a version of this tool has been loaded, now or before its file changed."""
+        return _place_of(info) in self._last_good
 
     async def aclose(self) -> None:
         """Ends processes that loaded tools keep running."""
@@ -438,6 +448,14 @@ def _accepted_tools(infos: Iterable[ToolInfo]) -> tuple[tuple[ToolInfo, ...], tu
         if by.source != info.source or not is_listed:
             shadowed.append(ShadowedTool(info, by, is_listed, files.count(info.file) > 1))
     return tuple(kept.values()), tuple(shadowed)
+
+
+def is_behind(info: ToolInfo, broken: Collection[str]) -> bool:
+    """Whether the tool's file is broken, or a package or directory around it."""
+    file = Path(info.file)
+    return bool(broken and info.file) and any(
+        str(path) in broken or str(path / "__init__.py") in broken for path in (file, *file.parents)
+    )
 
 
 def _with_last_good(issue: Issue, infos: list[ToolInfo]) -> Issue:

@@ -11,13 +11,13 @@ from strands_cli.errors import Issue, ToolError, ToolFailed
 from strands_cli.secrets import NOTHING_SECRET, Redactor
 from strands_cli.toolkit.context import ToolContext
 from strands_cli.toolkit.contract import Tool
-from strands_cli.toolkit.info import DEFAULTS, ToolInfo, bare_schema, is_deferrable
+from strands_cli.toolkit.info import DEFAULTS, ToolCategory, ToolInfo, bare_schema, is_deferrable
 from strands_cli.tools._discovery import Discovered
 from strands_cli.tools.registry import NOT_ALLOWED, ToolRegistry
 from strands_cli.tools.sources.mcp_servers import McpServers, scan_servers
 from strands_cli.tools.sources.modules import is_file_reference
 from strands_cli.tools.sources.plugins import read_named_plugins
-from strands_cli.types.sections import AgentSpec, BaseSpec, Skill
+from strands_cli.types.sections import BaseSpec, Guardrails, HttpExecutor, Skill
 from strands_cli.types.servers import DeclaredServer, WorkflowServer
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class DeclaredTool(msgspec.Struct, frozen=True):
-    """A tool of `tools.python`, as the workflow names it, or one of a plugin."""
+    """A tool of `tools.python`, as the workflow names it, or one of a plugin, a server or `jit_tools`."""
 
     pointer: str
     reference: str
@@ -76,9 +76,13 @@ class ToolSet:
         self,
         spec: BaseSpec,
         registry: ToolRegistry | None = None,
-        known: "dict[Path, ToolSet] | None" = None,
+        known: "dict[tuple[Path, ...], ToolSet] | None" = None,
+        outer: "tuple[ToolSet, ...]" = (),
     ) -> None:
-        """`known` are those of other workflows of the same run, by their files."""
+        """`outer` are those whose guardrails hold here too.
+
+        `known` are those of other workflows of the same run, by their files and the files of their `outer`.
+        """
         self.spec = spec
         self.registry = registry or ToolRegistry.of_workflow(spec.file)
         self.plugins: list[DeclaredPlugin] = []
@@ -96,18 +100,29 @@ class ToolSet:
         self.servers = [self._server(index, entry) for index, entry in enumerate(spec.tools.mcp)]
         served = (DeclaredTool(one.pointer, info.id, info) for one in self.servers for info in one.infos)
         self.declared = (*python, *plugins, *served)
+        given = enumerate(spec.context_policy.retrieval.jit_tools)
+        self.jit_tools = tuple(
+            DeclaredTool(f"/context_policy/retrieval/jit_tools/{index}", name, self.resolve(f"native:{name}"))
+            for index, name in given
+        )
+        """Those that every agent gets. One that the workflow declares as well is the same tool."""
+        self.declared += tuple(
+            tool for tool in self.jit_tools if not any(one.is_same_as(tool.info) for one in self.declared)
+        )
         self.executor_ids = tuple(executor.id for executor in spec.tools.http_executors)
         self._loaded: dict[tuple[str, str], Tool] = {}
         self._executors: dict[str, Tool] = {}
-        self._given: dict[str, list[Tool]] = {}
+        self._given: dict[tuple[str, tuple[str, ...] | None], list[Tool]] = {}
         self._notes: NotesFile | None = None
         self.workflows = dict[str, ToolSet]()
         """Those of the workflows that steps run, by what the steps call their files."""
+        self._limits = outer if spec.security.guardrails == Guardrails() else (*outer, self)
         known = {} if known is None else known
         for name, inner in spec.workflows.items():
-            if inner.file not in known:
-                known[inner.file] = ToolSet(inner, self.registry, known)
-            self.workflows[name] = known[inner.file]
+            key = (inner.file, *(one.spec.file for one in self._limits))
+            if key not in known:
+                known[key] = ToolSet(inner, self.registry, known, self._limits)
+            self.workflows[name] = known[key]
 
     def renewed(self) -> "ToolSet":
         """The same tools for another run of the workflow, whose inputs may be others."""
@@ -134,7 +149,12 @@ class ToolSet:
 
         `secrets` are those of each workflow's file. ToolError where a server cannot be used.
         """
-        unknown = [(tools, one) for tools in self.family for one in tools.servers if one.is_unknown]
+        unknown = [
+            (tools, one)
+            for tools in self.family
+            for one in tools.servers
+            if one.is_unknown and not tools.withheld(one.id)
+        ]
         if unknown:
             from strands_cli.mcp.server_tool import learn_tools
 
@@ -232,13 +252,110 @@ class ToolSet:
                 waiting += tools.workflows.values()
         return list(found.values())
 
-    def references_for(self, agent: AgentSpec) -> tuple[str, ...]:
-        """The tools of an agent as the file names them: those that it lists, else all declared ones."""
-        if agent.tools is not None:
-            return tuple(
-                name for reference in agent.tools for name in self.members(reference) or (reference,)
-            )
-        return tuple(dict.fromkeys([*(tool.reference for tool in self.declared), *self.executor_ids]))
+    def references_for(self, listed: tuple[str, ...] | None) -> tuple[str, ...]:
+        """The tools of an agent as the file names them: those that it or its step lists, else all."""
+        if listed is not None:
+            named = [name for reference in listed for name in self.members(reference) or (reference,)]
+            named = self._with_jit_tools(named)
+        else:
+            named = [*(tool.reference for tool in self.declared), *self.executor_ids]
+        return tuple(name for name in dict.fromkeys(named) if not self.withheld(name))
+
+    # --- guardrails -------------------------------------------------------------------------------------
+
+    def withheld(self, reference: str) -> str:
+        """The guardrail that withholds a tool or an MCP server from everybody, or nothing."""
+        if not self._limits or reference in self.executor_ids:
+            return self._withheld(reference, None)
+        server = next((one for one in self.servers if one.id == reference), None)
+        if server is None:
+            found = self.find(reference)
+            return self._withheld(found.info.id, found.info) if found and found.info else ""
+        if server.infos or server.declared is None:
+            reasons = [self._withheld(info.id, info) for info in server.infos]
+            return reasons[0] if reasons and all(reasons) else ""
+        denied = self._network_denied_by if server.declared.server.reaches_network else None
+        return self._guardrail("deny_network", denied) if denied else ""
+
+    def _withheld(self, name: str, info: ToolInfo | None) -> str:
+        """The same for a tool by its id; without an info, it is an HTTP executor."""
+        if (denied := self._network_denied_by) and (info is None or self._reaches_network(info)):
+            return self._guardrail("deny_network", denied)
+        for one in self._limits:
+            allowed = one.spec.security.guardrails.allow_tools
+            declaration = self._declaration(name, info)
+            if allowed is not None and not any(
+                one._is_meant(entry, name, info, declaration) for entry in allowed
+            ):
+                return self._guardrail("allow_tools", one)
+        return ""
+
+    @property
+    def _network_denied_by(self) -> "ToolSet | None":
+        return next((one for one in self._limits if one.spec.security.guardrails.deny_network), None)
+
+    def _guardrail(self, key: str, limit: "ToolSet") -> str:
+        return f"security.guardrails.{key}" + (f" of {limit.spec.file}" if limit is not self else "")
+
+    def _declaration(self, name: str, info: ToolInfo | None) -> HttpExecutor | WorkflowServer | None:
+        """The HTTP executor that a tool is, or the workflow's MCP server that it is of."""
+        if info is None:
+            return next((one for one in self.spec.tools.http_executors if one.id == name), None)
+        return next((one for one in self.spec.tools.mcp if one.id == info.family), None)
+
+    def _is_meant(
+        self,
+        entry: str,
+        name: str,
+        info: ToolInfo | None,
+        declaration: HttpExecutor | WorkflowServer | None,
+    ) -> bool:
+        """Whether an entry of `allow_tools` means a tool, which may be one of an inner workflow.
+
+        There, another tool is not meant because it has the same id.
+        """
+        own_declaration = self._declaration(name, info)
+        if own_declaration and declaration and own_declaration != declaration:
+            return False
+        found = self.find(entry)
+        if info is None or (info.source == McpServers.name and info.family == entry):
+            return found is None and entry in (name, info and info.family)
+        own = found or DeclaredTool("", entry, self.resolve(entry))
+        return own.is_same_as(info) if own.info else entry == name
+
+    def _reaches_network(self, info: ToolInfo) -> bool:
+        """As far as a tool declares it: what else the code of a project's tool does is not known."""
+        if info.annotations.get("openWorldHint") or info.category is ToolCategory.HTTP:
+            return True
+        if info.manifest:
+            from strands_cli.plugins.plugin import plugin_declaration_of
+
+            declared = plugin_declaration_of(info)
+            return declared is None or declared[1].network
+        own = [one.declared for one in self.servers if one.declared]
+        servers = (one.server for one in (*own, *self.registry.settings.servers) if one.name == info.family)
+        server = next(servers, None)
+        return info.source == McpServers.name and (server is None or server.reaches_network)
+
+    def is_withheld(self, tool: Tool) -> bool:
+        """Whether a guardrail keeps a loaded tool from being called."""
+        info = next((one.info for one in self.declared if one.info and one.info.id == tool.id), None)
+        is_declared = info is not None or tool.id in self.executor_ids
+        if is_declared and self._withheld(tool.id, info):
+            return True
+        reaches_network = tool.annotations.get("openWorldHint") or tool.category is ToolCategory.HTTP
+        return bool(reaches_network and self._network_denied_by)
+
+    def load_named(self, reference: str) -> Tool:
+        """A tool that another tool calls, declared or not."""
+        info = self.registry.require(reference)
+        reason = self._withheld(info.id, info)
+        if not reason:
+            tool = self.registry.load(info)
+            if not self.is_withheld(tool):  # what its code computes is known only now
+                return tool
+            reason = "security.guardrails"
+        raise ToolFailed(f"{reason} does not allow {info.id}", code="denied", hint="Do without it.")
 
     # --- in a run ---------------------------------------------------------------------------------------
 
@@ -315,27 +432,27 @@ class ToolSet:
         """The tool that a step calls, with the consent that the workflow wants."""
         return self._with_consent(self._named(reference))
 
-    def for_agent(self, name: str, title: str) -> list[Tool]:
+    def for_agent(self, name: str, title: str, listed: tuple[str, ...] | None = None) -> list[Tool]:
         """All that an agent may call: declared tools, and what comes with its skills and with notes.
 
-        `title` is the step that leaves notes.
+        `title` is the step that leaves notes; `listed` are the tools that it names in place of the agent's.
         """
-        tools = [*self._declared_for(name)]
+        tools = [*self._declared_for(name, listed)]
         if skills := self._skills_of(name):
             from strands_cli.tools.sources.skills import skill_tools
 
             tools += skill_tools(skills, self.spec.file.parent, [tool.id for tool in tools])
         if self._notes is not None:
-            tools.append(self._notes.tool(title, [tool.id for tool in tools]))
+            tools.append(self._notes.tool(title, [tool.id for tool in tools], name))
         return tools
 
-    def prompts_for(self, name: str) -> list[str]:
+    def prompts_for(self, name: str, listed: tuple[str, ...] | None = None) -> list[str]:
         """What the system prompt of an agent says of its skills and of the notes so far."""
         prompts = []
         if skills := self._skills_of(name):
             from strands_cli.tools.sources.skills import skills_prompt
 
-            taken = [tool.id for tool in self._declared_for(name)]
+            taken = [tool.id for tool in self._declared_for(name, listed)]
             prompts.append(skills_prompt(skills, self.spec.file.parent, taken))
         return [*prompts, self._notes.prompt()] if self._notes is not None else prompts
 
@@ -343,15 +460,25 @@ class ToolSet:
         own = self.spec.agents[name].skills
         return [skill for skill in self.spec.skills if own is None or skill.id in own]
 
-    def _declared_for(self, name: str) -> list[Tool]:
+    def _declared_for(self, name: str, listed: tuple[str, ...] | None) -> list[Tool]:
         """The declared tools of an agent, with the consent that the workflow wants."""
-        if name not in self._given:
-            listed = self.spec.agents[name].tools
+        key = (name, listed)
+        if key not in self._given:
+            listed = self.spec.agents[name].tools if listed is None else listed
             found = [*self._loaded.values(), *self._executors.values()]
             if listed is not None:
-                found = [self._named(name) for reference in listed for name in self.members(reference)]
-            self._given[name] = list({tool.id: self._with_consent(tool) for tool in found}.values())
-        return self._given[name]
+                named = [name for reference in listed for name in self.members(reference)]
+                found = [self._named(name) for name in self._with_jit_tools(named)]
+            given = {tool.id: self._with_consent(tool) for tool in found if not self.is_withheld(tool)}
+            self._given[key] = list(given.values())
+        return self._given[key]
+
+    def _with_jit_tools(self, references: list[str]) -> list[str]:
+        if not self.jit_tools:
+            return references
+        listed = [found for name in references if (found := self.find(name))]
+        added = (tool for tool in self.jit_tools if not any(one.is_same_as(tool.info) for one in listed))
+        return [*references, *(tool.reference for tool in added)]
 
     def members(self, reference: str) -> tuple[str, ...]:
         """The tools that an agent's reference stands for: all of a server, or the one that it names."""
@@ -377,6 +504,8 @@ class ToolSet:
 
     def rule(self, tool: Tool) -> str:
         """`ask`, `allow` or `deny`, where the workflow says so of a tool."""
+        if self.is_withheld(tool):
+            return "deny"
         for reference, rule in self.spec.security.consent.items():
             declared = self.find(reference) if reference != tool.id else None
             if reference == tool.id or (declared and declared.info and declared.info.id == tool.id):

@@ -50,6 +50,75 @@ class StepResult(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return self.response
 
+    # What templates of other runners ask of a result.
+
+    @property
+    def status(self) -> str:
+        """`success`: a step that fails has no result."""
+        return "success"
+
+    @property
+    def type(self) -> str:
+        """`hitl` for a human step, otherwise `agent`."""
+        return "hitl" if self.agent == "human" else "agent"
+
+    @property
+    def tokens(self) -> int:
+        """All tokens of `usage`."""
+        return self.usage.total_tokens
+
+    @property
+    def tokens_estimated(self) -> int:
+        """The same as `tokens`."""
+        return self.usage.total_tokens
+
+    @property
+    def index(self) -> int | None:
+        """The place of a step, task or worker among the others, from 0."""
+        group, name, _ = self._place
+        return int(name) if group in ("steps", "tasks", "worker") and name.isdigit() else None
+
+    @property
+    def iteration(self) -> int | None:
+        """How often a node has run so far."""
+        group, _, visit = self._place
+        return int(visit) if group == "nodes" and visit.isdigit() else None
+
+    @property
+    def _place(self) -> tuple[str, str, str]:
+        """The end of its key: what it is one of, its name there, and the number of the visit."""
+        group, _, name = self.key.rpartition("/")
+        name, _, visit = name.partition("#")
+        return group.rpartition("/")[2], name, visit or "1"
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """What it has, for `tojson` in templates."""
+        names = ("id", "agent", "response", "output", "status", "type", "index", "iteration", "tokens")
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+class DetailedResult(StepResult, frozen=True, kw_only=True):
+    """A result with what only the pattern knows of it, for templates; the journal does not have it."""
+
+    prompt: str = ""
+    """What a human was asked."""
+    task: str = ""
+    """What a worker had to do."""
+    step_history: tuple[StepResult, ...] = ()
+    """The results of all steps of a branch."""
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        own = {"prompt": self.prompt, "task": self.task}
+        return super().parts | {name: text for name, text in own.items() if text}
+
+
+def detailed_result(result: StepResult, **details: Any) -> DetailedResult:
+    fields = {name: getattr(result, name) for name in result.__struct_fields__}
+    return DetailedResult(**{**fields, **details})
+
 
 class StepList:
     """The steps that are done now, of a list that grows, by index and by id; no attribute hides an id."""

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from strands_cli.errors import Issue, Severity
+from strands_cli.errors import Issue, Severity, written_pointer
 from strands_cli.types.servers import WorkflowServer
 
 Position = tuple[str, int, int]
@@ -26,6 +26,7 @@ class Budgets(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     max_duration_s: float | None = None
     max_cost: float | None = None
+    warn_threshold: float = 0.8
 
 
 class FailurePolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +69,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 class Secret(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    source: Literal["env", "file"] = "env"
+    source: Literal["env", "file", "ssm", "secrets_manager"] = "env"
     key: str | None = None
     path: str | None = None
 
@@ -109,17 +110,23 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = True
     when_tokens_over: int = 60000
     preserve_recent_messages: int = 12
+    summarization_model: str | None = None
 
 
 class Notes(msgspec.Struct, frozen=True, kw_only=True):
     file: str
     include_last: int = 10
+    format: Literal["markdown", "json"] = "markdown"
+
+
+class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
+    jit_tools: tuple[Literal["grep", "head", "tail", "search"], ...] = ()
 
 
 class ContextPolicy(msgspec.Struct, frozen=True, kw_only=True):
     compaction: Compaction | None = None
     notes: Notes | None = None
-    retrieval: dict[str, Any] | None = None
+    retrieval: Retrieval = Retrieval()
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,6 +165,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     host: str | None = None
     region: str | None = None
     inference: Inference = Inference()
+    input_schema: dict[str, Any] | None = None
     output_schema: dict[str, Any] | None = None
     conversation: Literal["continue", "fresh"] | None = None
     """Whether it goes on with its conversation when it appears again; by default it does."""
@@ -172,10 +180,16 @@ class Outputs(msgspec.Struct, frozen=True, kw_only=True):
     artifacts: tuple[Artifact, ...] = ()
 
 
+class Guardrails(msgspec.Struct, frozen=True, kw_only=True):
+    deny_network: bool = False
+    allow_tools: tuple[str, ...] | None = None
+
+
 class Security(msgspec.Struct, frozen=True, kw_only=True):
     consent: dict[str, Literal["ask", "allow", "deny"]] = {}
     workspace: tuple[str, ...] | None = None
     http_allow: tuple[str, ...] = ()
+    guardrails: Guardrails = Guardrails()
 
 
 class BaseSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,6 +201,7 @@ class BaseSpec(msgspec.Struct, frozen=True, kw_only=True):
     agents: dict[str, AgentSpec] = {}
     description: str = ""
     tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
     inputs: Inputs = Inputs()
     env: Env = Env()
     telemetry: Telemetry = Telemetry()
@@ -217,6 +232,10 @@ class BaseSpec(msgspec.Struct, frozen=True, kw_only=True):
     unnamed_tools: tuple[str, ...] = ()
     """Tools that nobody named: their code runs when one is called for the first time, not before."""
     positions: dict[str, Position] = {}
+    origins: dict[str, str] = {}
+    """Where its text has what another spelling puts elsewhere, by the pointer that it has here."""
+    remarks: tuple[Issue, ...] = ()
+    """What reading it found worth saying: warnings."""
 
     @property
     def family(self) -> "list[BaseSpec]":
@@ -230,16 +249,25 @@ class BaseSpec(msgspec.Struct, frozen=True, kw_only=True):
                 waiting += spec.workflows.values()
         return list(found.values())
 
+    @property
+    def asks_humans(self) -> bool:
+        """Whether one of its own steps asks a human, or is reviewed by one."""
+        return False
+
     def position(self, pointer: str) -> Position:
         """Where a JSON pointer stands in the file, or the nearest thing around it that is known."""
         while pointer not in self.positions and pointer:
             pointer = pointer.rpartition("/")[0]
         return self.positions.get(pointer, (str(self.file), 0, 0))
 
+    def key_at(self, pointer: str) -> str:
+        """What the file calls the key at a pointer."""
+        return written_pointer(pointer, self.origins).rpartition("/")[2]
+
     def issue(self, pointer: str, reason: str, remediation: str = "", severity: Severity = "error") -> Issue:
         file, line, column = self.position(pointer)
         return Issue(
-            pointer=pointer,
+            pointer=written_pointer(pointer, self.origins),
             reason=reason,
             remediation=remediation,
             severity=severity,

@@ -1,11 +1,15 @@
 """An MCP server as a file declares it: `[mcp.servers]`, `tools.mcp` of a workflow, or `.mcp.json`."""
 
+import os
 import re
 from binascii import crc32  # hashlib would cost a listing more than all servers do
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import msgspec
+
+from strands_cli.errors import variable_error
 
 SERVER_NAME = re.compile(r"(?!.*__)[a-zA-Z0-9_-]{1,40}")
 MAX_SERVERS = 100
@@ -16,6 +20,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
 _WITHOUT_EFFECT = {"url": ("args", "env", "files", "network", "memory"), "command": ("headers", "oauth")}
 _LONGEST = 1e6
+_USUAL_START_SECONDS = 30.0
 
 
 class ServerFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -61,8 +66,8 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """`client_id`, `client_secret`, `scope` and `grant`, where signing in needs them."""
     timeout: float = 30.0
     """Seconds for a call."""
-    start_timeout: float = 30.0
-    """Seconds for its start, until its tools are known."""
+    start_timeout: float | None = None
+    """Seconds for its start, until its tools are known; by default `MCP_STARTUP_TIMEOUT_S`, else 30."""
     tools: tuple[str, ...] = ()
     """Only these tools are used, by name or pattern such as `read_*`; by default all."""
     exclude: tuple[str, ...] = ()
@@ -71,6 +76,10 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def __post_init__(self) -> None:
         if self.problem:
             raise ValueError(self.problem)
+
+    @property
+    def reaches_network(self) -> bool:
+        return bool(self.url) or self.network
 
     @property
     def problem(self) -> str:
@@ -85,7 +94,8 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return f"{without_effect[0]!r} has no effect on a server with {kind!r}"
         if not _SIZE.fullmatch(self.memory):
             return f"{self.memory!r} is not a size such as '512MB' or '1GB'"
-        if not (0 < self.timeout < _LONGEST and 0 < self.start_timeout < _LONGEST):
+        starts_in_time = self.start_timeout is None or 0 < self.start_timeout < _LONGEST
+        if not (0 < self.timeout < _LONGEST and starts_in_time):
             return "'timeout' and 'start_timeout' must be numbers greater than zero"
         given = self.env.items() if isinstance(self.env, dict) else ((name, "") for name in self.env)
         if wrong := next((name for name, _ in given if not _VARIABLE.fullmatch(name)), None):
@@ -94,6 +104,10 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if any("\0" in text for text in (self.command, *self.args, *values)):
             return "A null byte cannot be part of a command or of its environment"
         return ""
+
+    @property
+    def start_seconds(self) -> float:
+        return default_start_seconds() if self.start_timeout is None else self.start_timeout
 
     @property
     def memory_bytes(self) -> int:
@@ -133,6 +147,18 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Tells declarations apart: a change of any key changes it. Not a hash that withstands attacks."""
         data = msgspec.json.encode(self, order="deterministic")
         return f"{crc32(data):08x}-{len(data)}"
+
+
+def default_start_seconds(environment: Mapping[str, str] = os.environ) -> float:
+    """For a server that does not set `start_timeout`; SpecError if the variable is not a number."""
+    text = environment.get("MCP_STARTUP_TIMEOUT_S", "")
+    try:
+        seconds = float(text or _USUAL_START_SECONDS)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < _LONGEST:
+        raise variable_error("MCP_STARTUP_TIMEOUT_S", f"{text!r} is not a number of seconds above zero")
+    return seconds
 
 
 def _shown_value(name: str, value: str) -> str:

@@ -1,6 +1,10 @@
 """The embedded model with everything around it: a workflow, and its engine as a server for another provider."""
 
 import asyncio
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +35,25 @@ def test_the_echo_demo_writes_the_message_as_it_is(weights: Path, tmp_path: Path
     assert [event.tool_id for event in heard if isinstance(event, ToolFinished)] == ["echo"]
     assert message in (tmp_path / "echo-result.txt").read_text("utf-8")
     assert result.usage.total_tokens > 0
+
+
+@pytest.mark.parametrize("seconds", [n * 0.2 for n in range(10)])
+def test_ctrl_c_ends_a_run_cleanly_while_the_engine_loads_and_computes(
+    weights: Path, project: Project, seconds: float
+) -> None:
+    text = (EXAMPLES / "local-three-tools.yaml").read_text("utf-8")
+    project.write("flow.yaml", text.replace("You are a clerk.", "You are a clerk. " + "Be careful. " * 300))
+    command = [sys.executable, "-m", "strands_cli", "run", "flow.yaml", "--model", str(weights)]
+    with subprocess.Popen(
+        command, cwd=project.root, env=project.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stderr is not None
+        assert any(b"price: started" in line for line in process.stderr)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 130, said
+    assert said.count("error:") == 1
 
 
 @pytest.fixture

@@ -177,7 +177,7 @@ async def _serve_stdio(catalogue: "Catalogue", input_fd: int, output_fd: int) ->
     streams = StdioStreams(input_fd, output_fd)
     server = catalogue.server()
     protocol = server.protocol
-    watching = asyncio.ensure_future(server.watch())
+    watching = asyncio.ensure_future(catalogue.follow_changes(server))
     try:
         await protocol.run(streams.input, streams.output, protocol.create_initialization_options())
     finally:
@@ -201,7 +201,7 @@ async def _serve_http(
         print_line(f"Authorization: Bearer {token}", err=True)
     if not is_loopback(host):
         print_warning("Others on the network can reach this server, and the token is sent unencrypted.")
-    watching = asyncio.ensure_future(server.watch())
+    watching = asyncio.ensure_future(catalogue.follow_changes(server))
     try:
         await serve_http(server, listening, host=host, names=names, token=token)
     finally:
@@ -222,48 +222,35 @@ class Catalogue:
         self.registry = ToolRegistry()
         self.registry.settings.refuse_unread()
         warn_of_untrusted(self.registry.settings)
-        self._stamps = self._file_stamps()
         self.offer = self._make_offer(is_first=True)
 
     def server(self) -> "ToolServer":
         from strands_cli.mcp.server import ToolServer
 
-        return ToolServer(
-            self.offer, version=__version__, describe=_describe_call, warn=_warn, renew=self.renewed
-        )
+        return ToolServer(self.offer, version=__version__, describe=_describe_call, warn=_warn)
 
-    def renewed(self) -> "Offer | None":
-        """Other tools, if a file has changed; None if all is as it was, or something is wrong now."""
-        try:
-            stamps = self._file_stamps()
-            if stamps == self._stamps and not self.registry.has_changed():
-                return None
-            self._stamps = stamps
-            self.registry.refresh()
-            self.offer = self._make_offer(is_first=False)
-        except (StrandsError, OSError) as error:
-            hint = error.hint if isinstance(error, StrandsError) else ""
-            self._warn_once(f"The tools stay as they were: {error} {hint}".strip())
-            return None
-        self._warned = ""
-        return self.offer
+    async def follow_changes(self, server: "ToolServer") -> None:
+        """Serves the tools as they are in the files now, again and again."""
+        from strands_cli.tools.watch import watch
+
+        files = [file for file in (self._how.spec, *self._how.workflows) if file]
+        async for changes in watch(self.registry, *files):
+            for issue in changes.broken:
+                _warn(f"{issue.place}: {issue.reason} {issue.remediation}".strip())
+            try:
+                self.offer = self._make_offer(is_first=False)
+            except (StrandsError, OSError) as error:
+                hint = error.hint if isinstance(error, StrandsError) else ""
+                self._warn_once(f"The tools stay as they were: {error} {hint}".strip())
+            else:
+                self._warned = ""
+                await server.replace_offer(self.offer)
 
     def _warn_once(self, text: str) -> None:
-        """What stays wrong is found again every few seconds."""
+        """What stays wrong is found again after every change."""
         if text != self._warned:
             self._warned = text
             _warn(text)
-
-    def _file_stamps(self) -> list[tuple[int, int] | None]:
-        """The state of the workflow files; tools' files are the registry's affair."""
-        stamps: list[tuple[int, int] | None] = []
-        for file in filter(None, (self._how.spec, *self._how.workflows)):
-            try:
-                found = file.stat()
-                stamps.append((found.st_mtime_ns, found.st_size))
-            except OSError:
-                stamps.append(None)
-        return stamps
 
     def _make_offer(self, *, is_first: bool) -> "Offer":
         from strands_cli.mcp.served_call import Offer
@@ -360,7 +347,7 @@ def _declared_tools(
         redactor=resources.redactor,
         settings=resources.settings,
         workspace=resources.workspace,
-        resolve=tools.registry.load,
+        resolve=tools.load_named,
     )
     for reference in (*(tool.reference for tool in tools.declared), *tools.executor_ids):
         tool = tools.for_step(reference)

@@ -73,7 +73,7 @@ def servers_of(workflow: Path | None, settings: Settings) -> tuple[DeclaredServe
 
 
 def find_server(name: str, settings: Settings, workflow: Path | None = None) -> DeclaredServer:
-    """Finds a server by name; raises UsageError with the closest name if there is none."""
+    """Finds a server by name, or raises UsageError with the closest name."""
     servers = servers_of(workflow, settings)
     found = next((one for one in servers if one.name == name), None)
     if found is not None:

@@ -116,19 +116,34 @@ class Slot:
 
 
 def remove_scratch(path: str) -> None:
-    """A scratch directory with all that is in it; links are not followed."""
+    """Removes a scratch directory with all that is in it; links are not followed.
+
+    Directories are moved side by side before they are emptied: they may be nested deeper than a path can say.
+    """
     if not path:
         return
-    for place, directories, _ in os.walk(path):
-        for name in directories:
-            try_to(os.chmod, f"{place}/{name}", 0o700)
-    for place, directories, files in os.walk(path, topdown=False):
-        for name in files:
-            try_to(os.unlink, f"{place}/{name}")
-        for name in directories:
-            try_to(os.rmdir, f"{place}/{name}")
-            try_to(os.unlink, f"{place}/{name}")  # a link to a directory
-    try_to(os.rmdir, path)
+    aside = f"{path}-{os.urandom(8).hex()}"
+    os.mkdir(aside, 0o700)
+    waiting = [path]
+    for here in waiting:
+        try_to(os.chmod, here, 0o700)
+        for entry in _entries(here):
+            if entry.is_dir(follow_symlinks=False):
+                try_to(os.chmod, entry.path, 0o700)
+                waiting.append(f"{aside}/{len(waiting)}")
+                try_to(os.rename, entry.path, waiting[-1])
+            else:
+                try_to(os.unlink, entry.path)
+        try_to(os.rmdir, here)
+    try_to(os.rmdir, aside)
+
+
+def _entries(path: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as found:
+            return [*found]
+    except OSError:
+        return []
 
 
 def try_to(act: Callable[..., object], *arguments: Any) -> None:
@@ -252,7 +267,7 @@ class Holdings:
     def scratch(self, processes: list[int]) -> int:
         """The bytes of a scratch directory on the host's disk; a room's has a size of its own."""
         if not self.in_room and self._looks % _LOOKS_AT_DISK == 1:
-            self._scratch = process_tree.bytes_below(self._disk)
+            self._scratch = process_tree.bytes_below(".", self._disk)
             self._scratch += process_tree.deleted_bytes(processes, self.proc)
         return self._scratch
 

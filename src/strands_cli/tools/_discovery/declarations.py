@@ -6,9 +6,10 @@ Where the annotations of a function are not plain types, its schema is left out 
 
 import ast
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from itertools import repeat
-from typing import Any, Literal, Optional, Union
+from typing import Annotated, Any, Literal, Optional, Union
 
 import msgspec
 
@@ -37,6 +38,7 @@ _LARGEST = 1e300
 _PLAIN_TYPES: dict[str, Any] = {
     **{kind.__name__: kind for kind in (str, int, float, bool, list, dict, object)},
     **{"List": list, "Dict": dict, "Any": Any, "Optional": Optional, "Union": Union, "Literal": Literal},
+    "Annotated": Annotated,
     # Those of the parameters that the platform fills, which are known by their names.
     **{name: type(name, (), {"__module__": "strands"}) for name in ("ToolContext", "Agent")},
 }
@@ -333,9 +335,24 @@ def plain_type(node: ast.expr) -> Any:
     if isinstance(node, ast.Subscript):
         kind = plain_type(node.value)
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if kind is Annotated:
+            return Annotated[(plain_type(parts[0]), *map(_annotation_note, parts[1:]))]
         inner = [ast.literal_eval(part) if kind is Literal else plain_type(part) for part in parts]
         return kind[tuple(inner) if len(inner) > 1 else inner[0]]
     return _PLAIN_TYPES[dotted_name(node).rpartition(".")[2]]
+
+
+def _annotation_note(node: ast.expr) -> str | msgspec.Meta:
+    """Returns what follows the type in `Annotated`: a text, or a `Meta` of literals; else LookupError."""
+    if isinstance(node, ast.Call) and dotted_name(node.func).rpartition(".")[2] == "Meta" and not node.args:
+        values = {item.arg or "": literal_as_json(ast.literal_eval(item.value)) for item in node.keywords}
+        try:
+            return msgspec.Meta(**values)
+        except re.error as error:  # in `pattern`
+            raise ValueError from error
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    raise LookupError
 
 
 def stand_in_function(

@@ -26,12 +26,12 @@ FORMAT = 3
 _CHECKSUM_BYTES = 4
 _MAX_FILES = 256
 _MAX_CACHE_BYTES = 50_000_000
-_TICK_NANOSECONDS = 15_000_000
+TICK_NANOSECONDS = 15_000_000
 """File systems date a change by the kernel's last tick: what is younger may change again under one date."""
 
 Stamp = tuple[int, int, int, int]
 """When a file was written, when anything about it changed, its size and its number."""
-_MISSING: Stamp = (0, 0, 0, 0)
+MISSING: Stamp = (0, 0, 0, 0)
 
 
 # --- the cache --------------------------------------------------------------------------------------------
@@ -47,12 +47,15 @@ class _CacheEntry(msgspec.Struct, frozen=True, array_like=True):
 class FileStamps(dict[str, Stamp]):
     """The stamps of files, each taken once, when it is first asked for."""
 
+    is_complete = True
+    """Whether all files are in it that somebody looked for."""
+
     def __missing__(self, path: str) -> Stamp:
         try:
             status = os.stat(path)
             stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
         except (OSError, ValueError):
-            stamp = _MISSING
+            stamp = MISSING
         self[path] = stamp
         return stamp
 
@@ -85,7 +88,7 @@ class CacheFile:
         stamps = tuple(self._stamps[path] for path in found.files)
         now = time.time_ns()
         for written, changed, _, _ in stamps:
-            if self._opened - _TICK_NANOSECONDS <= max(written, changed) <= now + _TICK_NANOSECONDS:
+            if self._opened - TICK_NANOSECONDS <= max(written, changed) <= now + TICK_NANOSECONDS:
                 return
         entry = _CacheEntry(found, stamps)
         try:

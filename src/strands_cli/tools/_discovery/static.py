@@ -54,7 +54,7 @@ def parse_source_file(file: Path) -> ast.Module | Issue:
         line = getattr(error, "lineno", None) or data.count(b"\n", 0, max(data.find(b"\0"), 0)) + 1
         column = max(getattr(error, "offset", None) or 0, 0)
         reason = f"Syntax error: {getattr(error, 'msg', None) or str(error) or type(error).__name__}."
-        remedy = "Fix the file; none of its tools can be used until then."
+        remedy = "Fix the file; its tools cannot be loaded."
         try:
             data.decode("utf-8")
         except UnicodeDecodeError as undecoded:

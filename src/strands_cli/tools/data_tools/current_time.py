@@ -18,14 +18,15 @@ TOOL_SPEC = {
             "properties": {
                 "timezone": {
                     "type": "string",
-                    "description": "IANA time zone, such as 'Europe/Berlin' or 'America/New_York'",
+                    "description": "IANA time zone, such as 'Europe/Berlin' or 'Asia/Tokyo', or 'local'",
                     "default": "UTC",
                     "maxLength": 100,
                 },
                 "format": {
                     "type": "string",
                     "description": "iso (2025-01-31T12:00:00+00:00), date, time, unix (seconds since 1970), "
-                    "rfc2822, or a strftime pattern such as '%A, %d %B %Y'",
+                    "human (Friday, 31 January 2025, 12:00:00 UTC), rfc2822, or a strftime pattern such as "
+                    "'%A, %d %B %Y'",
                     "default": "iso",
                     "maxLength": 200,
                 },
@@ -34,8 +35,13 @@ TOOL_SPEC = {
     },
 }
 
-_FORMATS = ("iso", "date", "time", "unix", "rfc2822")
-_PATTERNS = {"date": "%Y-%m-%d", "time": "%H:%M:%S", "rfc2822": "%a, %d %b %Y %H:%M:%S %z"}
+_FORMATS = ("iso", "date", "time", "unix", "human", "rfc2822")
+_PATTERNS = {
+    "date": "%Y-%m-%d",
+    "time": "%H:%M:%S",
+    "human": "%A, %d %B %Y, %H:%M:%S %Z",
+    "rfc2822": "%a, %d %b %Y %H:%M:%S %z",
+}
 _DIRECTIVE = re.compile(r"%(-?[a-zA-Z]|%|.?)", re.DOTALL)
 # %s is left out: the C library takes the clock time for one in the machine's own zone.
 _DIRECTIVES = frozenset("aAbBcdDeFfGghHIjmMnprRStTuUVwWxXyYzZ")
@@ -89,6 +95,8 @@ def _time_by_pattern(now: datetime, pattern: str) -> str:
 def _time_zone(name: str) -> tzinfo:
     if name.strip().upper() in ("UTC", "Z", ""):
         return UTC
+    if name.strip().lower() == "local" and (local := datetime.now().astimezone().tzinfo):
+        return local
     from zoneinfo import ZoneInfo, available_timezones
 
     with suppress(KeyError, ValueError, OSError):  # it refuses names that would leave its directories, too

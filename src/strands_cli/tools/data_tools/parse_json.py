@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from strands_cli.documents.problems import describe_value, json_pointer, shorten_text
+from strands_cli.documents.problems import describe_value, json_pointer, pointer_steps, shorten_text
 from strands_cli.documents.reader import is_nested_deeper
 from strands_cli.errors import ToolFailed, did_you_mean
 from strands_cli.toolkit.context import ToolContext
@@ -216,7 +216,7 @@ def _select_by_query(document: Any, query: str) -> Any:
     is_many = False
     steps: Iterable[str | None] = _query_steps(query)
     if query.startswith("/"):
-        steps = [part.replace("~1", "/").replace("~0", "~") for part in query[1:].split("/")]
+        steps = pointer_steps(query)
     for step in steps:
         if step is _EVERY:
             found = [inner for outer in found for inner in _json_children(outer)]

@@ -4,7 +4,9 @@ Loading a module is the first place that runs a tool's code.
 """
 
 import os
+import re
 import sys
+import time
 import traceback
 from contextlib import suppress
 from importlib import import_module
@@ -17,14 +19,16 @@ from strands_cli.errors import Issue, ToolError, did_you_mean
 from strands_cli.settings import Settings
 from strands_cli.toolkit.info import ToolInfo
 from strands_cli.tools._discovery import Discovered
-from strands_cli.tools._discovery.scan import Cache, FileStamps, Stamp, scan_directory
+from strands_cli.tools._discovery.scan import TICK_NANOSECONDS, Cache, FileStamps, Stamp, scan_directory
 
 if TYPE_CHECKING:
     from strands_cli.toolkit.contract import Tool
 
 _DIRECTORY = Path(os.path.dirname(os.path.dirname(__file__)))  # cheap: every listing pays it
 _TOOLS = "tools"
-NOT_TOOLS = frozenset({"base", "calls", "registry", "sources", "toolset"})
+_PACKAGE = "_strands_tools_"
+"""What the names begin with that the directories of tools have as packages."""
+NOT_TOOLS = frozenset({"base", "calls", "registry", "sources", "toolset", "watch"})
 
 
 class Source:
@@ -57,7 +61,8 @@ class Source:
 
     def load(self, info: ToolInfo) -> "Tool":
         """Imports the tool's module and makes the tool; ToolError names the file, the line and the reason."""
-        before = {*sys.modules}
+        before, stamps = {*sys.modules}, FileStamps()
+        own = _ImportedFile(info.file, stamps[info.file])  # as it was before it is read
         try:
             module = self.import_module(info)
             from strands_cli.toolkit.decorator import tool_in
@@ -68,13 +73,13 @@ class Source:
             line = error.issue.line if error.issue and error.issue.line else info.line
             raise _load_failure(info, reason, error.hint, line) from error
         except (Exception, SystemExit) as error:  # importing a module runs whatever its author wrote
-            reason = f"{type(error).__name__}: {error}"
+            reason = _import_failure(error, info.file, self.settings.project)
             raise _load_failure(
                 info, reason, "Correct the file.", _line_of_failure(info.file, error)
             ) from error
         finally:
             roots = (f"{self.settings.project}{os.sep}", f"{os.path.dirname(info.file)}{os.sep}")
-            _remember_modules(before, roots, info.file)
+            _remember_modules(before, roots, own)
 
     async def aclose(self) -> None:
         """Ends processes that loaded tools keep running."""
@@ -88,7 +93,7 @@ class Source:
         projects with a `tools` directory, or an installed package of that name, do not meet.
         """
         self._make_importable()
-        package = f"_strands_tools_{crc32(str(root).encode()):08x}"
+        package = f"{_PACKAGE}{crc32(str(root).encode()):08x}"
         if package not in sys.modules:
             namespace = ModuleType(package)
             namespace.__path__ = [str(root)]
@@ -103,24 +108,46 @@ class Source:
             sys.path.append(project)
 
 
-_imported: dict[str, tuple[str, Stamp]] = {}
-"""The modules that loading tools has imported from files of projects: each file, and its state then."""
+class _ImportedFile:
+    """A file of a project, as it was when loading a tool ran it."""
+
+    def __init__(self, path: str, stamp: Stamp) -> None:
+        self.path, self._stamp = path, stamp
+        is_young = max(stamp[:2]) > time.time_ns() - TICK_NANOSECONDS
+        self._content = _checksum(path) if is_young else None
+        """Of a file that may change again without another date."""
+
+    def has_changed(self, stamps: FileStamps) -> bool:
+        if stamps[self.path] != self._stamp:
+            return True
+        return self._content is not None and _checksum(self.path) != self._content
 
 
-def _remember_modules(before: set[str], roots: tuple[str, ...], own: str) -> None:
+def _checksum(path: str) -> int:
+    try:
+        return crc32(Path(path).read_bytes())
+    except OSError:
+        return -1
+
+
+_imported: dict[str, _ImportedFile] = {}
+"""The modules that loading tools has imported from files of projects."""
+
+
+def _remember_modules(before: set[str], roots: tuple[str, ...], own: _ImportedFile) -> None:
     stamps = FileStamps()
-    _imported[own] = (own, stamps[own])  # of a file that failed there is no module
     for name in {*sys.modules} - before:
         file = getattr(sys.modules[name], "__file__", None) or ""
         is_ours = name.partition(".")[0] == __name__.partition(".")[0]
         if file.startswith(roots) and "site-packages" not in file and not is_ours:
-            _imported[name] = (file, stamps[file])
+            _imported[name] = own if file == own.path else _ImportedFile(file, stamps[file])
+    _imported[own.path] = own  # of a file that failed there is no module
 
 
 def have_modules_changed() -> bool:
     """Whether the file of a module that tools have imported is not as it was then."""
     stamps = FileStamps()
-    return any(stamps[file] != stamp for file, stamp in _imported.values())
+    return any(file.has_changed(stamps) for file in _imported.values())
 
 
 def forget_changed_modules() -> None:
@@ -135,16 +162,17 @@ def forget_changed_modules() -> None:
 
     stamps = FileStamps()
     invalidate_caches()  # a new file may stand beside them
-    if all(stamps[file] == stamp for file, stamp in _imported.values()):
+    changed = {file.path for file in _imported.values() if file.has_changed(stamps)}
+    if not changed:
         return
-    for name, (file, stamp) in _imported.items():
+    for name in _imported:
         sys.modules.pop(name, None)
         package, _, last = name.rpartition(".")
         vars(sys.modules.get(package, ModuleType(""))).pop(last, None)
-        if stamps[file] != stamp:
-            # Bytecode is dated by the second: an edit of the same size within one would not count.
-            with suppress(OSError, ValueError):
-                os.unlink(cache_from_source(file))
+    for path in changed:
+        # Bytecode is dated by the second: an edit of the same size within one would not count.
+        with suppress(OSError, ValueError):
+            os.unlink(cache_from_source(path))
     _imported.clear()
 
 
@@ -153,6 +181,19 @@ def _load_failure(info: ToolInfo, reason: str, hint: str, line: int) -> ToolErro
     where = f" ({issue.place})" if issue.place else ""
     message = f"Failed to load tool '{info.id}': {reason}{where}"
     return ToolError(message, code="unavailable", hint=hint, issue=issue)
+
+
+def _import_failure(error: BaseException, file: str, project: Path) -> str:
+    """Says what an import raised, and where, if that is another file of the project than the tool's own."""
+    reason = re.sub(rf"\b{_PACKAGE}[0-9a-f]{{8}}\.", ".", f"{type(error).__name__}: {error}")
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename.startswith(f"{project}{os.sep}") and "site-packages" not in frame.filename
+    ]
+    if not frames or frames[-1].filename == file:
+        return reason
+    return f"{reason}, in {os.path.relpath(frames[-1].filename, project)}:{frames[-1].lineno}"
 
 
 def _line_of_failure(file: str, error: BaseException) -> int:
@@ -179,10 +220,13 @@ class Native(Source):
         )
 
     def names(self, info: ToolInfo) -> list[str]:
-        """Also `native:…`, and the legacy names, which had `file_read.file_read` besides the family's."""
+        """Also `native:…`, its name in our package without the family, and the legacy names, which had
+        `file_read.file_read` besides the family's.
+        """
         own, family = info.id, info.family
         return [
             *super().names(info),
+            f"strands_cli.tools.{own}",
             *(f"native:{name}" for name in (own, f"{family}.{own}", f"{own}@{info.version}")),
             *(
                 f"strands_tools{mark}{name}"

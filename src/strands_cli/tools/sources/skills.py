@@ -17,6 +17,8 @@ from strands_cli.toolkit.results import sendable_text
 from strands_cli.types.sections import Skill
 
 MAIN_FILE = "SKILL.md"
+_INSTEAD = "README.md"
+"""Its main file where a skill has no SKILL.md."""
 MAX_BYTES = 65_536
 """How much of a file a model gets: instructions that are longer belong into several files."""
 
@@ -34,10 +36,11 @@ def skill_tools(skills: Sequence[Skill], root: Path, taken: Collection[str] = ()
 
     def load(arguments: dict[str, Any], context: object) -> str:
         directory, file = _skill_directory(by_id[arguments["id"]], root), arguments["file"]
-        text = _skill_text(directory, file)
         if file != MAIN_FILE:
-            return text
-        others = [f"- {other}" for other in _skill_files(directory) if other != MAIN_FILE]
+            return _skill_text(directory, file)
+        main = _main_file(directory)
+        text = _skill_text(directory, main)
+        others = [f"- {other}" for other in _skill_files(directory) if other != main]
         listing = ["", "Further files of this skill:", *others, ""] if others else [""]
         return _FRONT_MATTER.sub("", text).strip() + "\n" + "\n".join(listing)
 
@@ -78,7 +81,8 @@ def _skill_description(skill: Skill, root: Path) -> str:
     text: object = skill.description
     if not text:
         try:
-            front = _FRONT_MATTER.match(_skill_text(_skill_directory(skill, root), MAIN_FILE))
+            directory = _skill_directory(skill, root)
+            front = _FRONT_MATTER.match(_skill_text(directory, _main_file(directory)))
         except ToolFailed:
             return ""  # it will be said when the skill is loaded
         values = read_document(front[1], MAIN_FILE).value if front else None
@@ -97,6 +101,11 @@ def _skill_directory(skill: Skill, root: Path) -> Path:
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ToolFailed(f"The skill {skill.id!r} cannot be read: {reason}", code="not_found") from None
+
+
+def _main_file(directory: Path) -> str:
+    is_there = (directory / MAIN_FILE).exists() or not (directory / _INSTEAD).is_file()
+    return MAIN_FILE if is_there else _INSTEAD
 
 
 @contextmanager
