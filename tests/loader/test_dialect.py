@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -16,7 +17,7 @@ from strands_cli.documents.rewriting import rewritten_text
 from strands_cli.errors import Issue
 from strands_cli.loader import examine_workflow
 from strands_cli.loader.dialect import translate
-from tests.loader.dialect_files import CHAIN, ROWS, Row, with_sections
+from tests.loader.dialect_files import CHAIN, NODES, ROWS, Row, with_sections
 from tests.loader.dialect_pairs import ARTIFACTS, PAIRS, SCRIPT
 from tests.projects import Project
 
@@ -46,6 +47,24 @@ def test_what_a_file_may_hold_there_is_accepted_warned_about_or_refused(tmp_path
         assert [issue for issue in issues if issue.severity == "error"] == []
     position = file.read_text("utf-8").splitlines()[found[0].line - 1]
     assert position.strip() or row.place == ""
+
+
+@pytest.mark.parametrize(("edges", "choices"), [(1, 2_700), (100, 30)])
+def test_choices_whose_conditions_grow_too_long_are_refused_soon(
+    tmp_path: Path, edges: int, choices: int
+) -> None:
+    choose = ", ".join(["{when: topic, to: two}"] * choices)
+    listed = ", ".join([f"{{from: one, choose: [{choose}]}}"] * edges)
+    file = tmp_path / "flow.yaml"
+    file.write_text(
+        with_sections(f"pattern: {{type: graph, config: {{{NODES}, edges: [{listed}]}}}}"), "utf-8"
+    )
+    started = time.process_time()
+    issues = [issue for issue in said(file) if issue.reason.startswith("There are too many choices")]
+    assert time.process_time() - started < 6
+    assert issues[-1].pointer.startswith(f"/pattern/config/edges/{edges - 1}/choose/")
+    assert issues[-1].line > 0
+    assert len(issues) <= edges
 
 
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.error])

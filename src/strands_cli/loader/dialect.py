@@ -67,6 +67,8 @@ _ALIKE = 0.8
 """From here on, a name is a slip of the pen for another one."""
 MAX_TASKS = 256
 """There is no limit there; this is the highest one here."""
+MAX_CHOICE_TEXT = 200_000
+"""How many characters the conditions of all choices may become: each repeats those before it."""
 
 
 class Translation:
@@ -79,6 +81,8 @@ class Translation:
         self.issues: list[Issue] = []
         self.questions: dict[str, int] = {}
         """How long a question is that is followed by a context_display, by its pointer in the text."""
+        self.choice_text = 0
+        """How many characters the conditions of choices have become so far."""
         self.is_translated = False
         """Whether the file has anything of the other spelling."""
 
@@ -437,6 +441,8 @@ def _edges_of(made: Translation, edge: Fragment) -> Iterator[Fragment]:
     if not choices.items:
         reason = f"'choose' must be a list of choices, got {describe_value(choices.plain)}."
         made.tell(choices, reason, "Write choose: [{when: CONDITION, to: NODE}].")
+    from strands_cli.conditions import LONGEST
+
     before: list[str] = []
     for choice in _choices(made, choices):
         when = choice.value.get("when")
@@ -448,7 +454,13 @@ def _edges_of(made: Translation, edge: Fragment) -> Iterator[Fragment]:
             if condition is not None and not _is_condition(made, when, condition):
                 continue
             parts = [f"not ({other})" for other in before] + ([f"({condition})"] if condition else [])
-            keys["when"] = Fragment(" and ".join(parts) if before else condition, when.at)
+            joined = " and ".join(parts) if before else condition or ""
+            made.choice_text += len(joined)
+            if before and (len(joined) > LONGEST or made.choice_text > MAX_CHOICE_TEXT):
+                reason = "There are too many choices: each excludes the conditions of those before it."
+                made.tell(choice, reason, "Let this choice lead to a node that chooses further.")
+                return
+            keys["when"] = Fragment(joined, when.at)
             if condition is None and not before:
                 del keys["when"]
             before.append(condition or "true")
