@@ -427,14 +427,14 @@ for line in sys.stdin:
 
 def test_a_question_of_a_server_is_asked_at_the_terminal_and_its_time_does_not_count(home: Project) -> None:
     home.write("ask.py", ASKING)
-    declare(home, 'command = "python3"\nargs = ["ask.py"]\ntimeout = 1.0\nstart_timeout = 10.0', name="ask")
+    declare(home, 'command = "python3"\nargs = ["ask.py"]\ntimeout = 3.0\nstart_timeout = 50.0', name="ask")
     mcp(home, "check", "ask")
     home.environment["STRANDS_TRUST"] = "1"
     shown = typed(
         home,
         ["tool", "call", "ask__book"],
         [("answer:", "middle"), ("answer:", "aisle"), ("answer:", "")],
-        pause=0.7,
+        pause=1.2,
     )
     assert "'middle' is not one of window, aisle." in shown
     assert '{"action": "accept", "content": {"seat": "aisle", "bags": 1}}' in shown
