@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from strands_cli.providers.local.engine import DECISIONS, Completion, Engine, OnText, Sampling
+from strands_cli.providers.local.engine import DECISIONS, Completion, LlamaEngine, OnText, Sampling
 from strands_cli.providers.local.prompts import (
     CALL_OPENING,
     ToolEntry,
@@ -83,7 +83,7 @@ class LocalAnswer(msgspec.Struct, frozen=True):
     completions: tuple[Completion, ...]
 
 
-def next_answer(engine: Engine, turn: LocalTurn, on_text: OnText) -> LocalAnswer:
+def next_answer(engine: LlamaEngine, turn: LocalTurn, on_text: OnText) -> LocalAnswer:
     """A call of one of the tools with arguments that fit, or text. No call is made twice in one turn."""
     decision = Decision(engine, turn)
     call = decision.next_call() if turn.tools else None
@@ -96,7 +96,7 @@ def next_answer(engine: Engine, turn: LocalTurn, on_text: OnText) -> LocalAnswer
 class Decision:
     """One decision of the model's, in as many completions as it takes."""
 
-    def __init__(self, engine: Engine, turn: LocalTurn) -> None:
+    def __init__(self, engine: LlamaEngine, turn: LocalTurn) -> None:
         self.engine, self.turn = engine, turn
         self.done: list[Completion] = []
 

@@ -47,7 +47,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """Of the texts that it could have begun with, where that was asked for."""
 
 
-class Engine:
+class LlamaEngine:
     """A GGUF file in memory. Requests are answered one after the other; what they share is computed once."""
 
     def __init__(self, file: Path, threads: int) -> None:
@@ -185,16 +185,16 @@ def _error_reason(document: dict[str, Any]) -> str:
     return str(error.get("message", error) or "no reason given")
 
 
-_engines: dict[tuple[Path, int], Engine] = {}
+_engines: dict[tuple[Path, int], LlamaEngine] = {}
 _loading = threading.Lock()
 
 
-def engine_for(file: Path, threads: int) -> Engine:
+def engine_for(file: Path, threads: int) -> LlamaEngine:
     """The model in a file, loaded once in a process."""
     key = (file.resolve(), threads)
     with _loading:
         if key not in _engines:
-            _engines[key] = Engine(key[0], threads)
+            _engines[key] = LlamaEngine(key[0], threads)
         return _engines[key]
 
 
