@@ -16,7 +16,7 @@ from tests.exploring import prepare_property_tests
 from tests.fakes import Call, ObligingModel, ScriptedModel, installed
 from tests.projects import Project, end_command_server
 
-pytest_plugins = ["strands_cli.testing"]
+pytest_plugins = ["strands_cli.testing", "tests.cluster.fixtures"]
 
 _USERS = count()
 

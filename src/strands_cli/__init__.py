@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         ToolStarted,
         ToolStderr,
     )
+    from strands_cli.exec.postgres_store import PostgresStore
     from strands_cli.exec.run import run, run_sync
     from strands_cli.exec.steps import RunOptions
     from strands_cli.exec.stores import MemoryStore, SqliteStore, Store
@@ -107,6 +108,7 @@ _HOMES = {
     ),
     "strands_cli.exec.run": ("run", "run_sync"),
     "strands_cli.exec.steps": ("RunOptions",),
+    "strands_cli.exec.postgres_store": ("PostgresStore",),
     "strands_cli.exec.stores": ("MemoryStore", "SqliteStore", "Store"),
     "strands_cli.loader.load": ("load_spec",),
     "strands_cli.loader.spec": ("Spec",),
@@ -152,6 +154,7 @@ __all__ = [
     "ModelText",
     "Paused",
     "PendingCall",
+    "PostgresStore",
     "ProviderError",
     "RunError",
     "RunFinished",

@@ -27,6 +27,7 @@ from strands_cli.types.servers import DeclaredServer, McpServer
 from strands_cli.types.settings_file import (
     DEFAULT_THREAD_WAIT,
     DEFAULT_THREADS,
+    EngineSettings,
     FileSettings,
     HttpSettings,
     LocalSettings,
@@ -36,6 +37,9 @@ from strands_cli.types.settings_file import (
     SandboxSettings,
     UserSettings,
     check_variables,
+    engine_in_force,
+    store_in_force,
+    users_key_reason,
 )
 
 MAX_BYTES = 1_000_000
@@ -62,6 +66,7 @@ _TABLES = {
     "sandbox": SandboxSettings,
     "local": LocalSettings,
     "runs": RunSettings,
+    "engine": EngineSettings,
     "mcp": McpSettings,
 }
 _TYPES = {
@@ -94,6 +99,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: SandboxSettings = SandboxSettings()
     local: LocalSettings = LocalSettings()
     runs: RunSettings = RunSettings()
+    engine: EngineSettings = EngineSettings()
     servers: tuple[DeclaredServer, ...] = ()
     """The MCP servers of the project and of the user, also those that are not trusted."""
     hosts: dict[str, tuple[str, ...]] = {}
@@ -154,9 +160,8 @@ def load_settings(start: Path | None = None, environment: Mapping[str, str] = os
     base = marked or current
     added = [_workspace_root(base, root, user_file, expands=True) for root in user.workspace]
     roots = [_workspace_root(base, root, file) for root in values.workspace]
-    inside = [base, *added]
     for index, (root, path) in enumerate(zip(values.workspace, roots, strict=True)):
-        if is_inside(path, inside):
+        if is_inside(path, [base, *added]):
             continue
         if not asking.grants("workspace", str(path), "workspace", root):
             roots[index] = base if base.is_relative_to(path) else Path()
@@ -179,7 +184,8 @@ def load_settings(start: Path | None = None, environment: Mapping[str, str] = os
         http=_http_in_force(values.http, user.http, asking),
         sandbox=_sandbox_in_force(values.sandbox, user.sandbox, asking),
         local=values.local,
-        runs=_runs_in_force(values.runs, user.runs, table, file),
+        runs=_runs_in_force(values.runs, store_in_force(user.runs, environment)),
+        engine=engine_in_force(user.engine, environment),
         servers=asking.servers(values.mcp, marked, user.mcp, user_file),
         hosts=user.hosts,
         bypass_consent=environment.get("BYPASS_TOOL_CONSENT", "").strip().lower() in _TRUE_WORDS,
@@ -217,12 +223,7 @@ def _sandbox_in_force(values: SandboxSettings, user: SandboxSettings, asking: "_
     return values if is_asked and asking.grants("sandbox", values.accept, "accept") else user
 
 
-def _runs_in_force(
-    values: RunSettings, user: RunSettings, table: dict[str, Any], file: Path | None
-) -> RunSettings:
-    if "keep_days" in table.get("runs", {}):
-        reason = "runs.keep_days can only be set in your own settings: the journal has runs of all projects."
-        raise _refused_settings(file, reason, "Remove it, or move it to ~/.config/strands-cli/strands.toml.")
+def _runs_in_force(values: RunSettings, user: RunSettings) -> RunSettings:
     return user if values.durability == "normal" else replace(user, durability=values.durability)
 
 
@@ -529,6 +530,8 @@ def _convert_settings(table: dict[str, Any], file: Path | None, kind: type[_F]) 
     if not (threads_fit and timeout_fits and local_fits and sizes_fit):
         names = "threads, thread_wait, timeout, http.max_bytes, local.threads and runs.keep_days"
         raise _refused_settings(file, f"{names} must be greater than zero.", _VALUE_REMEDY)
+    if kind is FileSettings and (reason := users_key_reason(table)):
+        raise _refused_settings(file, reason, "Remove it, or move it to ~/.config/strands-cli/strands.toml.")
     for name, entries in {
         "workspace": values.workspace,
         "allow": values.allow,

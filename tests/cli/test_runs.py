@@ -20,7 +20,7 @@ from strands_cli.cli.transcript import LiveTranscript, transcript_lines
 from strands_cli.errors import SessionError
 from strands_cli.exec.history import list_runs, read_run
 from strands_cli.exec.journal import encode_row
-from strands_cli.exec.stores import this_process
+from strands_cli.exec.ownership import this_process
 from tests.attacks.test_terminal import harmless
 from tests.cli.recorded_runs import BEGAN, RecordedRun, record, store_of, three_branches
 from tests.cli.test_commands import shown_on_terminal

@@ -28,6 +28,7 @@ ADDS: dict[str, list[str]] = {
     "web": ["markdownify", "bs4", "lxml"],
     "keyring": ["keyring"],
     "ml": ["wordllama"],
+    "cluster": ["psycopg", "temporalio"],
     "monty": ["pydantic_monty"],
 }
 """The modules that each extra brings. Nothing else may."""

@@ -10,7 +10,8 @@ import pytest
 
 from strands_cli.errors import SessionError
 from strands_cli.exec.journal import Journal, decode_row, encode_row
-from strands_cli.exec.stores import Lost, MemoryStore, SqliteStore
+from strands_cli.exec.ownership import Lost
+from strands_cli.exec.stores import MemoryStore, SqliteStore
 from strands_cli.secrets import Redactor
 from strands_cli.types import StepResult, Usage
 

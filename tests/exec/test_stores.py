@@ -7,7 +7,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +15,23 @@ import msgspec
 import pytest
 
 from strands_cli.errors import SessionError, SpecError
-from strands_cli.exec.stores import (
-    Lost,
-    MemoryStore,
-    Owner,
-    SqliteStore,
-    Store,
-    find_run,
-    open_store,
-    this_process,
-)
+from strands_cli.exec.ownership import Lost, Owner, this_process
+from strands_cli.exec.postgres_store import PostgresStore
+from strands_cli.exec.stores import MemoryStore, SqliteStore, Store, find_run, open_store
 from strands_cli.settings import load_settings
 
 DEAD = Owner(this_process().host, 2**22 + 1, "never")
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return SqliteStore(tmp_path / "runs.db") if request.param == "sqlite" else MemoryStore()
+@pytest.fixture(params=["sqlite", "memory", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    store: Store = MemoryStore()
+    if request.param == "sqlite":
+        store = SqliteStore(tmp_path / "runs.db")
+    elif request.param == "postgres":
+        store = PostgresStore(request.getfixturevalue("database"))
+    yield store
+    store.close()
 
 
 def test_rows_come_back_in_the_order_in_which_their_keys_came(store: Store) -> None:
@@ -46,6 +45,36 @@ def test_rows_come_back_in_the_order_in_which_their_keys_came(store: Store) -> N
 def test_a_run_that_is_not_there_has_no_rows(store: Store) -> None:
     assert store.load("aaaa1111") == {}
     assert store.runs() == {}
+
+
+def test_a_run_is_created_with_its_rows_once(store: Store) -> None:
+    assert store.create("aaaa1111", {"head": b"1", "status": b"2"})
+    assert not store.create("aaaa1111", {"head": b"3"})
+    assert store.load("aaaa1111") == {"head": b"1", "status": b"2"}
+    store.put("aaaa1111", store.take("aaaa1111"), {"status": b"4"})
+    assert not store.create("aaaa1111", {})
+
+
+def test_who_watches_a_run_gets_what_was_put_since(store: Store) -> None:
+    assert store.changed("aaaa1111") == (-1, {})
+    store.create("aaaa1111", {"head": b"1", "status": b"2"})
+    latest, rows = store.changed("aaaa1111")
+    assert list(rows.items()) == [("head", b"1"), ("status", b"2")]
+    fence = store.take("aaaa1111")
+    store.put("aaaa1111", fence, {"steps/0": b"3"})
+    store.put("aaaa1111", fence, {"head": b"5", "steps/1": b"4"})
+    later, rows = store.changed("aaaa1111", latest)
+    assert list(rows.items()) == [("steps/0", b"3"), ("head", b"5"), ("steps/1", b"4")]
+    assert store.changed("aaaa1111", later) == (later, {})
+    assert list(store.load("aaaa1111")) == ["head", "status", "steps/0", "steps/1"]
+
+
+def test_a_listing_can_be_of_the_runs_whose_ids_begin_alike(store: Store) -> None:
+    for run in ("abcd1111", "abce2222", "ab", "b%_", "b"):
+        store.create(run, {"head": run.encode()})
+    assert list(store.runs("abc")) == ["abcd1111", "abce2222"]
+    assert store.runs("b%") == {"b%_": {"head": b"b%_"}}
+    assert store.runs("x") == {}
 
 
 def test_a_listing_has_head_and_status_of_every_run_the_oldest_first(store: Store) -> None:
@@ -198,7 +227,8 @@ def check_integrity(file: Path) -> None:
 START = """
 import os, sqlite3, sys
 from strands_cli.errors import SessionError
-from strands_cli.exec.stores import SqliteStore, this_process
+from strands_cli.exec.ownership import this_process
+from strands_cli.exec.stores import SqliteStore
 store = SqliteStore(sys.argv[1])
 this_process()  # imports what it needs, which an ordinary user may not be able to
 
@@ -309,7 +339,7 @@ def test_a_journal_of_a_newer_version_is_told_and_left_as_it_is(tmp_path: Path) 
     before = file.read_bytes()
     error = refusal(SqliteStore(file))
     assert "newer version of strands-cli" in error.message
-    assert "version 2; this one supports 1" in error.hint
+    assert "version 3; this one supports 2" in error.hint
     assert file.read_bytes() == before
 
 
@@ -343,7 +373,7 @@ def test_an_older_journal_is_brought_to_the_new_version_with_all_its_rows(tmp_pa
     assert len(store.load("aaaa1111")) == 100
     store.close()
     connection = sqlite3.connect(file)
-    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (3,)
     assert connection.execute("SELECT id, note FROM runs").fetchall() == [("aaaa1111", "none")]
     connection.close()
 

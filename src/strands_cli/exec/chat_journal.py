@@ -8,8 +8,9 @@ import msgspec
 
 from strands_cli.errors import StrandsError
 from strands_cli.exec.journal import Journal
+from strands_cli.exec.ownership import this_process
 from strands_cli.exec.step_rows import rows_by_step
-from strands_cli.exec.stores import Store, new_run_id, this_process
+from strands_cli.exec.stores import Store, new_run_id
 from strands_cli.runtime.step_log import conversation_after
 from strands_cli.secrets import Redactor
 from strands_cli.types import Usage

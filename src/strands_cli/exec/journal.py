@@ -72,10 +72,19 @@ class Journal:
 
     @classmethod
     def open(
-        cls, store: Store, run: str, *, redactor: Redactor = NOTHING_SECRET, take_over: bool = False
+        cls,
+        store: Store,
+        run: str,
+        *,
+        redactor: Redactor = NOTHING_SECRET,
+        take_over: bool = False,
+        fence: int = 0,
     ) -> "Journal":
-        """Takes ownership of a run, or creates it. Raises SessionError if another process owns it."""
-        fence = store.take(run, take_over=take_over)
+        """Takes ownership of a run, or creates it. Raises SessionError if another process owns it.
+
+        `fence`: of a caller that has taken it already.
+        """
+        fence = fence or store.take(run, take_over=take_over)
         return cls(store, run, fence, store.load(run), redactor)
 
     # --- rows -------------------------------------------------------------------------------------------

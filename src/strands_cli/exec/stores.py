@@ -1,14 +1,12 @@
-"""Stores for the journals of runs: a SQLite file, or memory.
+"""Stores for the journals of runs: a SQLite file, or memory; `postgres_store` is one for many machines.
 
-A run is a set of rows, key to bytes. A process that writes a run takes it first, and gets a fencing number
-that is higher than those of all earlier owners. A write with an older number is refused, so a process that
-was frozen, and wakes up after another one has taken over its run, does no harm.
+A run is a set of rows, key to bytes. `ownership` says which process may write them.
 """
 
 import errno
 import os
+import re
 import stat
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -19,32 +17,29 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 import msgspec
 
 from strands_cli.errors import SessionError
+from strands_cli.exec.ownership import (
+    LAST_CHARACTER,
+    LISTED,
+    Owner,
+    lost_run,
+    next_fence,
+    refuse_taken,
+    this_process,
+    was_done_before,
+)
 from strands_cli.settings import Settings, data_directory, foreign_owner
 
 if TYPE_CHECKING:
     import sqlite3
 
 JOURNAL_NAME = "runs.db"
-LISTED = ("head", "status")
-"""The rows of a run that a listing shows."""
 _APPLICATION = 0x53747264
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""The id of a run: 8 letters and digits, unless whoever started it has chosen another one."""
 _WAIT_SECONDS = 10.0
 _RETRY_SECONDS = 0.02
 _DAY = 86_400.0
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
-
-
-class Owner(msgspec.Struct, frozen=True):
-    """A process that writes a run."""
-
-    host: str
-    pid: int
-    started: str = ""
-    """When the process began, in the system's own units, to recognise a reused pid."""
-
-
-class Lost(SessionError):
-    """This process no longer owns the run: it was deleted or taken over."""
 
 
 class Store(Protocol):
@@ -57,8 +52,19 @@ class Store(Protocol):
         """
         ...
 
+    def create(self, run: str, rows: Mapping[str, bytes]) -> bool:
+        """Creates a run with these rows, owned by nobody. Returns False if there is such a run already."""
+        ...
+
     def load(self, run: str) -> dict[str, bytes]:
         """All rows, in the order in which their keys were first put; empty if there is no such run."""
+        ...
+
+    def changed(self, run: str, after: int = -1) -> tuple[int, dict[str, bytes]]:
+        """The rows that were put after the change with this number, and the number of the latest change.
+
+        For those who watch a run. They come in the order in which they were put.
+        """
         ...
 
     def put(self, run: str, fence: int, rows: Mapping[str, bytes]) -> None:
@@ -72,8 +78,8 @@ class Store(Protocol):
         """Releases the run; does nothing if another process has taken it."""
         ...
 
-    def runs(self) -> dict[str, dict[str, bytes]]:
-        """The rows `head` and `status` of every run, the oldest run first."""
+    def runs(self, beginning: str = "") -> dict[str, dict[str, bytes]]:
+        """The rows `head` and `status` of every run whose id begins so, the oldest run first."""
         ...
 
     def delete(self, run: str) -> None:
@@ -92,89 +98,15 @@ def new_run_id() -> str:
 
 def find_run(store: Store, text: str) -> str:
     """The id of the run that begins with this text. SessionError if no run does, or several do."""
-    known = store.runs()
-    if text in known:
+    found = [*store.runs(text)] if RUN_ID.fullmatch(text) else []
+    if text in found:
         return text
-    found = [run for run in known if text and run.startswith(text)]
     if len(found) == 1:
         return found[0]
     if found:
         hint = f"Type more characters of the id: {', '.join(found[-5:])}."
         raise SessionError(f"{len(found)} runs begin with {text!r}.", hint=hint)
     raise SessionError(f"There is no run {text!r}.", hint="List your runs: strands runs list")
-
-
-# --- Who has a run ------------------------------------------------------------------------------------------
-
-
-def this_process() -> Owner:
-    return Owner(_host_name(), os.getpid(), _start_of(os.getpid()) or "")
-
-
-def is_alive(owner: Owner) -> bool:
-    """Whether a process lives on this machine; False for a process on another machine."""
-    if owner.host != _host_name() or owner.pid <= 0:
-        return False
-    if sys.platform == "win32":
-        return _lives_on_windows(owner.pid)
-    try:
-        os.kill(owner.pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass  # of another user
-    return _start_of(owner.pid) in (None, owner.started)
-
-
-def _host_name() -> str:
-    import socket
-
-    return socket.gethostname()
-
-
-def _start_of(pid: int) -> str | None:
-    """When a process began: the boot id, and clock ticks since then. Empty if it ended, None if unknown."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
-        # The program's name, in parentheses, may itself contain spaces and parentheses.
-        fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-    except OSError:
-        return None
-    is_gone = fields[0] in "ZX"  # a zombie: it ended, but its parent has not waited for it
-    return "" if is_gone else f"{boot[:8]}:{fields[19]}"
-
-
-def _lives_on_windows(pid: int) -> bool:
-    import ctypes
-
-    kernel = ctypes.windll.kernel32  # type: ignore[attr-defined,unused-ignore]
-    handle = kernel.OpenProcess(0x1000, False, pid)  # PROCESS_QUERY_LIMITED_INFORMATION
-    if not handle:
-        return False
-    code = ctypes.c_ulong()
-    kernel.GetExitCodeProcess(handle, ctypes.byref(code))
-    kernel.CloseHandle(handle)
-    return code.value == 259  # STILL_ACTIVE
-
-
-def _refuse_taken(run: str, owner: Owner | None, *, take_over: bool) -> None:
-    if owner is None or take_over or not is_alive(owner):
-        return
-    raise SessionError(
-        f"Run {run} is in use by process {owner.pid}.",
-        hint=f"Wait until it ends, or take over the run: strands resume {run} --take-over",
-    )
-
-
-def _fence_after(before: int) -> int:
-    """A higher fencing number, also higher than those of a deleted run with the same id."""
-    return max(before + 1, time.time_ns() // 1000)
-
-
-def _lost(run: str, fence: int | None) -> Lost:
-    if fence is None:
-        return Lost(f"Run {run} was deleted.", hint="Start the workflow again.")
-    return Lost(f"Run {run} was taken over by another process.", hint=f"Look at it: strands runs show {run}")
 
 
 # --- In memory ----------------------------------------------------------------------------------------------
@@ -186,42 +118,67 @@ class MemoryStore:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rows: dict[str, dict[str, bytes]] = {}
+        self._changes: dict[str, dict[str, int]] = {}
         self._fences: dict[str, int] = {}
         self._owners: dict[str, Owner] = {}
 
     def take(self, run: str, *, owner: Owner | None = None, take_over: bool = False) -> int:
         with self._lock:
-            _refuse_taken(run, self._owners.get(run), take_over=take_over)
+            refuse_taken(run, self._owners.get(run), take_over=take_over)
             self._rows.setdefault(run, {})
             self._owners[run] = owner or this_process()
-            self._fences[run] = _fence_after(self._fences.get(run, 0))
+            self._fences[run] = next_fence(self._fences.get(run, 0))
             return self._fences[run]
+
+    def create(self, run: str, rows: Mapping[str, bytes]) -> bool:
+        with self._lock:
+            if run in self._rows:
+                return False
+            self._fences[run] = next_fence(self._fences.get(run, 0))
+            self._rows[run] = {}
+            self._set(run, rows)
+            return True
 
     def load(self, run: str) -> dict[str, bytes]:
         with self._lock:
             return dict(self._rows.get(run, {}))
 
+    def changed(self, run: str, after: int = -1) -> tuple[int, dict[str, bytes]]:
+        with self._lock:
+            changes = self._changes.get(run, {})
+            found = sorted((change, key) for key, change in changes.items() if change > after)
+            rows = {key: self._rows[run][key] for _, key in found}
+            return (found[-1][0] if found else after), rows
+
+    def _set(self, run: str, rows: Mapping[str, bytes]) -> None:
+        changes = self._changes.setdefault(run, {})
+        latest = max(changes.values(), default=0)
+        changes |= {key: latest + number for number, key in enumerate(rows, 1)}
+        self._rows[run].update(rows)
+
     def put(self, run: str, fence: int, rows: Mapping[str, bytes]) -> None:
         with self._lock:
             if run not in self._rows or self._fences[run] != fence:
-                raise _lost(run, self._fences[run] if run in self._rows else None)
-            self._rows[run].update(rows)
+                raise lost_run(run, self._fences[run] if run in self._rows else None)
+            self._set(run, rows)
 
     def release(self, run: str, fence: int) -> None:
         with self._lock:
             if self._fences.get(run) == fence:
                 self._owners.pop(run, None)
 
-    def runs(self) -> dict[str, dict[str, bytes]]:
+    def runs(self, beginning: str = "") -> dict[str, dict[str, bytes]]:
         with self._lock:
             return {
-                run: {key: rows[key] for key in LISTED if key in rows} for run, rows in self._rows.items()
+                run: {key: rows[key] for key in LISTED if key in rows}
+                for run, rows in self._rows.items()
+                if run.startswith(beginning)
             }
 
     def delete(self, run: str) -> None:
         with self._lock:
-            self._rows.pop(run, None)
-            self._owners.pop(run, None)
+            for kept in (self._rows, self._changes, self._owners):
+                kept.pop(run, None)
 
     def close(self) -> None:
         pass
@@ -230,8 +187,12 @@ class MemoryStore:
 # --- SQLite -------------------------------------------------------------------------------------------------
 
 
-def open_store(settings: Settings) -> "SqliteStore":
+def open_store(settings: Settings) -> Store:
     """The user's journal, with the durability and the retention of the settings."""
+    if settings.runs.store:
+        from strands_cli.exec.postgres_store import PostgresStore
+
+        return PostgresStore(settings.runs.store, keep_days=settings.runs.keep_days)
     try:
         file = data_directory() / JOURNAL_NAME
     except RuntimeError:
@@ -255,6 +216,10 @@ class SqliteStore:
             "CREATE TABLE records (number INTEGER PRIMARY KEY, run TEXT NOT NULL, key TEXT NOT NULL,"
             " value BLOB NOT NULL, UNIQUE (run, key))",
             "CREATE TABLE chores (name TEXT PRIMARY KEY, done REAL NOT NULL)",
+        ),
+        (
+            "ALTER TABLE runs ADD COLUMN changes INTEGER NOT NULL DEFAULT 0",
+            "ALTER TABLE records ADD COLUMN change INTEGER NOT NULL DEFAULT 0",
         ),
     )
     """The SQL that upgrades the file to each version. Released migrations are never changed."""
@@ -282,15 +247,25 @@ class SqliteStore:
             with _transaction(database):
                 found = database.execute("SELECT fence, owner FROM runs WHERE id = ?", (run,)).fetchone()
                 before, holder = found or (0, None)
-                fence = _fence_after(before)
+                fence = next_fence(before)
                 known = msgspec.json.decode(holder, type=Owner) if holder else None
-                _refuse_taken(run, known, take_over=take_over)
+                refuse_taken(run, known, take_over=take_over)
                 database.execute(
                     "INSERT INTO runs (id, fence, owner) VALUES (?, ?, ?)"
                     " ON CONFLICT (id) DO UPDATE SET fence = excluded.fence, owner = excluded.owner",
                     (run, fence, msgspec.json.encode(owner or this_process())),
                 )
                 return fence
+
+    def create(self, run: str, rows: Mapping[str, bytes]) -> bool:
+        with self._open(create=True) as database:
+            assert database is not None
+            with _transaction(database):
+                query = "INSERT INTO runs (id, fence) VALUES (?, ?) ON CONFLICT (id) DO NOTHING"
+                if not database.execute(query, (run, next_fence(0))).rowcount:
+                    return False
+                _set_rows(database, run, 0, rows)
+                return True
 
     def load(self, run: str) -> dict[str, bytes]:
         with self._open() as database:
@@ -299,28 +274,35 @@ class SqliteStore:
             query = "SELECT key, value FROM records WHERE run = ? ORDER BY number"
             return dict(database.execute(query, (run,)))
 
+    def changed(self, run: str, after: int = -1) -> tuple[int, dict[str, bytes]]:
+        with self._open() as database:
+            if database is None:
+                return after, {}
+            query = (
+                "SELECT key, value, change FROM records WHERE run = ? AND change > ? ORDER BY change, number"
+            )
+            found = database.execute(query, (run, after)).fetchall()
+            return (found[-1][2] if found else after), {key: value for key, value, _ in found}
+
     def put(self, run: str, fence: int, rows: Mapping[str, bytes]) -> None:
         with self._open() as database:
             if database is None:
-                raise _lost(run, None)
+                raise lost_run(run, None)
             with _transaction(database):
-                found = database.execute("SELECT fence FROM runs WHERE id = ?", (run,)).fetchone()
+                query = "SELECT fence, changes FROM runs WHERE id = ?"
+                found = database.execute(query, (run,)).fetchone()
                 if found is None or found[0] != fence:
-                    raise _lost(run, found[0] if found else None)
-                database.executemany(
-                    "INSERT INTO records (run, key, value) VALUES (?, ?, ?)"
-                    " ON CONFLICT (run, key) DO UPDATE SET value = excluded.value",
-                    [(run, key, value) for key, value in rows.items()],
-                )
+                    raise lost_run(run, found[0] if found else None)
+                _set_rows(database, run, found[1], rows)
 
     def release(self, run: str, fence: int) -> None:
         with self._open() as database:
             if database is not None:
                 database.execute("UPDATE runs SET owner = NULL WHERE id = ? AND fence = ?", (run, fence))
 
-    def runs(self) -> dict[str, dict[str, bytes]]:
+    def runs(self, beginning: str = "") -> dict[str, dict[str, bytes]]:
         with self._open() as database:
-            return _listed(database) if database is not None else {}
+            return _listed(database, beginning) if database is not None else {}
 
     def delete(self, run: str) -> None:
         with self._open() as database:
@@ -469,7 +451,7 @@ class SqliteStore:
                 return
             database.execute("INSERT OR REPLACE INTO chores VALUES ('retention', ?)", (now,))
             for run, rows in _listed(database).items():
-                if run != but and _was_done_before(rows, now - keep * _DAY):
+                if run != but and was_done_before(rows, now - keep * _DAY):
                     _delete_run(database, run)
         with suppress(sqlite3.Error):
             _free_pages(database)
@@ -520,13 +502,24 @@ def _transaction(connection: "sqlite3.Connection") -> Iterator[None]:
                 connection.execute("ROLLBACK")
 
 
-def _listed(database: "sqlite3.Connection") -> dict[str, dict[str, bytes]]:
-    found: dict[str, dict[str, bytes]] = {
-        run: {} for (run,) in database.execute("SELECT id FROM runs ORDER BY number")
-    }
+def _set_rows(database: "sqlite3.Connection", run: str, changes: int, rows: Mapping[str, bytes]) -> None:
+    """Sets rows after so many changes of the run."""
+    database.executemany(
+        "INSERT INTO records (run, key, value, change) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (run, key) DO UPDATE SET value = excluded.value, change = excluded.change",
+        [(run, key, value, changes + number) for number, (key, value) in enumerate(rows.items(), 1)],
+    )
+    database.execute("UPDATE runs SET changes = ? WHERE id = ?", (changes + len(rows), run))
+
+
+def _listed(database: "sqlite3.Connection", beginning: str = "") -> dict[str, dict[str, bytes]]:
+    within = "id >= ? AND id < ?"
+    bounds = (beginning, beginning + LAST_CHARACTER)
+    query = f"SELECT id FROM runs WHERE {within} ORDER BY number"
+    found: dict[str, dict[str, bytes]] = {run: {} for (run,) in database.execute(query, bounds)}
     for key in LISTED:
-        query = "SELECT id, value FROM runs JOIN records ON run = id AND key = ? ORDER BY runs.number"
-        for run, value in database.execute(query, (key,)):
+        query = f"SELECT id, value FROM runs JOIN records ON run = id AND key = ? WHERE {within}"
+        for run, value in database.execute(query, (key, *bounds)):
             if run in found:
                 found[run][key] = value
     return found
@@ -540,19 +533,6 @@ def _delete_run(database: "sqlite3.Connection", run: str) -> None:
 def _free_pages(database: "sqlite3.Connection") -> None:
     """Returns the space of deleted runs to the disk."""
     database.executescript("PRAGMA incremental_vacuum")  # `execute` would free one page
-
-
-def _was_done_before(rows: Mapping[str, bytes], when: float) -> bool:
-    try:
-        status = msgspec.json.decode(rows.get("status", b""), type=_Status)
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        return False
-    return status.status == "done" and status.updated < when
-
-
-class _Status(msgspec.Struct):
-    status: str = ""
-    updated: float = float("inf")
 
 
 def _error_name(error: BaseException) -> str:
