@@ -15,15 +15,18 @@ How pages are written:
   block: `<!-- model: tool_call("greet", name="Ada") | "Done." -->`. Before any other block the same comment is what
   an Ollama server answers, at the address that `ollama` programs look at.
 - A `console` after `<!-- local model -->` is run with the real embedded model: its page is one of the long tests.
+- A page with `<!-- with Postgres and Temporal -->` has both as servers, at the addresses of `STRANDS_STORE` and
+  `TEMPORAL_ADDRESS`. A program that goes on in the background leaves its number in `NAME.pid`, and ends with the page.
 """
 
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,6 +48,7 @@ LINKING = [*PAGES, *(REPOSITORY / name for name in ("AGENTS.md", "CONTRIBUTING.m
 
 LOCAL_MODEL = "local model"
 A_PROJECT_PER_SECTION = "<!-- a project per section -->"
+SERVERS = "<!-- with Postgres and Temporal -->"
 _FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"<!-- (?P<text>.*?) -->\s*\Z")
 _FILE = re.compile(r"# file: (?P<path>\S+)\n")
@@ -69,6 +73,7 @@ class Chapter:
 
     name: str
     blocks: list[Block] = field(default_factory=list)
+    needs_servers: bool = False
 
 
 # --- Reading ----------------------------------------------------------------------------------------------
@@ -83,7 +88,7 @@ def chapters(name: str, text: str) -> Iterator[Chapter]:
     line = 1
     for part in parts:
         heading = part.partition("\n")[0].removeprefix("## ") if len(parts) > 1 else ""
-        chapter = Chapter(f"{name} {heading}".strip(), [*blocks(name, part, line)])
+        chapter = Chapter(f"{name} {heading}".strip(), [*blocks(name, part, line)], SERVERS in text)
         line += part.count("\n")
         if any(block.language != "text" for block in chapter.blocks):
             yield chapter
@@ -246,6 +251,8 @@ def needs_local_model(chapter: Chapter) -> bool:
 
 def case(chapter: Chapter) -> Any:
     marks = [pytest.mark.long, pytest.mark.timeout(1800)] if needs_local_model(chapter) else []
+    if chapter.needs_servers:
+        marks = [pytest.mark.long, pytest.mark.timeout(300)]
     return pytest.param(chapter, id=chapter.name, marks=marks)
 
 
@@ -259,7 +266,19 @@ def test_what_a_page_shows_is_what_happens(
         own.mkdir(parents=True)
         (own / "models").symlink_to(weights.parent)
         project.environment["STRANDS_LOCAL_THREADS"] = "1"  # more are slower where tests run side by side
-    run_chapter(chapter, project)
+    if chapter.needs_servers:
+        project.environment["STRANDS_STORE"] = request.getfixturevalue("database")
+        project.environment["TEMPORAL_ADDRESS"] = request.getfixturevalue("temporal").address
+    try:
+        run_chapter(chapter, project)
+    finally:
+        end_programs(project)
+
+
+def end_programs(project: Project) -> None:
+    for file in project.root.glob("*.pid"):
+        with suppress(ProcessLookupError):
+            os.kill(int(file.read_text("utf-8")), signal.SIGKILL)
 
 
 def test_the_picture_of_a_run_is_plain_and_shows_the_workflow_of_the_readme() -> None:

@@ -12,13 +12,14 @@ def main() -> int:
     except KeyboardInterrupt:  # while the command is still being imported
         sys.stderr.write("error: Interrupted.\n")
         status = _INTERRUPTED
-    if "xllamacpp" in sys.modules:
+    if not {"xllamacpp", "temporalio.bridge"}.isdisjoint(sys.modules):
         _leave_without_destructors(status)
     return status
 
 
 def _leave_without_destructors(status: int) -> None:
-    """Ends the process: the embedded model's engine crashes if it is destroyed while it computes."""
+    """Ends the process. The embedded model's engine crashes if it is destroyed while it computes, and
+    Temporal's client if one of its threads wants the interpreter while that shuts down."""
     import atexit
     import os
 

@@ -11,11 +11,12 @@ import click
 import msgspec
 
 from strands_cli import __version__
+from strands_cli.cli.event_loop import run_async
 from strands_cli.cli.options import json_option, log_option
 from strands_cli.cli.output import count_text, print_columns, print_json
-from strands_cli.errors import SpecError, install_hint
+from strands_cli.errors import SpecError, StrandsError, install_hint
 from strands_cli.secrets import URL_CREDENTIALS
-from strands_cli.settings import cache_directory
+from strands_cli.settings import cache_directory, settings_to_look_at
 from strands_cli.toolkit.info import missing_requirements
 from strands_cli.tools.registry import ToolRegistry
 
@@ -41,6 +42,7 @@ def doctor(as_json: bool) -> int:
         *_sandbox_findings(),
         *_executable_findings(),
         *_project_and_tools(),
+        *_cluster_findings(),
     ]
     findings = [URL_CREDENTIALS.value(finding) for finding in found]
     if as_json:
@@ -94,6 +96,29 @@ def _executable_findings() -> Iterator[Finding]:
         yield Finding("plugins", "note", f"without {layer}: {need}")
     for weakness in level.weaknesses:
         yield Finding("plugins", "note", f"plugins {weakness}")
+
+
+def _cluster_findings() -> Iterator[Finding]:
+    """Whether the store and the engine answer, where they are set."""
+    settings = settings_to_look_at()
+    if not (settings.runs.store or settings.engine.use):
+        return
+    from strands_cli.exec.stores import open_store
+    from strands_cli.exec.temporal_engine import TemporalEngine
+
+    store = open_store(settings)
+    topic, state = "store", "problem"
+    try:
+        if settings.runs.store:
+            store.load("")  # connects
+            yield Finding(topic, "ok", settings.runs.store)
+        topic, state = "temporal", "problem" if settings.engine.use else "note"
+        going = run_async(TemporalEngine(settings, store).list())
+        yield Finding(topic, "ok", f"{count_text(len(going), 'run')} going on")
+    except StrandsError as error:
+        yield Finding(topic, state, error.message)
+    finally:
+        store.close()
 
 
 def _project_and_tools() -> Iterator[Finding]:

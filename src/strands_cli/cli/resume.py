@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -17,7 +17,7 @@ from strands_cli.cli.running import Execution, execute, execution_options, print
 from strands_cli.cli.terminal import one_line
 from strands_cli.errors import SessionError, TrustError, UsageError, closest
 from strands_cli.exec.history import Asked, RunSummary, id_in_title, list_runs, question_names, read_run
-from strands_cli.exec.journal import Journal, decode_row
+from strands_cli.exec.journal import decode_row
 from strands_cli.exec.run import prepare
 from strands_cli.exec.run_records import (
     CHAT,
@@ -25,10 +25,12 @@ from strands_cli.exec.run_records import (
     changes_since,
     run_head,
     stored_options,
+    stored_result,
     stored_spec,
     with_stored_models,
     workflow_path,
 )
+from strands_cli.exec.step_rows import answer_rows
 from strands_cli.exec.steps import RunOptions
 from strands_cli.exec.stores import Store, find_run, open_store
 from strands_cli.loader import load_spec
@@ -36,10 +38,6 @@ from strands_cli.loader.spec import Spec
 from strands_cli.patterns.pattern import matching_choice
 from strands_cli.providers.choice import require_models
 from strands_cli.settings import load_settings
-from strands_cli.types import RunResult, StepResult, Usage
-
-if TYPE_CHECKING:
-    from strands_cli.secrets import Redactor
 
 _MOST_CHANGES = 4
 _MOST_LISTED = 5
@@ -75,12 +73,19 @@ def resume_run(run_id: str, how: Execution) -> None:
             raise UsageError(f"Run {run_id} is finished.", hint="Leave out --answer to see its result.")
         print_note(f"Run {run_id} ({head['name']}) is finished; this is its result.")
         store.close()
-        print_result(_stored_result(rows), how)
+        print_result(stored_result(rows), how)
         return
     answers: dict[str, str] = {}
     if how.answers:
         waiting = read_run(run_id, rows, time.time()).waiting
         answers = chosen_answers(how.answers, [asked for asked in waiting if not _ATTEMPT.search(asked.key)])
+    if head.get("engine"):
+        from strands_cli.cli.cluster import resume_on_engine
+
+        changed = _spec_to_resume(began, how) if how.accept_changes else None
+        store.close()
+        resume_on_engine(run_id, rows, answers, changed, how)
+        return
     enter_directory(run_id, head)
     print_note(f"Resuming run {run_id} ({head['name']}).")
     spec = _spec_to_resume(began, how)
@@ -90,6 +95,7 @@ def resume_run(run_id: str, how: Execution) -> None:
         accept_changes=how.accept_changes,
         force=options.force or how.force,
         allow_write=(*options.allow_write, *how.allowed),
+        rows=answer_rows(answers, by="resume"),
     )
     try:
         prepared = prepare(spec, options=options)
@@ -101,25 +107,7 @@ def resume_run(run_id: str, how: Execution) -> None:
         raise
     require_models(spec, spec.agents)
     print_issues(prepared.resources.redactor.value(prepared.warnings), err=True)
-    if answers:
-        _record_answers(options, answers, prepared.resources.redactor)
     execute(prepared, how)
-
-
-def _stored_result(rows: Mapping[str, bytes]) -> RunResult:
-    """The result of a finished run."""
-    head, status = decode_row(rows["head"]), decode_row(rows["status"])
-    steps = [decode_row(rows[f"{key}/result"]) for key in status["done"]]
-    return RunResult(
-        name=head["name"],
-        pattern=head["pattern"],
-        **status["answer"],
-        steps=tuple(msgspec.convert(step, StepResult) for step in steps),
-        usage=msgspec.convert(status["usage"], Usage),
-        duration=status["seconds"],
-        artifacts=tuple(map(Path, decode_row(rows.get("artifacts", b"{}")))),
-        run_id=head["id"],
-    )
 
 
 def enter_directory(run_id: str, head: Mapping[str, Any]) -> None:
@@ -259,12 +247,3 @@ def _fitting_answer(asked: Asked, text: str) -> str:
             f"{text!r} is not an answer to: {one_line(asked.question)}", hint=f"Answer one of {options}."
         )
     return text or asked.default or ""
-
-
-def _record_answers(options: RunOptions, answers: Mapping[str, str], redactor: "Redactor") -> None:
-    assert options.store is not None
-    journal = Journal.open(options.store, options.resume, redactor=redactor, take_over=options.take_over)
-    for key, text in answers.items():
-        journal.put(f"{key}/answer", {"at": time.time(), "text": text, "by": "resume"})
-    journal.close()
-    journal.check()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -27,7 +27,11 @@ from strands_cli.loader import load_spec
 from strands_cli.loader.spec import Spec
 from strands_cli.patterns import HumanStep
 from strands_cli.providers.choice import require_models, with_model_options
+from strands_cli.settings import load_settings
 from strands_cli.types.sections import Artifact
+
+if TYPE_CHECKING:
+    from strands_cli.exec.steps import RunOptions
 
 _REPORT = "<!-- A report of 'strands run', which may replace it. -->"
 _LARGEST_REPORT = 10_000_000
@@ -37,6 +41,11 @@ _OF_RESUMED_RUNS = {"run_id", "trust", "debug", "hitl_responses", *Execution.__s
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @var_option
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "temporal"]),
+    help="Run it in this process, or on workers; by default as your settings say.",
+)
 @click.option("--ask", "-a", is_flag=True, help="Ask for missing inputs.")
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path(), help="Write artifacts to this directory."
@@ -129,6 +138,7 @@ def _run_file(
     replay_ignore: tuple[str, ...],
     save: bool,
     auto_resume: bool,
+    engine: str | None,
 ) -> None:
     spec = load_workflow(file, pairs)
     spec = load_spec(file, {**spec.variables, **_ask_inputs(spec)}) if ask else spec
@@ -145,15 +155,11 @@ def _run_file(
         replay=replay,
         replay_ignore=replay_ignore,
     )
-    if auto_resume and not dry_run:
-        from strands_cli.cli.resume import resume_run, run_to_go_on_with
-
-        if found := run_to_go_on_with(spec, options):
-            resume_run(found, how)
-            return
-        if how.answers:
-            reason = f"There is no unfinished run of {file} with these inputs, so there is no open question."
-            raise UsageError(reason, hint="Leave out --answer to start a new run.")
+    if not dry_run and (engine or load_settings().engine.use) == "temporal":
+        _run_on_workers(spec, options, how, save=save, auto_resume=auto_resume)
+        return
+    if auto_resume and not dry_run and _resumes(spec, options, how):
+        return
     if not save and not dry_run and replay is None and not can_ask():
         _refuse_questions(spec)
     with nullcontext() if dry_run else _report_written(spec, out, force=how.force):
@@ -171,6 +177,35 @@ def _run_file(
 
         options = msgspec.structs.replace(options, store=open_store(prepared.resources.settings))
     execute(msgspec.structs.replace(prepared, options=options), how)
+
+
+def _run_on_workers(
+    spec: Spec, options: "RunOptions", how: Execution, *, save: bool, auto_resume: bool
+) -> None:
+    local = {
+        "--record": options.record is not None,
+        "--replay": options.replay is not None,
+        "--auto-resume": auto_resume,
+        "--no-save-session": not save,
+    }
+    if given := [name for name, is_given in local.items() if is_given]:
+        reason = f"{' and '.join(given)} {'is' if len(given) == 1 else 'are'} for runs in this process."
+        raise UsageError(reason, hint="Add --engine local, or leave it out.")
+    from strands_cli.cli.cluster import submit_run
+
+    submit_run(spec, options, yes=how.yes, verbose=how.verbose, as_json=how.as_json)
+
+
+def _resumes(spec: Spec, options: "RunOptions", how: Execution) -> bool:
+    """Resumes the latest unfinished run of the same file and inputs, if there is one."""
+    from strands_cli.cli.resume import resume_run, run_to_go_on_with
+
+    if found := run_to_go_on_with(spec, options):
+        resume_run(found, how)
+    elif how.answers:
+        reason = f"There is no unfinished run of {spec.file} with these inputs, so there is no open question."
+        raise UsageError(reason, hint="Leave out --answer to start a new run.")
+    return bool(found)
 
 
 def _refuse_questions(spec: Spec) -> None:

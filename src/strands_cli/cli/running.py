@@ -102,8 +102,7 @@ def execute(prepared: "Prepared", how: Execution) -> None:
         with tool_output_aside():
             result = run_async(_run_with_progress(prepared, cancel, how), on_interrupt=cancel.set)
     except StrandsError as error:
-        is_question = bool(error.run_id and isinstance(error, Paused) and error.questions)
-        error.hint = _way_on(error) if is_question else f"{error.hint}\n{_way_on(error)}".strip()
+        say_way_on(error)
         raise
     finally:
         if prepared.options.store is not None:
@@ -118,9 +117,15 @@ def print_result(result: RunResult, how: Execution) -> None:
         print_text(result.last_response)
 
 
+def say_way_on(error: StrandsError) -> None:
+    """Adds to the hint of an error how to resume the run that it ended."""
+    is_question = bool(error.run_id and isinstance(error, Paused) and error.questions)
+    error.hint = _way_on(error) if is_question else f"{error.hint}\n{_way_on(error)}".strip()
+
+
 def _way_on(error: StrandsError) -> str:
     """How to resume a run that did not finish."""
-    from strands_cli.exec.stores import Lost
+    from strands_cli.exec.ownership import Lost
 
     if not error.run_id or isinstance(error, Lost):  # another process owns the run now
         return ""
@@ -141,7 +146,7 @@ def _way_on(error: StrandsError) -> str:
 
 async def _run_with_progress(prepared: "Prepared", cancel: "Cancellation", how: Execution) -> RunResult:
     from strands_cli.cli.progress import open_progress
-    from strands_cli.exec.run import run_prepared
+    from strands_cli.exec.engines import LocalEngine
 
     with open_progress(verbose=how.verbose) as progress:
         options = msgspec.structs.replace(prepared.options, listeners=(progress,), cancel=cancel)
@@ -158,7 +163,8 @@ async def _run_with_progress(prepared: "Prepared", cancel: "Cancellation", how: 
             if options.store is not None and options.resume:
                 live.remember(options.store.load(options.resume))
             options = msgspec.structs.replace(options, on_row=live.row)
-        return await run_prepared(msgspec.structs.replace(prepared, options=options))
+        engine = LocalEngine(options.store)
+        return await engine.result(engine.start(msgspec.structs.replace(prepared, options=options)))
 
 
 def _live_transcript(progress: "Progress") -> "LiveTranscript":

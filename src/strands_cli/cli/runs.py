@@ -35,9 +35,11 @@ from strands_cli.exec.history import CHAT, RunSummary, RunView, list_runs, read_
 from strands_cli.exec.stores import Store, find_run, open_store
 from strands_cli.settings import load_settings
 
-STATUSES = ("running", "paused", "interrupted", "failed", "budget", "done")
+STATUSES = ("queued", "running", "paused", "interrupted", "failed", "budget", "done")
 # Commands in other modules, as in `app.COMMANDS`; those of this module are added below.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "watch": ("strands_cli.cli.cluster:watch_command", "Show the progress of a run that goes on elsewhere."),
+    "cancel": ("strands_cli.cli.cluster:cancel_command", "Cancel a run that goes on elsewhere."),
     "export": ("strands_cli.cli.run_transfer:export_run", "Write a run to a file, for another machine."),
     "import": ("strands_cli.cli.run_transfer:import_run", "Import a run from a file."),
 }
@@ -49,7 +51,7 @@ _PIPE_WIDTH = 120
 
 @click.group(cls=LazyGroup, table=COMMANDS, aliases={"cleanup": "clean"})
 def runs() -> None:
-    """List, show, delete, export and import runs. `strands sessions` is the same."""
+    """List, show, watch, cancel, delete, export and import runs. `strands sessions` is the same."""
 
 
 @contextmanager
@@ -262,10 +264,9 @@ def delete(ids: tuple[str, ...], yes: bool, as_json: bool) -> None:
         known = {run.id: run for run in list_runs(store.runs())}
         chosen = [known[run] for run in dict.fromkeys(find_run(store, one) for one in ids)]
         for run in chosen:
-            if run.status == "running":
-                raise SessionError(
-                    f"Run {run.id} is running.", hint="Cancel it first, or wait until it ends."
-                )
+            if run.is_in_use:
+                hint = f"Wait until it ends, or cancel it first: strands runs cancel {run.id}"
+                raise SessionError(f"Run {run.id} is {run.status}.", hint=hint)
         if not yes and not as_json and can_ask():
             _agree_to_delete(chosen, as_json=as_json)
         _delete(store, chosen, as_json=as_json)
@@ -294,8 +295,10 @@ def clean(days: float, also_unfinished: bool, keep_completed: bool, yes: bool, a
         oldest, found = time.time() - days * _DAY, list_runs(store.runs())
         statuses = set() if keep_completed else {"done"}
         if also_unfinished or keep_completed:
-            statuses |= {run.status for run in found} - {"running", "done"}
-        chosen = [run for run in found if run.updated < oldest and run.status in statuses]
+            statuses |= {run.status for run in found if not run.is_in_use} - {"done"}
+        chosen = [
+            run for run in found if run.updated < oldest and run.status in statuses and not run.is_in_use
+        ]
         if chosen and not yes:
             _agree_to_delete(chosen, as_json=as_json)
         _delete(store, chosen, as_json=as_json)

@@ -140,6 +140,11 @@ def _body(step: StepView, width: int | None) -> Iterator[Line]:
     yield from _ending(step, width)
 
 
+def _keep_questions(step: StepView) -> None:
+    """Forgets what was printed of a step, but for its questions: one may be asked again."""
+    step.entries[:] = [entry for entry in step.entries if isinstance(entry, Asked)]
+
+
 class LiveTranscript:
     """The transcript during a run, from the rows of the journal. Parallel steps are interleaved."""
 
@@ -152,7 +157,7 @@ class LiveTranscript:
         step, entry = self._history.add(key, value)
         lines = [*self._lines(key, step, entry)] if step is not None or entry is not None else []
         if step is not None:
-            step.entries.clear()
+            _keep_questions(step)
         if lines:
             self._shown = step.key if step is not None else ""
             self._write([line.text for line in lines])
@@ -162,7 +167,7 @@ class LiveTranscript:
         for key, data in rows.items():
             step, _ = self._history.add(key, decode(data, key))
             if step is not None:
-                step.entries.clear()
+                _keep_questions(step)
 
     def _lines(self, key: str, step: StepView | None, entry: StepEntry | None) -> Iterator[Line]:
         if step is None:

@@ -14,7 +14,7 @@ import msgspec
 
 from strands_cli.errors import Question, SessionError
 from strands_cli.exec.journal import decode_row
-from strands_cli.exec.stores import Owner, is_alive, this_process
+from strands_cli.exec.ownership import Owner, is_alive, this_process
 from strands_cli.types.run_results import Usage
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
 """A duration or unix time; values beyond the year 5000 are invalid."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
-Status = Literal["running", "paused", "interrupted", "failed", "budget", "done", "damaged"]
+Status = Literal["queued", "running", "paused", "interrupted", "failed", "budget", "done", "damaged"]
 """The status of a run. A step is running, waiting, interrupted, failed or done."""
 
 CHAT = "chat"
@@ -269,6 +269,10 @@ class RunHead(msgspec.Struct):
     variables: dict[str, Any] = {}
     environment: dict[str, Any] = {}
     options: dict[str, Any] = {}
+    engine: str = ""
+    """`temporal` if workers run it."""
+    workflow: str = ""
+    """Its id in the engine."""
 
 
 class RunStatus(msgspec.Struct):
@@ -278,6 +282,7 @@ class RunStatus(msgspec.Struct):
     updated: Seconds = 0.0
     error: str = ""
     code: str | None = ""
+    hint: str = ""
     usage: Spent = Spent()
     seconds: Seconds = 0.0
     steps: Count = 0
@@ -300,6 +305,13 @@ class RunSummary(msgspec.Struct):
     file: str
     project: str
     """The directory of the project in which it began; empty if it cannot be read."""
+    engine: str = ""
+    """`temporal` if workers run it."""
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a process works on it, or the engine keeps it until its questions are answered."""
+        return self.status in ("queued", "running") or (self.status == "paused" and self.engine != "")
 
 
 class _Stored(msgspec.Struct):
@@ -341,7 +353,7 @@ def list_runs(listed: Mapping[str, Mapping[str, bytes]]) -> list[RunSummary]:
         summary = RunSummary(
             id=run,
             name=head.name,
-            status=_true_status(status),
+            status=_true_status(status, head),
             steps=status.steps,
             usage=status.usage,
             seconds=status.seconds,
@@ -350,6 +362,7 @@ def list_runs(listed: Mapping[str, Mapping[str, bytes]]) -> list[RunSummary]:
             error=status.error,
             file=head.file,
             project=head.project,
+            engine=head.engine,
         )
         found.append(summary)
     return sorted(found, key=lambda one: (one.created, one.id), reverse=True)
@@ -385,10 +398,10 @@ def _damaged(key: str, why: str = "") -> SessionError:
     return SessionError(f"The row {key!r} of the run is damaged{why}.", hint=hint)
 
 
-def _true_status(status: RunStatus) -> Status:
-    """The recorded status, or `interrupted` if the run's process is gone."""
+def _true_status(status: RunStatus, head: RunHead) -> Status:
+    """The recorded status, or `interrupted` if the run's process is gone and no engine will continue it."""
     owner = status.owner
-    if status.status == "running" and owner is not None:
+    if status.status == "running" and owner is not None and not head.engine:
         return "running" if owner.host != this_process().host or is_alive(owner) else "interrupted"
     return status.status
 
@@ -477,7 +490,7 @@ class RunHistory:
 
     def view(self, run: str, now: float) -> RunView:
         """The run as far as its rows are known."""
-        self._status.status = _true_status(self._status)
+        self._status.status = _true_status(self._status, self._head)
         for step in self.steps.values():
             self._finish(step, now)
         self._gather_attempts()

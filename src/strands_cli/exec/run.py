@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from time import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from strands_cli.exec.journal import Journal
     from strands_cli.exec.recording import Replay, RequestRecorder
 
-_OUTCOMES: dict[str, RunOutcome] = {"budget": "budget", "paused": "paused", "interrupted": "interrupted"}
+OUTCOMES: dict[str, RunOutcome] = {"budget": "budget", "paused": "paused", "interrupted": "interrupted"}
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -190,12 +189,16 @@ async def opened_journal(
         yield None
         return
     from strands_cli.exec.journal import Journal
-    from strands_cli.exec.run_records import run_head, spec_files
-    from strands_cli.exec.stores import find_run, new_run_id, this_process
+    from strands_cli.exec.ownership import this_process
+    from strands_cli.exec.run_records import KEPT_IN_HEAD, run_head, spec_files, status_row
+    from strands_cli.exec.stores import find_run, new_run_id
 
-    run_id = find_run(options.store, options.resume) if options.resume else new_run_id()
+    run_id = find_run(options.store, options.resume) if options.resume else options.new_id or new_run_id()
     redactor = prepared.resources.redactor
-    journal = Journal.open(options.store, run_id, redactor=redactor, take_over=options.take_over)
+    fence = options.taken.fence if options.taken else 0
+    journal = Journal.open(options.store, run_id, redactor=redactor, take_over=options.take_over, fence=fence)
+    for key, row in options.rows.items():
+        journal.put(key, row)
     journal.on_row = options.on_row
     ended: StrandsError | None = None
     status = "failed"  # by a bug
@@ -203,33 +206,33 @@ async def opened_journal(
         if not options.resume or options.accept_changes:
             head = run_head(prepared.spec, options, id=run_id, variables=variables)
             if (before := journal.get("head")) is not None:
-                head |= {name: before[name] for name in ("created", "imported") if name in before}
+                head |= {name: before[name] for name in KEPT_IN_HEAD if name in before}
+                head["options"] = {**before["options"], **head["options"]}
             journal.put("head", head)
             journal.put("spec", {"files": spec_files(prepared.spec)})
         status_before = journal.get("status") or {}
         status_before.pop("done", None)
-        journal.put("status", {**status_before, **_status("running"), "owner": this_process()})
+        journal.put("status", {**status_before, **status_row("running"), "owner": this_process()})
         await journal.committed()  # before a model is paid for an answer that cannot be saved
         yield journal
         status = "done"
     except StrandsError as error:
-        ended, status = error, _OUTCOMES.get(error.code, "failed")
+        ended, status = error, OUTCOMES.get(error.code, "failed")
         error.run_id = run_id
+        if status == "interrupted" and options.taken is not None and options.taken.goes_on():
+            ended, status = None, "queued"
         raise
     except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
         status = "interrupted"
         raise
     finally:
         before = journal.get("status") or {}
-        journal.put("status", {**before, **_status(status, ended), "owner": None})
+        journal.put("status", {**before, **status_row(status, ended)})
         await journal.closed()
         if status == "done" and journal.failure is not None:
+            if options.taken is not None:
+                journal.check()  # who has dispatched the run reads its end in the store
             _to_listeners(options, RunNoticed(journal.failure.message))  # the run itself has succeeded
-
-
-def _status(status: str, error: StrandsError | None = None) -> dict[str, Any]:
-    message, code = (error.message, error.code) if error else ("", "")
-    return {"status": status, "updated": time(), "error": message, "code": code}
 
 
 async def run_prepared(prepared: Prepared, variables: Mapping[str, Any] | None = None) -> RunResult:
@@ -304,7 +307,7 @@ async def run_pattern(prepared: Prepared, journal: "Journal | None" = None) -> R
         run.record_end(result)
         if failure is not None:
             failure.kept = result
-            outcome = _OUTCOMES.get(failure.code, "failed")
+            outcome = OUTCOMES.get(failure.code, "failed")
         else:
             outcome = "failed" if last is None else "done"
         run.emit(RunFinished(outcome, result.duration, result.usage, failure.message if failure else ""))
@@ -348,7 +351,7 @@ def _describe_failure(run: Run, error: StrandsError) -> None:
     title = run.titles.get(error.step, "")
     has_place = isinstance(error, SpecError)
     is_alone = run.spec.pattern.is_single and len(run.titles) == 1  # and has no items, nor steps of its own
-    if title and not is_alone and not has_place and error.code not in _OUTCOMES:
+    if title and not is_alone and not has_place and error.code not in OUTCOMES:
         error.message = f"{title}: {error.message}"
     error.message = run.redactor.text(error.message)
     error.hint = run.redactor.text(error.hint)

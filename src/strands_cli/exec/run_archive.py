@@ -21,6 +21,7 @@ from strands_cli.exec.journal import decode_row, encode_row
 from strands_cli.exec.recording import Block, Message
 from strands_cli.exec.run_records import CHAT
 from strands_cli.exec.step_rows import OWN_NAME
+from strands_cli.exec.stores import RUN_ID
 from strands_cli.secrets import without_credentials
 from strands_cli.types.run_results import StepResult, Usage
 
@@ -37,9 +38,8 @@ MAX_DEPTH = 100
 MAX_FILES = 1000
 """Of a workflow, including those that it runs."""
 _KEY = re.compile(r"(?!(?:[^/]*/){100})[^\x00-\x20\x7f]{1,1000}")
-_RUN_ID = re.compile(r"[a-z0-9]{8}")
 _ASKED = re.compile(r"(?P<step>.+)/(?P<what>consent|ask)/(?P<number>[0-9]+)/(?P<part>question|answer)")
-_GRANTS = {"host": "--host", "force": "--force", "allow_write": "--allow-write"}
+_GRANTS = {"host": "--host", "force": "--force", "allow_write": "--allow-write", "yes": "--yes"}
 _WHERE = "Export it again: strands runs export ID"
 
 
@@ -224,7 +224,7 @@ def _first_line(lines: Sequence[bytes], name: str) -> _FirstLine:
         first = msgspec.json.decode(lines[0] if lines else b"", type=_FirstLine)
     except (ValueError, RecursionError):
         raise SessionError(f"{name} is not an exported run.", hint=hint) from None
-    if first.format != FORMAT or not _RUN_ID.fullmatch(first.id):
+    if first.format != FORMAT or not RUN_ID.fullmatch(first.id):
         raise SessionError(f"{name} is not an exported run.", hint=hint)
     if first.version > VERSION:
         reason = f"{name} was written by a newer version of strands-cli."
@@ -278,7 +278,7 @@ def _refused(reason: str) -> SessionError:
 def moved_run(archive: Archive, run: str, *, project: Path, directory: Path) -> Archive:
     """The run adapted to this project, without the rights that its author had."""
     rows, left = dict(archive.rows), list[str]()
-    head, moved = rows["head"], _Moved(rows["head"]["project"], project)
+    head, moved = rows["head"], MovedPaths(rows["head"]["project"], project)
     options = dict(head["options"])
     for key, word in _GRANTS.items():
         if options.pop(key, None):
@@ -304,9 +304,11 @@ def moved_run(archive: Archive, run: str, *, project: Path, directory: Path) -> 
     }
     status = dict(rows.get("status") or {})
     status.pop("owner", None)
-    if status.get("status", "running") == "running":
+    if status.get("status", "running") in ("running", "queued"):
         status["status"] = "interrupted"
     rows["status"] = status
+    for name in ("engine", "workflow"):  # workers of another machine run it no longer
+        rows["head"].pop(name, None)
     rows.pop("artifacts", None)  # the run did not write the files on this machine
     left += _dropped_answers(rows)
     return Archive(run, rows, tuple(dict.fromkeys(left)))
@@ -342,7 +344,7 @@ def _has_open_calls(rows: Mapping[str, Any], step: str, turn: int) -> bool:
     return not calls or any(rows.get(f"{step}/tool/{turn}/{place}") is None for place in range(calls))
 
 
-class _Moved:
+class MovedPaths:
     """Maps paths of the old project to this one."""
 
     def __init__(self, old: str, new: Path) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,13 +12,32 @@ from strands_cli import __version__
 from strands_cli.documents.files import read_regular_file
 from strands_cli.documents.problems import JsonPath, json_pointer
 from strands_cli.documents.reader import MAX_BYTES, read_document_file
-from strands_cli.errors import SessionError
+from strands_cli.errors import (
+    AnswerError,
+    ArtifactError,
+    BudgetExceeded,
+    Interrupted,
+    Paused,
+    ProviderError,
+    Question,
+    RunError,
+    SessionError,
+    SpecError,
+    StrandsError,
+    ToolError,
+    TrustError,
+    UnsupportedError,
+    UsageError,
+)
 from strands_cli.exec.history import CHAT as CHAT
+from strands_cli.exec.history import read_run
+from strands_cli.exec.journal import decode_row, encode_row
 from strands_cli.exec.steps import RunOptions
 from strands_cli.loader import StoredFiles, load_spec, stored_name
 from strands_cli.loader.spec import Spec
 from strands_cli.providers.choice import PROVIDERS, with_model_options
 from strands_cli.settings import marked_project_root
+from strands_cli.types import RunResult, StepResult, Usage
 
 
 def run_head(
@@ -54,6 +73,114 @@ def run_head(
         },
         "version": __version__,
     }
+
+
+KEPT_IN_HEAD = ("created", "imported", "engine", "workflow")
+"""What a run that continues with a changed workflow keeps of its head."""
+
+
+def status_row(status: str, error: StrandsError | None = None) -> dict[str, Any]:
+    """What the row `status` says about a run that no process works on any more."""
+    message, code, hint = (error.message, error.code, error.hint) if error else ("", "", "")
+    return {
+        "status": status,
+        "updated": time.time(),
+        "error": message,
+        "code": code,
+        "hint": hint,
+        "owner": None,
+    }
+
+
+def submitted_rows(
+    spec: Spec, options: RunOptions, *, run: str, workflow: str, yes: bool = False
+) -> dict[str, bytes]:
+    """The rows of a run that waits for a worker. Its directory is the project, which workers have too."""
+    head = run_head(spec, options, id=run)
+    project = Path(head["project"])
+    head |= {"directory": str(project), "file": str(project / path_in_project(spec.file, project))}
+    head["options"]["yes"] = yes
+    head |= {"engine": "temporal", "workflow": workflow}
+    rows = {"head": head, "spec": {"files": spec_files(spec)}, "status": status_row("queued")}
+    return {key: encode_row(row) for key, row in rows.items()}
+
+
+def path_in_project(path: Path, project: Path) -> Path:
+    """The path relative to the project, which is elsewhere on the machine of a worker."""
+    real, root = Path(os.path.realpath(path.parent), path.name), os.path.realpath(project)
+    if not real.is_relative_to(root):
+        hint = "Submit runs in their project: workers look for its tools and files in their copy of it."
+        raise UsageError(f"{path} is outside the project {project}.", hint=hint)
+    return real.relative_to(root)
+
+
+def failed_rows(
+    error: StrandsError, file: Path, project: Path, *, run: str, workflow: str
+) -> dict[str, bytes]:
+    """The rows of a run whose workflow could not be loaded."""
+    head = {
+        "id": run,
+        "name": file.stem,
+        "pattern": "",
+        "file": str(file),
+        "project": str(project),
+        "directory": str(project),
+        "created": time.time(),
+        "engine": "temporal",
+        "workflow": workflow,
+    }
+    return {"head": encode_row(head), "status": encode_row(status_row("failed", error))}
+
+
+def stored_result(rows: Mapping[str, bytes]) -> RunResult:
+    """The result of a finished run."""
+    head, status = decode_row(rows["head"]), decode_row(rows["status"])
+    steps = [decode_row(rows[f"{key}/result"]) for key in status["done"]]
+    return RunResult(
+        name=head["name"],
+        pattern=head["pattern"],
+        **status["answer"],
+        steps=tuple(msgspec.convert(step, StepResult) for step in steps),
+        usage=msgspec.convert(status["usage"], Usage),
+        duration=status["seconds"],
+        artifacts=tuple(map(Path, decode_row(rows.get("artifacts", b"{}")))),
+        run_id=head["id"],
+    )
+
+
+_FAILURES: dict[str, Callable[..., StrandsError]] = {
+    kind.code: kind
+    for kind in (
+        AnswerError,
+        ArtifactError,
+        BudgetExceeded,
+        Interrupted,
+        ProviderError,
+        RunError,
+        SessionError,
+        SpecError,
+        TrustError,
+        UnsupportedError,
+        UsageError,
+    )
+}
+
+
+def stored_failure(run: str, rows: Mapping[str, bytes]) -> StrandsError:
+    """The error that ended a run, or what it waits for; as the run itself raised it."""
+    view = read_run(run, rows, time.time())
+    status = view.status
+    if status.status == "paused":
+        questions = [
+            Question(key=one.key, title=one.title, kind=one.kind, text=one.question) for one in view.waiting
+        ]
+        error: StrandsError = Paused(status.error, hint=status.hint, questions=questions)
+    elif (code := status.code or status.status) in _FAILURES:
+        error = _FAILURES[code](status.error or "Interrupted.", hint=status.hint)
+    else:
+        error = ToolError(status.error or "The run has failed.", code=code or "failed", hint=status.hint)
+    error.run_id = run
+    return error
 
 
 def spec_files(spec: Spec) -> dict[str, str]:

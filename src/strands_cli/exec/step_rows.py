@@ -81,6 +81,11 @@ def fingerprint(*parts: object) -> str:
     return sha256(canonical_json(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
+def answer_rows(answers: Mapping[str, str], *, by: str) -> dict[str, Any]:
+    """The rows with a person's answers, by the keys of their questions."""
+    return {f"{key}/answer": {"at": time.time(), "text": text, "by": by} for key, text in answers.items()}
+
+
 def begun_row(kind: str, title: str, who: str, text: str, turn: int, *parts: str) -> dict[str, Any]:
     """The row `begun` of a step without a model; `parts` is everything that its result depends on."""
     return {

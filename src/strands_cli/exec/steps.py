@@ -29,6 +29,7 @@ from strands_cli.types.run_results import StepList
 
 if TYPE_CHECKING:
     from strands_cli.exec.journal import Journal
+    from strands_cli.exec.ownership import TakenRun
     from strands_cli.exec.stores import Store
     from strands_cli.runtime.resources import Model
 
@@ -70,12 +71,18 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """An SDK model that replaces every provider, such as `testing.ScriptedModel`."""
     store: "Store | None" = None
     """Where the run is saved. Without a store, the run cannot be resumed."""
+    new_id: str = ""
+    """The id of a new run; by default 8 letters and digits."""
     resume: str = ""
     """The id of a run in the store, to resume it."""
+    rows: Mapping[str, Any] = {}
+    """Rows to put into the journal before the run begins, such as the answers to its questions."""
     accept_changes: bool = False
     """Whether a resumed run uses the changed workflow file and repeats the steps that it affects."""
     take_over: bool = False
     """Whether to resume a run that another process is working on; that process can then no longer write."""
+    taken: "TakenRun | None" = None
+    """The run to resume, if the caller has taken it already."""
     on_row: Callable[[str, Any], None] | None = None
     """Called with the key and the value of each row of the journal when it is written."""
     record: Path | None = None

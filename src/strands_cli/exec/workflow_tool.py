@@ -1,6 +1,5 @@
 """A workflow as a tool: its inputs are the arguments, its steps the progress, its result the answer."""
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,8 +8,9 @@ import msgspec
 from strands_cli.artifacts import safe_name
 from strands_cli.errors import Paused, SpecError, StrandsError, ToolFailed
 from strands_cli.events import Event, Listener, RunNoticed, StepFinished, StepRestored, StepStarted
-from strands_cli.exec.journal import Journal, decode_row
+from strands_cli.exec.journal import decode_row
 from strands_cli.exec.run import prepare, run_prepared
+from strands_cli.exec.step_rows import answer_rows
 from strands_cli.exec.steps import RunOptions
 from strands_cli.exec.stores import Store, open_store
 from strands_cli.loader.spec import Spec
@@ -132,16 +132,11 @@ class _Runs:
             store=store,
             listeners=(*self._options.listeners, _reporter(context)),
             resume=paused.run_id if paused else "",
+            rows=answer_rows(answers, by="client"),
         )
         prepared = prepare(self._spec, arguments, options)
         if options.model is None:
             require_models(self._spec, self._spec.agents)
-        if paused:
-            journal = Journal.open(store, paused.run_id, redactor=prepared.resources.redactor)
-            for key, text in answers.items():
-                journal.put(f"{key}/answer", {"at": time.time(), "text": text, "by": "client"})
-            journal.close()
-            journal.check()
         return await run_prepared(prepared, arguments)
 
     async def _answers(self, paused: _PausedRun, context: ToolContext) -> dict[str, str]:
