@@ -111,6 +111,10 @@ VARIABLES = {
     "STRANDS_HTTP_BLOCKED_PATTERNS": "A JSON list of regular expressions: HTTP tools cannot request a URL in "
     "which one of them matches.",
     "MCP_STARTUP_TIMEOUT_S": "Seconds for the start of an MCP server without `start_timeout`; 30 by default.",
+    "STRANDS_STORE": "The Postgres database for the journal of runs; overrides `runs.store`.",
+    "STRANDS_ENGINE": "`temporal` lets `strands run` submit workflows to workers, `local` runs them in its "
+    "own process; overrides `engine.use`.",
+    "STRANDS_QUEUE": "The task queue of workers and submitted runs; overrides `engine.queue`.",
     "XDG_DATA_HOME": "The directory of `strands-cli/` with your decisions and the journal of your runs; by "
     "default `~/.local/share`.",
     "XDG_CACHE_HOME": "The directory of `strands-cli/` with caches and answers that are too long for a "
