@@ -60,10 +60,8 @@ async def connect(engine: EngineSettings) -> "Client":
     try:
         client = await Client.connect(runtime=_quiet_runtime(), **config)
     except (RuntimeError, ValueError) as error:
-        quoted = re.findall(r'"([^"]+)"', str(error))  # of an error of Rust, as that shows itself
-        reason = f"Temporal at {host} cannot be reached: {quoted[-1] if quoted else error}"
-        hint = "Start it, or set [engine] address in your settings, or TEMPORAL_ADDRESS."
-        raise Unreachable(reason[:500], hint=hint) from None
+        reason, hint = _readable(str(error))
+        raise Unreachable(f"Temporal at {host} cannot be reached: {reason}", hint=hint) from None
     async with translated(
         f"Temporal at {host} has no namespace {client.namespace!r}.",
         "Create it, or set [engine] namespace in your settings, or TEMPORAL_NAMESPACE.",
@@ -71,6 +69,18 @@ async def connect(engine: EngineSettings) -> "Client":
         request = DescribeNamespaceRequest(namespace=client.namespace)
         await client.workflow_service.describe_namespace(request)
     return client
+
+
+def _readable(error: str) -> tuple[str, str]:
+    """The reason in an error of Temporal's client, which shows the structs of Rust, and what to do."""
+    if refused := re.search(r"InvalidCertificate\((\w+)", error):
+        hint = "Set [engine] ca in your settings to the file with the certificate of its authority."
+        return f"its certificate is refused, {refused[1]}.", hint
+    if "InvalidContentType" in error:
+        return "it does not use TLS.", "Set [engine] tls = false in your settings, or correct the address."
+    quoted = re.findall(r'"([^"]+)"', error)
+    hint = "Start it, or set [engine] address in your settings, or TEMPORAL_ADDRESS. Does it need TLS?"
+    return (quoted[-1] if quoted else error)[:500], hint
 
 
 @cache
