@@ -424,6 +424,7 @@ def test_a_scheduled_run_that_cannot_begin_is_listed_with_the_reason(cluster: Cl
     cluster.reach(run, "failed")
     assert "flow.yaml" in cluster.row(run, "status")["error"]
     assert cluster.strands("runs", "watch", run).exit_code == 3
+    assert "ended before its first step" in cluster.strands("resume", run).err
     assert cluster.strands("runs", "show", run).exit_code == 0
 
 

@@ -347,7 +347,7 @@ def cancel_command(run: str, as_json: bool) -> None:
     if as_json:
         print_json({"run_id": run, "status": status})
     elif status in (*UNFINISHED, "paused"):
-        print_note(f"Run {run} is told to stop, but no worker has confirmed it yet.")
+        print_note(f"Run {run} was told to stop, but no worker has confirmed it yet.")
     else:
         print_note(f"Run {run} is {status}.")
 
@@ -360,6 +360,8 @@ def resume_on_engine(
     run: str, rows: dict[str, bytes], answers: dict[str, str], spec: Spec | None, how: "Execution"
 ) -> None:
     """Continues a run of the engine, and shows it to its end. `spec` is the changed workflow, if any."""
+    if "spec" not in rows:  # a schedule has started it, and its file could not be loaded
+        raise SessionError(f"Run {run} ended before its first step.", hint="Start the workflow again.")
     settings = load_settings()
     store = open_store(settings)
 
