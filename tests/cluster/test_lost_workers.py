@@ -82,8 +82,10 @@ def test_a_worker_that_wakes_up_while_another_does_its_run_leaves_it_alone(clust
     victim.says(f"{run}: flow")
     until(lambda: "steps/0/begun" in cluster.rows(run))
     victim.send(signal.SIGSTOP)
+    begun = cluster.row(run, "workspace")
     other = cluster.worker().ready()
     other.says(f"{run}: flow, attempt")  # the 3rd if the 2nd was given to the frozen worker too
+    until(lambda: cluster.row(run, "workspace") != begun)
     victim.send(signal.SIGCONT)
     victim.says(f"{run}: ", 2)
     assert cluster.statuses() == {run: "running"}

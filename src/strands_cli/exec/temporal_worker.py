@@ -24,6 +24,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from strands_cli.errors import Paused, RunError, SessionError, StrandsError
 from strands_cli.exec.engines import record_status
 from strands_cli.exec.history import decode, read_run
+from strands_cli.exec.journal import decode_row
 from strands_cli.exec.ownership import Lost, TakenRun, Unreachable, this_process
 from strands_cli.exec.run import OUTCOMES, Prepared, prepare, run_prepared
 from strands_cli.exec.run_archive import MovedPaths
@@ -154,6 +155,7 @@ class _Runs:
         with self._working(attempt.run) as beating:
             try:
                 self._require(attempt)
+                self._refuse_older(attempt.run)
                 # From here on: if another worker has begun meanwhile, this one can write nothing more.
                 fence = self._store.take(attempt.run, take_over=True)
                 rows = {key: decode(row, key) for key, row in self._store.load(attempt.run).items()}
@@ -195,6 +197,12 @@ class _Runs:
             if has_place:
                 self._places.release()
 
+    def _refuse_older(self, run: str) -> None:
+        """Raises Lost if a later attempt has begun: a worker that was frozen may get this one too late."""
+        row = decode_row(self._store.load(run).get("workspace", b"{}"))
+        if row.get("scheduled", 0.0) > _scheduled():
+            raise Lost(f"Run {run} was given to another worker.")
+
     def _require(self, attempt: RunAttempt) -> None:
         """Checks that the run is in the store; the first attempt of a scheduled run creates it."""
         if self._store.runs(attempt.run).get(attempt.run):
@@ -227,7 +235,7 @@ class _Runs:
     def _prepared(
         self, attempt: RunAttempt, rows: Mapping[str, Any], fence: int, beating: "_Heartbeats"
     ) -> Prepared:
-        head = self._head_here(rows["head"])
+        head, workspace = self._head_here(rows["head"]), {"name": self._workspace, "scheduled": _scheduled()}
         answers = {key: text for key, text in attempt.answers.items() if f"{key}/answer" not in rows}
         options = stored_options(
             head,
@@ -237,7 +245,7 @@ class _Runs:
             accept_changes=attempt.accept_changes,
             cancel=beating.cancel,
             ask_consent=self._consent if head["options"].get("yes") else None,
-            rows={**answer_rows(answers, by="resume"), "workspace": {"name": self._workspace}},
+            rows={**answer_rows(answers, by="resume"), "workspace": workspace},
         )
         spec = stored_spec({**rows, "head": head})
         prepared = prepare(spec, options=options)
@@ -259,6 +267,11 @@ class _Runs:
         waiting = read_run(run, self._store.load(run), time.time()).waiting
         ends = [asked.at + asked.timeout_s for asked in waiting if asked.timeout_s]
         return max(0.0, min(ends) - time.time()) if ends else None
+
+
+def _scheduled() -> float:
+    """When the engine has scheduled this attempt, in unix seconds of its clock."""
+    return activity.info().current_attempt_scheduled_time.timestamp()
 
 
 def leaves_files(rows: Mapping[str, Any], tools: ToolSet) -> bool:
