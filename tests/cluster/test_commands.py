@@ -61,6 +61,7 @@ def copied(cluster: Cluster) -> Path:
 # --- submitting -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_same_id_starts_the_same_run_once(cluster: Cluster) -> None:
     cluster.marking_flow(1, wait=0)
     first = cluster.strands("submit", "flow.yaml", "--id", "daily", "--json")
@@ -135,6 +136,7 @@ def test_answers_that_are_too_large_for_a_message_stay_in_the_store(cluster: Clu
     assert outcome.out == "x" * 4_096_000 + "\n"
 
 
+@pytest.mark.long
 def test_a_failure_is_not_tried_again_by_the_engine_but_can_be_resumed(cluster: Cluster) -> None:
     cluster.flow("{{ who }}", script=[{"when": "it", "answers": [{"error": "refused", "text": "no credit"}]}])
     worker = cluster.worker().ready()
@@ -262,6 +264,7 @@ def test_whoever_gives_another_answer_to_the_same_question_is_told(cluster: Clus
 # --- cancelling -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_running_run_is_cancelled_and_resumed(cluster: Cluster) -> None:
     cluster.flow("{{ who }}", "{{ last_response }}!", wait=30)
     worker = cluster.worker().ready()
@@ -384,6 +387,7 @@ def test_a_worker_does_no_more_runs_at_a_time_than_it_was_told(cluster: Cluster)
 # --- schedules ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_schedule_starts_runs_with_the_file_as_the_worker_has_it(cluster: Cluster) -> None:
     cluster.flow("{{ who }}")
     worker = cluster.worker().ready()
@@ -438,6 +442,7 @@ NO_TIME = {
 }
 
 
+@pytest.mark.long
 def test_a_schedule_without_a_sensible_time_is_refused(cluster: Cluster) -> None:
     cluster.flow("{{ who }}")
     for arguments, reason in NO_TIME.items():
@@ -450,6 +455,7 @@ def test_a_schedule_without_a_sensible_time_is_refused(cluster: Cluster) -> None
 # --- what cannot work -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_without_a_store_or_a_server_every_command_says_what_is_missing(cluster: Cluster) -> None:
     cluster.flow("{{ who }}")
     nowhere = f"127.0.0.1:{free_port()}"
@@ -466,6 +472,7 @@ def test_without_a_store_or_a_server_every_command_says_what_is_missing(cluster:
     assert cluster.strands("worker", TEMPORAL_NAMESPACE="nowhere").exit_code == 17
 
 
+@pytest.mark.long
 def test_doctor_says_whether_store_and_engine_answer(cluster: Cluster) -> None:
     cluster.settle(use="temporal")
     fine = {one["topic"]: one for one in cluster.strands("doctor", "--json").json["findings"]}
@@ -475,6 +482,7 @@ def test_doctor_says_whether_store_and_engine_answer(cluster: Cluster) -> None:
     assert "!!  temporal" in broken.out
 
 
+@pytest.mark.long
 def test_a_file_outside_the_project_is_refused(cluster: Cluster, tmp_path: Path) -> None:
     cluster.flow("{{ who }}")
     outside = tmp_path / "outside.yaml"

@@ -128,6 +128,7 @@ def test_a_run_whose_tool_has_held_the_interpreter_for_too_long_is_not_begun_aga
     assert "handed over" not in worker.text
 
 
+@pytest.mark.long
 def test_a_worker_that_shuts_down_hands_its_runs_over_and_another_one_goes_on_at_once(
     cluster: Cluster,
 ) -> None:
@@ -148,6 +149,7 @@ def test_a_worker_that_shuts_down_hands_its_runs_over_and_another_one_goes_on_at
     assert_all_is_right(cluster, runs)
 
 
+@pytest.mark.long
 def test_a_worker_that_shuts_down_finishes_what_it_can_in_time_and_takes_nothing_new(
     cluster: Cluster,
 ) -> None:
@@ -160,6 +162,7 @@ def test_a_worker_that_shuts_down_finishes_what_it_can_in_time_and_takes_nothing
     assert worker.text.count(": flow") == 1
 
 
+@pytest.mark.long
 def test_a_second_signal_ends_a_worker_at_once(cluster: Cluster) -> None:
     cluster.flow("{{ who }}", wait=30)
     worker = cluster.worker("--drain", "60").ready()
