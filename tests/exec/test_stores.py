@@ -366,6 +366,21 @@ def test_a_journal_of_the_first_version_is_read_and_written(tmp_path: Path) -> N
     check_integrity(file)
 
 
+def test_who_watches_a_run_of_the_first_version_gets_its_rows_in_their_order(tmp_path: Path) -> None:
+    file = tmp_path / "runs.db"
+    connection = sqlite3.connect(file)
+    connection.executescript(VERSION_1)
+    keys = ["z", "b", "y", "a"]
+    connection.executemany(
+        "INSERT INTO records (run, key, value) VALUES ('old11111', ?, x'31')", [(key,) for key in keys]
+    )
+    connection.commit()
+    connection.close()
+    store = SqliteStore(file)
+    assert [*store.changed("old11111")[1]] == ["head", *keys]
+    store.close()
+
+
 def test_an_older_journal_is_brought_to_the_new_version_with_all_its_rows(tmp_path: Path) -> None:
     file = tmp_path / "runs.db"
     filled(file)
